@@ -1,0 +1,79 @@
+"""Which max-margin problem does gradient descent on a gated network solve? Train, solve, certify, compare."""
+
+from implicit_bias.checks import InputError
+from implicit_bias.comparison import (
+    alignment,
+    error,
+    expected_inconsistency,
+    inconsistency,
+    normalised_margin,
+    optimality_ratio,
+    predictions,
+    summarise,
+)
+from implicit_bias.datasets import BinaryTask, dataset_names, load_binary
+from implicit_bias.features import GatedFeatures
+from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
+from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
+from implicit_bias.networks import (
+    FrozenReLUNetwork,
+    GatedLinearNetwork,
+    GatedNetwork,
+    ReLUNetwork,
+    load_network,
+    save_network,
+)
+from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
+from implicit_bias.problems import MarginProblem, MarginProgram
+from implicit_bias.solvers import Certificate, Solution, Status, certify, solve, solver_names
+from implicit_bias.training import SGD, History, train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "BinaryTask",
+    "Certificate",
+    "ConstantGate",
+    "Frobenius",
+    "FrozenReLUNetwork",
+    "GatedFeatures",
+    "GatedLinearNetwork",
+    "GatedNetwork",
+    "Gates",
+    "GroupLasso",
+    "History",
+    "HyperplaneGates",
+    "InputError",
+    "MarginProblem",
+    "MarginProgram",
+    "Norm",
+    "PredictorL2",
+    "RandomHalfSpaces",
+    "ReLUGates",
+    "ReLUNetwork",
+    "Solution",
+    "Status",
+    "alignment",
+    "certify",
+    "dataset_names",
+    "error",
+    "expected_inconsistency",
+    "inconsistency",
+    "load_binary",
+    "load_network",
+    "normalised_margin",
+    "optimality_ratio",
+    "predictions",
+    "save_network",
+    "solve",
+    "solver_names",
+    "summarise",
+    "svm_gln",
+    "svm_hl",
+    "svm_l2",
+    "svm_lc",
+    "svm_rc",
+    "svm_shallow",
+    "train",
+]

@@ -1,0 +1,123 @@
+"""How far two models agree: error, inconsistency, margins and alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from implicit_bias.checks import Array, InputError, as_floats, as_signs
+from implicit_bias.problems import MarginProblem
+
+
+def predictions(scores: Any) -> Array:
+    """Predicted labels of scores (n,): +1 where the score is positive, else −1 (a score of exactly 0 as well).
+
+    >>> from implicit_bias import predictions
+    >>> predictions([0.3, -2.0, 0.0]).tolist()
+    [1.0, -1.0, -1.0]
+    """
+    return np.where(as_floats(scores, "scores", 1) > 0, 1.0, -1.0)
+
+
+def error(scores: Any, y: Any) -> float:
+    """Fraction of samples whose predicted label is not y: scores (n,), y (n,) of −1 and +1.
+
+    >>> from implicit_bias import error
+    >>> error([0.3, -2.0, 1.0, -1.0], [1, -1, -1, -1])
+    0.25
+    """
+    labels = predictions(scores)
+    return float(np.mean(labels != as_signs(y, len(labels))))
+
+
+def inconsistency(scores_a: Any, scores_b: Any) -> float:
+    """Fraction of samples for which two models predict different labels: scores (n,) and (n,).
+
+    >>> from implicit_bias import inconsistency
+    >>> inconsistency([1.0, 2.0, -1.0, -3.0], [5.0, -1.0, -2.0, -2.0])
+    0.25
+    """
+    a, b = predictions(scores_a), predictions(scores_b)
+    if len(a) != len(b):
+        raise InputError(f"the two models score {len(a)} and {len(b)} samples; score the same ones")
+    return float(np.mean(a != b))
+
+
+def expected_inconsistency(error_a: float, error_b: float) -> float:
+    """Inconsistency of two models that err independently: e_a (1 − e_b) + e_b (1 − e_a).
+
+    >>> from implicit_bias import expected_inconsistency
+    >>> round(expected_inconsistency(0.1, 0.2), 12)
+    0.26
+    """
+    return error_a * (1 - error_b) + error_b * (1 - error_a)
+
+
+def normalised_margin(problem: MarginProblem, W: Any) -> float:
+    """min_i y_i (ΦW)_i / ‖W‖ in the problem's norm; at most 1/optimum, with equality at a solution. W (k, d).
+
+    >>> from implicit_bias import ConstantGate, normalised_margin, svm_gln
+    >>> normalised_margin(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()), [[3.0, 0.0]])
+    2.0
+    """
+    W = as_floats(W, "weights", 2)
+    size = problem.norm.value(W)
+    if size == 0:
+        raise InputError("these weights have norm 0, so they have no normalised margin")
+    return float(problem.margins(W).min() / size)
+
+
+def alignment(W_a: Any, W_b: Any) -> float:
+    """Cosine ⟨W_a, W_b⟩ / (‖W_a‖ ‖W_b‖) of two weights of one shape (k, d), in Frobenius geometry.
+
+    >>> from implicit_bias import alignment
+    >>> alignment([[1.0, 0.0]], [[2.0, 0.0]])
+    1.0
+    """
+    a, b = as_floats(W_a, "weights", 2), as_floats(W_b, "weights", 2)
+    if a.shape != b.shape:
+        raise InputError(f"weights of shapes {a.shape} and {b.shape} cannot be aligned")
+    scale = float(np.linalg.norm(a) * np.linalg.norm(b))
+    if scale == 0:
+        raise InputError("weights that are all zero have no direction")
+    return float(np.sum(a * b)) / scale
+
+
+def optimality_ratio(problem: MarginProblem, W: Any, optimum: float) -> float:
+    """(‖W‖ / min margin) / optimum: 1 if W points to the max-margin solution, infinity if it does not separate.
+
+    >>> from implicit_bias import ConstantGate, optimality_ratio, svm_gln
+    >>> problem = svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate())
+    >>> optimality_ratio(problem, [[3.0, 0.0]], optimum=0.5)
+    1.0
+    """
+    margin = normalised_margin(problem, W)
+    return 1.0 / (margin * optimum) if margin > 0 else np.inf
+
+
+def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFrame:
+    """Mean ± standard deviation over seeds of a comparison's tidy table.
+
+    Columns `error`, `inconsistency`, `expected_inconsistency` and `seconds` become `…_mean` and `…_std` (ddof = 1; NaN
+    for one seed); `seeds` counts the rows and `certified` those that are OPTIMAL.
+
+    >>> import pandas as pd
+    >>> from implicit_bias import summarise
+    >>> rows = [dict(model="SVM", seed=s, error=e, status="OPTIMAL") for s, e in ((1, 0.1), (2, 0.3))]
+    >>> summarise(pd.DataFrame(rows), by=["model"]).round(3).to_dict("records")
+    [{'model': 'SVM', 'seeds': 2, 'certified': 2, 'error_mean': 0.2, 'error_std': 0.141}]
+    """
+    keys = list(by or ["dataset", "train_size", "units", "contexts", "momentum", "model"])
+    groups = table.groupby(keys, sort=False, dropna=False)
+    columns = {
+        "seeds": groups.size(),
+        "certified": groups["status"].agg(lambda s: int((s == "OPTIMAL").sum())),
+    }
+    for name in ("error", "inconsistency", "expected_inconsistency", "seconds"):
+        if name in table:
+            columns[f"{name}_mean"] = groups[name].mean()
+            columns[f"{name}_std"] = groups[name].std(ddof=1)
+    return pd.DataFrame(columns).reset_index()

@@ -1,0 +1,127 @@
+"""The type of every binary task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import Array, InputError, as_floats, as_signs
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryTask:
+    """Training and validation samples of a two-class task, float64, the constant input last.
+
+    Attributes
+    ----------
+    name : str
+    X_train, X_val : arrays, shapes (n, d) and (n_val, d)
+    y_train, y_val : arrays of −1 and +1, shapes (n,) and (n_val,)
+    X_pool : array, shape (N, d)
+        Every input of the source, without labels: the published cutoffs are medians over it.
+    classes : tuple
+        The original names of the classes −1 and +1.
+
+    Raises
+    ------
+    InputError
+        For empty or non-finite arrays, shapes that do not match, labels other than −1 and +1, or a training set of
+        one class.
+
+    Examples
+    --------
+    >>> from implicit_bias import BinaryTask
+    >>> task = BinaryTask.from_arrays([[0.0], [1.0], [2.0]], ["cat", "dog", "dog"])
+    >>> task.X_train.tolist(), task.y_train.tolist(), task.classes
+    ([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [-1.0, 1.0, 1.0], ('cat', 'dog'))
+    """
+
+    name: str
+    X_train: Array = field(repr=False)
+    y_train: Array = field(repr=False)
+    X_val: Array = field(repr=False)
+    y_val: Array = field(repr=False)
+    X_pool: Array = field(repr=False)
+    classes: tuple[Any, Any] = (-1, 1)
+
+    def __post_init__(self) -> None:
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        for name in ("X_train", "X_val", "X_pool"):
+            put(name, as_floats(getattr(self, name), name, 2))
+        put("y_train", as_signs(self.y_train, len(self.X_train), "y_train"))
+        y_val = as_floats(self.y_val, "y_val", 1)
+        if len(y_val) != len(self.X_val) or not np.isin(y_val, (-1.0, 1.0)).all():
+            raise InputError(f"y_val must hold one label −1 or +1 for each of the {len(self.X_val)} rows of X_val")
+        put("y_val", y_val)
+        columns = {getattr(self, name).shape[1] for name in ("X_train", "X_val", "X_pool")}
+        if len(columns) > 1:
+            raise InputError(f"X_train, X_val and X_pool must have the same columns, not {sorted(columns)}")
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X_train: Any,
+        y_train: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        X_pool: Any = None,
+        *,
+        constant: bool = True,
+        name: str = "own arrays",
+    ) -> BinaryTask:
+        """A task of own arrays: any two classes, the smaller (in sorting order) becoming −1.
+
+        Parameters
+        ----------
+        X_train, X_val, X_pool : arrays, shapes (n, p), (n_val, p), (N, p)
+            Without validation data the training data validate; without a pool the training inputs are the pool.
+        y_train, y_val : arrays of two distinct values: numbers or strings
+        constant : bool
+            Append the constant input 1, so that d = p + 1.
+        name : str
+
+        Raises
+        ------
+        InputError
+            As the class does, and for labels that are not exactly two classes.
+        """
+        X_train = as_floats(X_train, "X_train", 2)
+        signs, classes = binary_labels(y_train)
+        if (X_val is None) != (y_val is None):
+            raise InputError("give X_val and y_val together, or neither")
+        held_out = X_train if X_val is None else as_floats(X_val, "X_val", 2)
+        held_out_signs = signs if y_val is None else binary_labels(y_val, classes)[0]
+        pool = X_train if X_pool is None else as_floats(X_pool, "X_pool", 2)
+        inputs = [X_train, held_out, pool]
+        if constant:
+            inputs = [with_constant(X) for X in inputs]
+        return cls(name, inputs[0], signs, inputs[1], held_out_signs, inputs[2], classes)
+
+
+def with_constant(X: Array) -> Array:
+    """X (n, d − 1) with the constant input 1 appended, (n, d)."""
+    return np.hstack([X, np.ones((len(X), 1))])
+
+
+def binary_labels(labels: Any, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
+    """Labels as −1 and +1, and the two classes they stand for (found, unless given)."""
+    values = np.asarray(labels)
+    if values.ndim != 1 or values.size == 0:
+        raise InputError(f"labels must be a non-empty one-dimensional array, not of shape {values.shape}")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError("labels hold NaN or infinity; clean them first")
+    try:
+        found = np.unique(values).tolist()
+    except TypeError:
+        raise InputError("labels mix types that cannot be sorted; use numbers or strings only") from None
+    if classes is None:
+        if len(found) != 2:
+            shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
+            raise InputError(f"labels must be of two classes, but there are {len(found)}: {shown}")
+        classes = (found[0], found[1])
+    unknown = [value for value in found if value not in classes]
+    if unknown:
+        raise InputError(f"label {unknown[0]!r} is none of the training classes {classes[0]!r} and {classes[1]!r}")
+    return np.where(values == classes[1], 1.0, -1.0), classes

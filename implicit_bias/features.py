@@ -1,0 +1,118 @@
+"""Gated linear features Φ(x) = g(x) ⊗ x: the one data structure of this toolkit, never formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias.checks import Array, InputError, as_floats
+
+
+@dataclass(frozen=True, eq=False)
+class GatedFeatures:
+    """The linear operator Φ: R^{k×d} → R^n of n samples seen through k gates.
+
+        (ΦW)_i = Σ_j g_j(x_i) ⟨w_j, x_i⟩
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Inputs x_i as rows, the constant input last where a bias is wanted. Stored as float64.
+    gate_values : array, shape (n, k)
+        Gate values g_j(x_i): any real numbers; zeros and ones for hard gates.
+
+    Raises
+    ------
+    InputError
+        If an array is empty, not finite, not two-dimensional, or the numbers of rows differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GatedFeatures
+    >>> phi = GatedFeatures(X=[[1.0, 2.0], [3.0, 4.0]], gate_values=[[1, 0], [1, 1]])
+    >>> W = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> phi @ W
+    array([1., 7.])
+    >>> float((phi @ W) @ [1.0, 1.0]) == float(np.sum(W * phi.adjoint([1.0, 1.0])))
+    True
+    """
+
+    X: Array
+    gate_values: Array
+
+    def __post_init__(self) -> None:
+        X = as_floats(self.X, "X", 2)
+        gate_values = as_floats(self.gate_values, "gate_values", 2)
+        if len(X) != len(gate_values):
+            raise InputError(
+                f"X has {len(X)} rows and gate_values has {len(gate_values)}; give one row of each a sample"
+            )
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "gate_values", gate_values)
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return len(self.X)
+
+    @property
+    def d(self) -> int:
+        """Number of inputs."""
+        return int(self.X.shape[1])
+
+    @property
+    def k(self) -> int:
+        """Number of gates."""
+        return int(self.gate_values.shape[1])
+
+    def apply(self, W: Any) -> Array:
+        """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d); returns (n,)."""
+        W = np.asarray(W, dtype=np.float64)
+        if W.shape != (self.k, self.d):
+            raise InputError(f"weights must have shape (k, d) = {(self.k, self.d)}, not {W.shape}")
+        result: Array = np.einsum("nk,nk->n", self.X @ W.T, self.gate_values)
+        return result
+
+    __matmul__ = apply
+
+    def adjoint(self, a: Any) -> Array:
+        """Φᵀa = (G ∘ a)ᵀ X for sample weights a (n,); returns (k, d)."""
+        a = np.asarray(a, dtype=np.float64)
+        if a.shape != (self.n,):
+            raise InputError(f"sample weights must have shape (n,) = {(self.n,)}, not {a.shape}")
+        result: Array = (self.gate_values * a[:, None]).T @ self.X
+        return result
+
+    def gram(self) -> Array:
+        """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n)."""
+        result: Array = (self.gate_values @ self.gate_values.T) * (self.X @ self.X.T)
+        return result
+
+    def row_norms(self) -> Array:
+        """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i‖, shape (n,)."""
+        result: Array = np.linalg.norm(self.gate_values, axis=1) * np.linalg.norm(self.X, axis=1)
+        return result
+
+    def select(self, rows: Any) -> GatedFeatures:
+        """The features of some samples only (a mask or indices)."""
+        return GatedFeatures(self.X[rows], self.gate_values[rows])
+
+    def reduced(self) -> tuple[GatedFeatures, Array]:
+        """The same operator on inputs of full column rank, and the rotation V (d, r) that leads back.
+
+        X = X̃Vᵀ with VᵀV = I, so Φ̃W̃ = Φ(W̃Vᵀ) and every norm of this toolkit has the same value at W̃ and W̃Vᵀ.
+        Only directions at rounding level are dropped, on the singular values of X itself.
+        """
+        _, s, Vt = scipy.linalg.svd(self.X, full_matrices=False, check_finite=False)
+        rank = max(1, int(np.sum(s > s[0] * max(self.X.shape) * np.finfo(float).eps)))
+        V = np.ascontiguousarray(Vt[:rank].T)
+        return GatedFeatures(self.X @ V, self.gate_values), V
+
+    def dense(self) -> Array:
+        """Φ as a matrix (n, k·d), gate-major columns: for tests and small problems only."""
+        result: Array = np.einsum("nk,nd->nkd", self.gate_values, self.X).reshape(self.n, -1)
+        return result

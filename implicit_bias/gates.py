@@ -1,0 +1,371 @@
+"""Gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k).
+
+Every class follows scikit-learn's transformers: `fit(X)`, `transform(X)`, `get_params`, `clone`. A fitted gate object
+called on inputs gives their features: `gates(X) @ W`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy.special import ndtr
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+
+from implicit_bias.checks import Array, InputError, as_count, as_floats, context_bits
+from implicit_bias.features import GatedFeatures
+
+Cutoff = str | float | tuple[float, float]
+
+
+class Gates(TransformerMixin, BaseEstimator):
+    """Base of all gates. A subclass has `fit`, `transform` and, once fitted, `groups` (k,): each gate's hidden unit.
+
+    >>> from implicit_bias import Gates, HyperplaneGates
+    >>> issubclass(HyperplaneGates, Gates)
+    True
+    """
+
+    groups: np.ndarray
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fix everything that depends on the inputs X (n, d)."""
+        raise NotImplementedError("abstract")
+
+    def transform(self, X: Any) -> Array:
+        """Gate values (n, k) of inputs X (n, d)."""
+        raise NotImplementedError("abstract")
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has run."""
+        return hasattr(self, "n_features_in_")
+
+    def fitted(self, X: Any) -> Self:
+        """These gates if they are fitted, else a copy of them fitted on X."""
+        return self if self.is_fitted else clone(self).fit(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.is_fitted
+
+    def __call__(self, X: Any) -> GatedFeatures:
+        """The gated linear features of inputs X (n, d)."""
+        return GatedFeatures(X, self.transform(X))
+
+    def _fitted_inputs(self, X: Any) -> Array:
+        if not self.is_fitted:
+            raise InputError(f"these {type(self).__name__} are not fitted; call fit(X) first")
+        X = as_floats(X, "X", 2)
+        if X.shape[1] != self.n_features_in_:
+            raise InputError(f"X has {X.shape[1]} columns, but the gates were fitted on {self.n_features_in_}")
+        return X
+
+
+class ConstantGate(Gates):
+    """One gate that is always 1: Φ(x) = x, the linear model.
+
+    >>> from implicit_bias import ConstantGate
+    >>> ConstantGate().fit_transform([[0.5, 1.0], [2.0, 1.0]]).tolist()
+    [[1.0], [1.0]]
+    """
+
+    groups = np.zeros(1, dtype=np.int64)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Store the number of inputs."""
+        self.n_features_in_ = as_floats(X, "X", 2).shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Ones, shape (n, 1)."""
+        return np.ones((len(self._fitted_inputs(X)), 1))
+
+
+class ThresholdGates(Gates):
+    """Base of the gates made of hyperplanes: `directions_` (p, d) and `cutoffs_` (p,), compared as ⟨v, x⟩ > cutoff.
+
+    >>> from implicit_bias.gates import ThresholdGates
+    >>> from implicit_bias import HyperplaneGates, RandomHalfSpaces, ReLUGates
+    >>> all(issubclass(g, ThresholdGates) for g in (HyperplaneGates, RandomHalfSpaces, ReLUGates))
+    True
+    """
+
+    directions_: Array
+    cutoffs_: Array
+
+    def _project(self, X: Any) -> Array:
+        return self._fitted_inputs(X) @ self.directions_.T
+
+    def _fit_cutoffs(self, X: Array, random: Array, spread: float, cutoff: Cutoff) -> Array:
+        """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""
+        if cutoff == "random":
+            return random
+        if isinstance(cutoff, (int, float)):
+            return np.full(len(random), float(cutoff))
+        projections = X @ self.directions_.T
+        size = np.abs(projections).max(axis=0, initial=0.0)
+        constant = np.ptp(projections, axis=0) <= 1e-12 * size
+        if constant.any():
+            raise InputError(
+                f"the projections on hyperplane {int(np.argmax(constant))} are the same for all {len(X)} inputs, "
+                f"so cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
+            )
+        if cutoff == "median":
+            return np.asarray(np.median(projections, axis=0))
+        low, high = cutoff  # type: ignore[misc]
+        levels = low + (high - low) * ndtr(random / spread)
+        return np.array([np.quantile(p, q) for p, q in zip(projections.T, levels, strict=True)])
+
+
+def check_cutoff(cutoff: Any) -> None:
+    """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
+    if cutoff in ("median", "random") if isinstance(cutoff, str) else False:
+        return
+    number = isinstance(cutoff, (int, float, np.number)) and not isinstance(cutoff, bool)
+    if number and np.isfinite(cutoff):
+        return
+    if isinstance(cutoff, (tuple, list)) and len(cutoff) == 2:
+        low, high = cutoff
+        if all(isinstance(q, (int, float)) and 0 <= q <= 1 for q in cutoff) and low <= high:
+            return
+    raise InputError(
+        "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
+        f"not {cutoff!r}"
+    )
+
+
+def check_seed(seed: Any) -> int:
+    """A seed as a whole number from 0 to 2⁶³ − 1."""
+    value = as_count(seed, "seed", least=0)
+    if value >= 2**63:
+        raise InputError(f"seed must be below 2^63, not {value}")
+    return value
+
+
+def default_linear_(weight: torch.Tensor, generator: torch.Generator) -> None:
+    """Draw what `torch.nn.Linear` draws for a weight or bias: U(−1/√d, 1/√d)."""
+    bound = weight.shape[-1] ** -0.5
+    weight.uniform_(-bound, bound, generator=generator)
+
+
+def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, torch.Generator]:
+    """The published stream of a seed: directions (count, inputs), cutoffs (count,), and the generator behind them.
+
+    torch's Mersenne twister seeded with `seed`: the default initialisation of a linear layer (drawn and discarded),
+    directions N(0, 36²) and cutoffs N(0, 9²), all in float32. The network's weights continue the stream
+    (Lippl, Abbott & Chung, published code).
+    """
+    generator = torch.Generator().manual_seed(seed)
+    directions = torch.empty(count, inputs)
+    default_linear_(directions, generator)
+    directions.normal_(0, 36, generator=generator)
+    cutoffs = torch.empty(count).normal_(0, 9, generator=generator)
+    return directions.numpy().astype(np.float64), cutoffs.numpy().astype(np.float64), generator
+
+
+class HyperplaneGates(ThresholdGates):
+    """The contexts of a gated linear network: H units, each with b hyperplanes and C = 2^b contexts, one-hot.
+
+        c_h(x) = bits 1(⟨v_{h,1}, x⟩ > b_{h,1}) … 1(⟨v_{h,b}, x⟩ > b_{h,b}), most significant first
+        g_{hC+c}(x) = 1(c_h(x) = c)
+
+    Parameters
+    ----------
+    units : int
+        H, the number of hidden units.
+    contexts : int
+        C = 2^b contexts a unit; 1 gives one gate that is always open.
+    seed : int
+        Seed of torch's Mersenne twister. The stream is the published one (`draw_hyperplanes`), so that on MNIST the
+        contexts equal the paper's bit for bit.
+    cutoff : 'median', 'random', number or (low, high)
+        'median': the median of each projection over the X of `fit`; 'random': N(0, 9²); a number: that cutoff for
+        all; (low, high): the quantile of each projection at a random level, uniform between the two.
+
+    Attributes
+    ----------
+    directions_ : array, shape (H·b, d), the v as rows, unit-major.
+    cutoffs_ : array, shape (H·b,).
+    groups : array, shape (H·C,), the unit of each gate.
+
+    Raises
+    ------
+    InputError
+        For contexts that are no power of two, an unknown cutoff, or data whose projections are constant.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary
+    >>> gates = HyperplaneGates(units=3, contexts=4, seed=1).fit(load_binary("digits").X_pool)
+    >>> gates.groups.tolist()
+    [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+    >>> gates.transform(load_binary("digits").X_train).sum(axis=1).max()
+    np.float64(3.0)
+    """
+
+    def __init__(self, units: int = 10, contexts: int = 2, seed: int = 1, cutoff: Cutoff = "median") -> None:
+        self.units = units
+        self.contexts = contexts
+        self.seed = seed
+        self.cutoff = cutoff
+        self._check()
+
+    def _check(self) -> tuple[int, int]:
+        check_seed(self.seed)
+        check_cutoff(self.cutoff)
+        return as_count(self.units, "units"), context_bits(self.contexts)
+
+    @classmethod
+    def from_hyperplanes(cls, directions: Any, cutoffs: Any, contexts: int = 2) -> Self:
+        """Fitted gates with given hyperplanes: directions (H·b, d) unit-major and cutoffs (H·b,).
+
+        >>> from implicit_bias import HyperplaneGates
+        >>> gates = HyperplaneGates.from_hyperplanes([[1.0, 0.0]], [0.5])
+        >>> gates.transform([[0.0, 1.0], [1.0, 1.0]]).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        bits = context_bits(contexts)
+        directions = as_floats(directions, "directions", 2)
+        cutoffs = as_floats(cutoffs, "cutoffs", 1)
+        if bits == 0 or len(directions) % bits or cutoffs.shape != (len(directions),):
+            raise InputError(
+                f"{contexts} contexts need {bits} hyperplanes a unit and one cutoff each; "
+                f"got directions {directions.shape} and cutoffs {cutoffs.shape}"
+            )
+        gates = cls(units=len(directions) // bits, contexts=contexts)
+        return gates.set_hyperplanes(directions, cutoffs)
+
+    def set_hyperplanes(self, directions: Array, cutoffs: Array) -> Self:
+        """Take the hyperplanes as they are; afterwards the gates count as fitted."""
+        self.directions_, self.cutoffs_ = directions, cutoffs
+        self.n_features_in_ = directions.shape[1]
+        return self
+
+    @property
+    def groups(self) -> np.ndarray:  # type: ignore[override]
+        """The unit of each gate, shape (H·C,)."""
+        return np.repeat(np.arange(self.units), self.contexts)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the hyperplanes and fix the cutoffs on X (n, d): the published code uses all inputs (`X_pool`)."""
+        units, bits = self._check()
+        X = as_floats(X, "X", 2)
+        directions, random, _ = draw_hyperplanes(X.shape[1], units * bits, self.seed)
+        self.set_hyperplanes(directions, random)
+        self.cutoffs_ = self._fit_cutoffs(X, random, 9.0, self.cutoff)
+        return self
+
+    def contexts_of(self, X: Any) -> np.ndarray:
+        """The context c_h(x) of every unit, whole numbers of shape (n, H)."""
+        bits = context_bits(self.contexts)
+        open_ = (self._project(X) > self.cutoffs_).reshape(-1, self.units, bits)
+        powers = 2 ** np.arange(bits)[::-1]
+        result: np.ndarray = open_ @ powers if bits else np.zeros(open_.shape[:2], dtype=np.int64)
+        return result
+
+    def transform(self, X: Any) -> Array:
+        """One-hot gate values, shape (n, H·C): column h·C + c is 1(c_h(x) = c)."""
+        context = self.contexts_of(X)
+        values = np.zeros((len(context), self.units, self.contexts))
+        np.put_along_axis(values, context[:, :, None], 1.0, axis=2)
+        return values.reshape(len(context), -1)
+
+
+class RandomHalfSpaces(ThresholdGates):
+    """Random contexts of SVM-RC: H half-spaces g_h(x) = 1(⟨u_h, x⟩ > b_h) with orthonormal directions u_h.
+
+    Parameters
+    ----------
+    units : int
+        H, the number of half-spaces.
+    seed : int
+        Seed of torch's Mersenne twister; the directions are `torch.nn.init.orthogonal_` of (H, d), as published.
+    cutoff : 'median', 'random', number or (low, high)
+        As for `HyperplaneGates`; 'random' is N(0, 1/(16 d)), the distances to the origin that GLN contexts have.
+    always_on : bool
+        Add a last gate that is always 1, as the published code does and the paper does not say.
+
+    Raises
+    ------
+    InputError
+        As for `HyperplaneGates`.
+
+    Examples
+    --------
+    >>> from implicit_bias import RandomHalfSpaces, load_binary
+    >>> X = load_binary("digits").X_pool
+    >>> RandomHalfSpaces(units=2, seed=1).fit(X).transform(X).mean(axis=0).round(2).tolist()
+    [0.5, 0.5]
+    """
+
+    def __init__(self, units: int = 20, seed: int = 1, cutoff: Cutoff = "median", always_on: bool = False) -> None:
+        self.units = units
+        self.seed = seed
+        self.cutoff = cutoff
+        self.always_on = always_on
+        self._check()
+
+    def _check(self) -> int:
+        check_seed(self.seed)
+        check_cutoff(self.cutoff)
+        return as_count(self.units, "units")
+
+    @property
+    def groups(self) -> np.ndarray:  # type: ignore[override]
+        """One group a gate, shape (H,) or, with the always-on gate, (H + 1,)."""
+        return np.arange(self.units + bool(self.always_on))
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the directions and fix the cutoffs on X (n, d)."""
+        units = self._check()
+        X = as_floats(X, "X", 2)
+        self.n_features_in_ = X.shape[1]
+        generator = torch.Generator().manual_seed(self.seed)
+        directions = torch.nn.init.orthogonal_(torch.empty(units, X.shape[1]), generator=generator)
+        spread = 0.25 * X.shape[1] ** -0.5
+        random = torch.empty(units).normal_(0, spread, generator=generator)
+        self.directions_ = directions.numpy().astype(np.float64)
+        self.cutoffs_ = self._fit_cutoffs(X, random.numpy().astype(np.float64), spread, self.cutoff)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Gate values 0 or 1, shape (n, H) or, with the always-on gate, (n, H + 1)."""
+        values = (self._project(X) > self.cutoffs_).astype(np.float64)
+        return np.hstack([values, np.ones((len(values), 1))]) if self.always_on else values
+
+
+class ReLUGates(ThresholdGates):
+    """The gates of a ReLU layer's own units: g_h(x) = 1(⟨w_h, x⟩ ≥ 0). The learned contexts of SVM-LC.
+
+    Parameters
+    ----------
+    weights : array, shape (H, d)
+        The layer's weights w_h as rows; the gates are fitted from the start.
+
+    Examples
+    --------
+    >>> from implicit_bias import ReLUGates
+    >>> ReLUGates([[1.0, -1.0], [0.0, 1.0]]).transform([[0.5, 1.0]]).tolist()
+    [[0.0, 1.0]]
+    """
+
+    def __init__(self, weights: Any) -> None:
+        self.weights = weights
+        self.fit()
+
+    @property
+    def groups(self) -> np.ndarray:  # type: ignore[override]
+        """One group a unit, shape (H,)."""
+        return np.arange(len(self.directions_))
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Read the weights; the inputs play no part."""
+        self.directions_ = as_floats(self.weights, "weights", 2)
+        self.cutoffs_ = np.zeros(len(self.directions_))
+        self.n_features_in_ = self.directions_.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Gate values 0 or 1, shape (n, H)."""
+        return (self._project(X) >= self.cutoffs_).astype(np.float64)

@@ -1,0 +1,88 @@
+"""What every network offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from implicit_bias.checks import Array, InputError, as_floats
+from implicit_bias.gates import Gates
+
+
+class GatedNetwork(nn.Module, ABC):
+    """A network f: R^d → R whose output is linear in the inputs once its gates are fixed.
+
+    Inputs carry the constant 1 last. `contexts(X)` gives what the gates need and does not change in training (None if
+    they do change), so that a training loop computes it once.
+
+    >>> from implicit_bias import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+    >>> issubclass(GatedLinearNetwork, GatedNetwork) and issubclass(ReLUNetwork, GatedNetwork)
+    True
+    """
+
+    inputs: int
+
+    @abstractmethod
+    def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
+        """Outputs (n,) for inputs (n, d) in the network's dtype."""
+
+    def contexts(self, X: Array) -> Tensor | None:
+        """What the fixed gates say of inputs X (n, d), a tensor with n rows; None if the gates are learned."""
+        return None
+
+    @abstractmethod
+    def gates(self) -> Gates:
+        """The present gates, detached from the network. Raises InputError for more than one gated layer."""
+
+    @abstractmethod
+    def effective_weights(self) -> Array:
+        """W (k, d), float64, with f(x) = Φ(x)·W under `gates()`. Raises InputError for more than one gated layer."""
+
+    @property
+    @abstractmethod
+    def degree(self) -> int:
+        """Layers of weights L: scaling all weights by c scales the output by c^L (biases aside)."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The plain arguments from which `from_config` rebuilds a network of this shape."""
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, config: dict[str, Any]) -> GatedNetwork:
+        """A network of the shape that `config()` describes, to be filled by `load_state_dict`."""
+
+    @torch.no_grad()
+    def hidden(self, X: Any) -> Array:
+        """Activations of the last hidden layer, shape (n, H)."""
+        raise InputError(f"{type(self).__name__} has no hidden layer to read")
+
+    def tensors(self, X: Any) -> tuple[Tensor, Tensor | None]:
+        """Inputs in the network's dtype and device, and their contexts."""
+        X = as_floats(X, "X", 2)
+        if X.shape[1] != self.inputs:
+            raise InputError(f"X has {X.shape[1]} columns, but the network takes {self.inputs}")
+        like = next(self.parameters())
+        contexts = self.contexts(X)
+        return (
+            torch.as_tensor(X, dtype=like.dtype, device=like.device),
+            None if contexts is None else contexts.to(like.device),
+        )
+
+    @torch.no_grad()
+    def decision_function(self, X: Any) -> Array:
+        """Outputs f(x) of inputs X (n, d) as float64, shape (n,)."""
+        return to_array(self(*self.tensors(X)))
+
+    def norm(self) -> float:
+        """‖w‖₂ over all parameters."""
+        return float(torch.sqrt(sum((p.detach().double() ** 2).sum() for p in self.parameters())))  # type: ignore[arg-type]
+
+
+def to_array(tensor: Tensor) -> Array:
+    """A tensor as a float64 array."""
+    return tensor.detach().cpu().numpy().astype(np.float64)

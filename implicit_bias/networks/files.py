@@ -1,0 +1,76 @@
+"""Saving and loading networks: weights, gates and cutoffs together; loading executes no code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from implicit_bias.checks import InputError
+from implicit_bias.files import write_atomically
+from implicit_bias.networks.base import GatedNetwork
+from implicit_bias.networks.gln import GatedLinearNetwork
+from implicit_bias.networks.relu import FrozenReLUNetwork, ReLUNetwork
+
+FORMAT = "implicit_bias network 1"
+CLASSES: dict[str, type[GatedNetwork]] = {
+    cls.__name__: cls for cls in (GatedLinearNetwork, ReLUNetwork, FrozenReLUNetwork)
+}
+
+
+def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
+    """Write a network to `path`, gates and cutoffs included, so that it predicts the same when loaded.
+
+    Raises
+    ------
+    InputError
+        If `path` cannot be written, or the network is of a class unknown to `load_network`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from implicit_bias import ReLUNetwork, load_network, save_network
+    >>> path = save_network(ReLUNetwork(3, 2, seed=1), pathlib.Path(tempfile.mkdtemp(), "network.pt"))
+    >>> load_network(path).config()
+    {'inputs': 3, 'units': [2]}
+    """
+    kind = type(network).__name__
+    if kind not in CLASSES:
+        raise InputError(f"cannot save a {kind}; known: {', '.join(CLASSES)}")
+    content = {"format": FORMAT, "class": kind, "config": network.config(), "state": network.state_dict()}
+    return write_atomically(path, lambda file: torch.save(content, file))
+
+
+def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
+    """The network that `save_network` wrote to `path`, on the CPU, in the dtype it was saved with.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, or not such a file.
+
+    Examples
+    --------
+    >>> from implicit_bias import load_network
+    >>> try:
+    ...     load_network("nowhere.pt")
+    ... except ValueError as error:
+    ...     print(error)
+    nowhere.pt is not a readable file; check the path
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path} is not a readable file; check the path")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        if content["format"] != FORMAT:
+            raise KeyError(content["format"])
+        network = CLASSES[content["class"]].from_config(content["config"])
+        state = content["state"]
+        parameter = next(name for name, _ in network.named_parameters())
+        network.to(state[parameter].dtype)
+        network.load_state_dict(state)
+    except Exception as error:
+        # torch.load raises whatever a damaged file happens to provoke.
+        raise InputError(f"{path} is damaged or not a saved network ({type(error).__name__})") from None
+    return network

@@ -1,0 +1,186 @@
+"""Gated linear networks: linear units whose weights are chosen by fixed contexts of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from implicit_bias.checks import Array, InputError
+from implicit_bias.gates import HyperplaneGates, check_seed, default_linear_, draw_hyperplanes
+from implicit_bias.networks.base import GatedNetwork, to_array
+
+#: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
+GATHER_FROM = 16
+
+
+class GatedLinearNetwork(GatedNetwork):
+    """A GLN: every hidden unit h of a layer multiplies its inputs with the weights of the context c_h(x) it is in.
+
+        a_h^{(l)} = ⟨w^{(l)}_{h, c_h(x)}, a^{(l−1)}⟩,  a^{(0)} = x,   f(x) = ⟨w^{(out)}, a^{(L)}⟩ + b
+
+    Parameters
+    ----------
+    gates : HyperplaneGates or a sequence of them, fitted
+        The contexts of each gated layer, all read from the input x. One layer with a readout is the two-layer GLN
+        of the paper.
+    readout : bool
+        False drops the readout: the last layer must then have one unit, and one layer is the shallow GLN.
+    seed : int, optional
+        Seed of the weights. If None, they continue the random stream of the first gates' seed, as published:
+        default-initialised layers, then orthogonal weights in their place; the readout keeps its bias.
+
+    Raises
+    ------
+    InputError
+        For gates that are not fitted, of different inputs, or a last layer of several units without a readout.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GatedLinearNetwork, HyperplaneGates, load_binary
+    >>> task = load_binary("digits")
+    >>> network = GatedLinearNetwork(HyperplaneGates(10, 2, seed=1).fit(task.X_pool))
+    >>> linear = network.gates()(task.X_val) @ network.effective_weights()
+    >>> bool(np.allclose(network.decision_function(task.X_val), linear, atol=1e-5))
+    True
+    """
+
+    def __init__(
+        self,
+        gates: HyperplaneGates | Sequence[HyperplaneGates],
+        readout: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        layers = [gates] if isinstance(gates, HyperplaneGates) else list(gates)
+        self._check(layers, readout)
+        self.inputs = int(layers[0].n_features_in_)
+        self.shape = [(int(layer.units), int(layer.contexts)) for layer in layers]
+        # Not buffers: casting or moving the network must not round the gates. They are saved as extra state.
+        self._gates = layers
+        widths = [self.inputs, *(units for units, _ in self.shape)]
+        self.hidden_weights = nn.ParameterList(
+            torch.empty(units * contexts, width) for width, (units, contexts) in zip(widths, self.shape, strict=False)
+        )
+        self.readout = nn.utils.skip_init(nn.Linear, widths[-1], 1) if readout else None
+        self._initialise(layers[0], seed)
+
+    @staticmethod
+    def _check(layers: list[HyperplaneGates], readout: bool) -> None:
+        if not layers or not all(isinstance(g, HyperplaneGates) and g.is_fitted for g in layers):
+            raise InputError("a GLN needs fitted HyperplaneGates for each layer; call gates.fit(X_pool) first")
+        if len({g.n_features_in_ for g in layers}) > 1:
+            raise InputError("the layers' gates were fitted on inputs of different width; fit them on the same X")
+        if not readout and layers[-1].units != 1:
+            raise InputError(f"without a readout the last layer must have 1 unit, not {layers[-1].units}")
+
+    @torch.no_grad()
+    def _initialise(self, first: HyperplaneGates, seed: int | None) -> None:
+        if seed is None:
+            generator = draw_hyperplanes(self.inputs, len(first.directions_), first.seed)[2]
+        else:
+            generator = torch.Generator().manual_seed(check_seed(seed))
+        matrices: list[Tensor] = list(self.hidden_weights)
+        for weight in matrices:
+            default_linear_(weight, generator)
+        if self.readout is not None:
+            matrices.append(self.readout.weight)
+            default_linear_(self.readout.weight, generator)
+            bound = self.readout.in_features**-0.5
+            self.readout.bias.uniform_(-bound, bound, generator=generator)
+        for weight in matrices:
+            nn.init.orthogonal_(weight, generator=generator)
+
+    def get_extra_state(self) -> dict[str, list[Tensor]]:
+        """The hyperplanes and cutoffs, which `state_dict` therefore includes."""
+        return {
+            "directions": [torch.as_tensor(g.directions_) for g in self._gates],
+            "cutoffs": [torch.as_tensor(g.cutoffs_) for g in self._gates],
+        }
+
+    def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
+        """Take the hyperplanes and cutoffs of a `state_dict`."""
+        self._gates = [
+            HyperplaneGates(units, contexts).set_hyperplanes(to_array(directions), to_array(cutoffs))
+            for (units, contexts), directions, cutoffs in zip(
+                self.shape, state["directions"], state["cutoffs"], strict=True
+            )
+        ]
+
+    def contexts(self, X: Array) -> Tensor:
+        """The context of every unit of every layer, whole numbers of shape (n, total units)."""
+        return torch.as_tensor(np.hstack([gates.contexts_of(X) for gates in self._gates]))
+
+    def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
+        """Outputs (n,) for inputs (n, d); `contexts` saves computing them anew."""
+        activations = self._activations(X, contexts)
+        if self.readout is None:
+            return activations[:, 0]
+        return self.readout(activations)[:, 0]  # type: ignore[no-any-return]
+
+    def _activations(self, X: Tensor, contexts: Tensor | None) -> Tensor:
+        if contexts is None:
+            contexts = self.contexts(to_array(X)).to(X.device)
+        first = 0
+        for weight, (units, count) in zip(self.hidden_weights, self.shape, strict=True):
+            context = contexts[:, first : first + units]
+            first += units
+            if count > GATHER_FROM:
+                rows = torch.arange(units, device=X.device) * count + context
+                X = torch.einsum("nhd,nd->nh", weight[rows], X)
+            else:
+                every = (X @ weight.T).unflatten(1, (units, count))
+                X = every.gather(2, context[:, :, None])[:, :, 0]
+        return X
+
+    @torch.no_grad()
+    def hidden(self, X: Any) -> Array:
+        """Activations a^{(L)} of the last hidden layer, shape (n, H)."""
+        return to_array(self._activations(*self.tensors(X)))
+
+    def gates(self) -> HyperplaneGates:
+        """The contexts as fitted gates; for networks with one gated layer."""
+        self._require_one_layer()
+        return self._gates[0]
+
+    def effective_weights(self) -> Array:
+        """ζ (H·C, d): ζ_{hC+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights."""
+        self._require_one_layer()
+        weights = to_array(self.hidden_weights[0])
+        if self.readout is None:
+            return weights
+        units, contexts = self.shape[0]
+        zeta = np.repeat(to_array(self.readout.weight)[0], contexts)[:, None] * weights
+        zeta[:, -1] += float(self.readout.bias.detach()[0]) / units
+        return zeta
+
+    def _require_one_layer(self) -> None:
+        if len(self.shape) > 1:
+            raise InputError(
+                f"a GLN with {len(self.shape)} gated layers has no weights of its own for each gate; "
+                "only networks with one gated layer do"
+            )
+
+    @property
+    def degree(self) -> int:
+        """Gated layers and the readout."""
+        return len(self.shape) + (self.readout is not None)
+
+    def config(self) -> dict[str, Any]:
+        """Layers (units, contexts), number of inputs, readout."""
+        return {"inputs": self.inputs, "shape": self.shape, "readout": self.readout is not None}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> GatedLinearNetwork:
+        """A network of that shape, its gates and weights still to be loaded."""
+        d = config["inputs"]
+        gates = []
+        for units, contexts in config["shape"]:
+            planes = units * (int(contexts).bit_length() - 1)
+            empty = HyperplaneGates(units, contexts).set_hyperplanes(np.zeros((planes, d)), np.zeros(planes))
+            gates.append(empty)
+        return cls(gates, readout=config["readout"], seed=0)

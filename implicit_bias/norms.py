@@ -1,0 +1,208 @@
+"""Regularisers: each class owns its value, its dual norm and its CVXPY expression."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from implicit_bias.checks import Array, InputError, as_count, context_bits
+
+
+class Norm(ABC):
+    """A (semi)norm of weights W (k, d) that depends on WWᵀ only, so that rotations of the inputs keep it.
+
+    A new norm is a subclass with `value`, `dual` and `expression`. The certificate needs no more: `value` gives the
+    upper bound, `dual` the lower one.
+
+    >>> from implicit_bias import Frobenius, GroupLasso, PredictorL2, Norm
+    >>> [issubclass(norm, Norm) for norm in (Frobenius, GroupLasso, PredictorL2)]
+    [True, True, True]
+    """
+
+    #: Number of gates k the norm is for; None if it takes any.
+    gates: int | None = None
+
+    @abstractmethod
+    def value(self, W: Array) -> float:
+        """‖W‖ for W (k, d)."""
+
+    @abstractmethod
+    def dual(self, V: Array) -> float:
+        """The dual norm sup {⟨V, W⟩: ‖W‖ ≤ 1} for V (k, d); infinity where the supremum is."""
+
+    @abstractmethod
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖W‖ of a CVXPY expression W (k, r)."""
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression | None:
+        """‖W‖² as a CVXPY quadratic form, for QP solvers; None if it is none."""
+        return None
+
+
+class Frobenius(Norm):
+    """‖W‖_F: one group of all gates (shallow GLN, linear models, SVM-HL). Its own dual.
+
+    >>> import numpy as np
+    >>> from implicit_bias import Frobenius
+    >>> Frobenius().value(np.array([[3.0, 0.0], [0.0, 4.0]]))
+    5.0
+    """
+
+    def value(self, W: Array) -> float:
+        """‖W‖_F."""
+        return float(np.linalg.norm(W))
+
+    def dual(self, V: Array) -> float:
+        """‖V‖_F."""
+        return float(np.linalg.norm(V))
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖W‖_F."""
+        return cp.norm(cp.vec(W, order="C"), 2)
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression:
+        """‖W‖²_F."""
+        return cp.sum_squares(W)
+
+    def __repr__(self) -> str:
+        return "Frobenius()"
+
+
+class GroupLasso(Norm):
+    """Σ_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC (Lippl, Abbott & Chung, eq. 5).
+
+    ζ_h stacks the rows of W whose gate belongs to group h. Dual norm: max_h ‖V_h‖₂.
+
+    Parameters
+    ----------
+    groups : sequence of int, shape (k,)
+        The group of each gate: any whole numbers, equal within a group.
+
+    Raises
+    ------
+    InputError
+        If `groups` is empty, not one-dimensional or not of whole numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GroupLasso
+    >>> norm = GroupLasso([0, 0, 1])
+    >>> W = np.array([[3.0], [4.0], [2.0]])
+    >>> norm.value(W), norm.dual(W)
+    (7.0, 5.0)
+    """
+
+    def __init__(self, groups: Any) -> None:
+        try:
+            array = np.asarray(groups)
+        except ValueError:
+            array = np.empty((0, 0))
+        if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+            raise InputError("groups must be a one-dimensional array of whole numbers, one a gate")
+        self.groups = array
+        self.gates = len(array)
+        self.labels, self.index = np.unique(array, return_inverse=True)
+
+    def _group_norms(self, W: Array) -> Array:
+        scale = float(np.max(np.abs(W), initial=0.0)) or 1.0
+        squares = np.bincount(self.index, ((W / scale) ** 2).sum(axis=1), len(self.labels))
+        result: Array = scale * np.sqrt(squares)
+        return result
+
+    def value(self, W: Array) -> float:
+        """Σ_h ‖ζ_h‖₂."""
+        return float(self._group_norms(W).sum())
+
+    def dual(self, V: Array) -> float:
+        """max_h ‖V_h‖₂."""
+        return float(self._group_norms(V).max())
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """Σ_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""
+        sizes = np.bincount(self.index)
+        slot = np.concatenate([np.arange(size) for size in sizes])
+        order = np.argsort(self.index, kind="stable")
+        rows = np.repeat(np.arange(len(sizes)) * sizes.max(), sizes) + slot
+        shape = (len(sizes) * sizes.max(), len(order))
+        pad = sp.csr_array((np.ones(len(order)), (rows, order)), shape=shape)
+        stacked = cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
+        return cp.sum(cp.norm(stacked, 2, axis=1))
+
+    def __repr__(self) -> str:
+        return f"GroupLasso({len(self.labels)} groups of {self.gates} gates)"
+
+
+class PredictorL2(Norm):
+    """The L2 norm of a GLN's predictors in ζ coordinates: the norm of SVM-L2.
+
+        ‖ζ‖ = ‖Aζ‖_F,   A = J/√(HC) − Q/√C + √C·I,   ‖β‖₂ = C^{(H−2)/2} ‖Aζ‖_F
+
+    β_γ = Σ_h ζ_{h,γ_h} runs over all C^H global contexts γ; J is all ones, Q = I_H ⊗ 1_{C×C}. A is the symmetric
+    square root of M = C·I + J − Q (the published eq. 23, J/(HC) − Q + C·I, is not). ‖·‖ is a seminorm: constants c_h
+    with Σ c_h = 0, added to the rows of each unit h, change nothing. We evaluate ‖Aζ‖_F as ‖Bζ‖_F with the sparse
+    factor BᵀB = M of full row rank: √C times the Helmert contrasts of each unit, and the row of ones.
+
+    Parameters
+    ----------
+    units, contexts : int
+        H units with C = 2^b contexts each; W has H·C rows, unit-major.
+
+    Raises
+    ------
+    InputError
+        If `units` is not positive or `contexts` not a power of two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import PredictorL2
+    >>> norm = PredictorL2(units=2, contexts=2)
+    >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
+    >>> beta = np.array([1 + 4, 1 + 8, 2 + 4, 2 + 8])
+    >>> bool(np.isclose(norm.value(zeta), np.linalg.norm(beta)))
+    True
+    """
+
+    def __init__(self, units: int, contexts: int) -> None:
+        context_bits(contexts)
+        self.units = as_count(units, "units")
+        self.contexts = int(contexts)
+        self.gates = self.units * self.contexts
+
+    @cached_property
+    def factor(self) -> sp.csr_array:
+        """B with BᵀB = M = C·I + J − Q, shape (H(C−1)+1, HC), of full row rank; BBᵀ = diag(C, …, C, HC)."""
+        helmert = scipy.linalg.helmert(self.contexts) if self.contexts > 1 else np.zeros((0, 1))
+        within = np.sqrt(self.contexts) * sp.kron(sp.eye_array(self.units), helmert)
+        return sp.csr_array(sp.vstack([within, np.ones((1, self.units * self.contexts))]))
+
+    def value(self, W: Array) -> float:
+        """‖Aζ‖_F."""
+        return float(np.linalg.norm(self.factor @ W))
+
+    def dual(self, V: Array) -> float:
+        """‖A⁺V‖_F where V lies in the range of A (every Φᵀa of one-hot gates does), else infinity."""
+        B = self.factor
+        squares = np.full(B.shape[0], float(self.contexts))
+        squares[-1] = self.units * self.contexts
+        U = (B @ V) / squares[:, None]
+        outside = np.linalg.norm(V - B.T @ U)
+        return float(np.linalg.norm(U)) if outside <= 1e-9 * np.linalg.norm(V) else np.inf
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖Aζ‖_F."""
+        return cp.norm(cp.vec(self.factor @ W, order="C"), 2)
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression:
+        """‖Aζ‖²_F."""
+        return cp.sum_squares(self.factor @ W)
+
+    def __repr__(self) -> str:
+        return f"PredictorL2(units={self.units}, contexts={self.contexts})"

@@ -1,0 +1,155 @@
+"""Margin problems: what is solved, apart from how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias.checks import Array, InputError, as_positive, as_signs
+from implicit_bias.features import GatedFeatures
+from implicit_bias.gates import Gates
+from implicit_bias.norms import Norm
+from implicit_bias.patterns import share_patterns
+
+
+class MarginProgram(cp.Problem):
+    """The `cvxpy.Problem` of a margin problem: extend it with constraints and solve it as usual.
+
+    Attributes
+    ----------
+    weights : cvxpy.Expression, shape (k, d)
+        The weights W in the original coordinates.
+    margins : cvxpy.Expression, shape (n,)
+        y_i (ΦW)_i.
+    margin_constraint : cvxpy.Constraint
+        y_i (ΦW)_i ≥ 1 − ξ_i; its dual value is λ (n,).
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> program = svm_gln([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate()).cvxpy(reduce=False)
+    >>> no_bias = cp.Problem(program.objective, [*program.constraints, program.weights[0, 1] == 0])
+    >>> round(float(no_bias.solve(solver="CLARABEL")), 4)
+    1.0
+    """
+
+    weights: cp.Expression
+    margins: cp.Expression
+    margin_constraint: cp.Constraint
+
+
+@dataclass(frozen=True, eq=False)
+class MarginProblem:
+    """minimise ‖W‖ + C Σ ξ_i subject to y_i (ΦW)_i ≥ 1 − ξ_i, ξ ≥ 0; the hard margin (ξ = 0) for C = ∞.
+
+    Parameters
+    ----------
+    features : GatedFeatures
+        Φ: n samples, k gates, d inputs.
+    y : array, shape (n,)
+        Labels −1 and +1, both present.
+    norm : Norm
+        ‖·‖ of the weights W (k, d).
+    C : float
+        The price of a unit of slack; `inf` for the hard margin.
+    gates : Gates, optional
+        The fitted gates behind `features`, so that new inputs can be scored.
+    name : str
+        What to call the problem in tables and messages.
+
+    Raises
+    ------
+    InputError
+        For labels other than −1 and +1, one class only, mismatched shapes, C ≤ 0, or a norm made for other gates.
+
+    Examples
+    --------
+    >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem, solve
+    >>> problem = MarginProblem(GatedFeatures([[2.0], [-1.0]], [[1], [1]]), [1, -1], Frobenius())
+    >>> round(solve(problem).objective, 6)
+    1.0
+    """
+
+    features: GatedFeatures
+    y: Array
+    norm: Norm
+    C: float = np.inf
+    gates: Gates | None = None
+    name: str = "margin problem"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, GatedFeatures):
+            raise InputError(f"features must be GatedFeatures, not {type(self.features).__name__}")
+        if not isinstance(self.norm, Norm):
+            raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {self.norm!r}")
+        if self.norm.gates not in (None, self.features.k):
+            raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, the features have {self.features.k}")
+        object.__setattr__(self, "y", as_signs(self.y, self.features.n))
+        object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
+
+    def margins(self, W: Any) -> Array:
+        """y_i (ΦW)_i for W (k, d); shape (n,)."""
+        return self.y * self.features.apply(W)
+
+    def adjoint(self, dual: Any) -> Array:
+        """Φᵀ(λ∘y) for λ (n,); shape (k, d)."""
+        return self.features.adjoint(self.y * np.asarray(dual))
+
+    def decision_function(self, W: Any, X: Any) -> Array:
+        """Scores Φ(x)·W of new inputs X (n, d) through the problem's own gates."""
+        if self.gates is None:
+            raise InputError("the problem was built from features, without gates; use GatedFeatures(X, values) @ W")
+        return self.gates(X) @ W
+
+    def cvxpy(self, reduce: bool = True, quadratic: bool = False) -> MarginProgram:
+        """The problem as a real `cvxpy.Problem`, with `weights`, `margins` and `margin_constraint` on it.
+
+        Parameters
+        ----------
+        reduce : bool
+            Rotate the inputs to their rank. This keeps the optimum, but the weights then stay in the span of the
+            inputs: pass False to add constraints on single weights.
+        quadratic : bool
+            Minimise ‖W‖² instead of ‖W‖ (the same weights for a hard margin), for QP solvers such as OSQP.
+
+        Raises
+        ------
+        InputError
+            If `quadratic` is asked of a norm whose square is no quadratic form, or of a soft margin.
+        """
+        features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
+        columns = cp.Variable((features.d, features.k), name="W")  # a column a gate: column-major is natural
+        shared = share_patterns(features)
+        constraints: list[cp.Constraint] = []
+        sums: cp.Expression = columns
+        if not shared.trivial:
+            sums = cp.Variable((features.d, shared.S.shape[0]), name="U")
+            constraints.append(sums == columns @ shared.S.T)
+        margins = (sp.diags_array(self.y) @ shared.M) @ cp.vec(sums, order="F")
+        objective = self._objective(columns.T, quadratic)
+        slack: cp.Variable | int = 0
+        if np.isfinite(self.C):
+            slack = cp.Variable(features.n, name="slack")
+            objective = objective + self.C * cp.sum(slack)
+            constraints.append(slack >= 0)
+        constraint = margins >= 1 - slack
+        program = MarginProgram(cp.Minimize(objective), [constraint, *constraints])
+        program.weights = columns.T @ V.T if reduce else columns.T
+        program.margins = margins
+        program.margin_constraint = constraint
+        return program
+
+    def _objective(self, W: cp.Expression, quadratic: bool) -> cp.Expression:
+        if not quadratic:
+            return self.norm.expression(W)
+        square = self.norm.quadratic(W)
+        if square is None:
+            raise InputError(f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS")
+        if np.isfinite(self.C):
+            raise InputError("a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS")
+        return square

@@ -1,0 +1,123 @@
+"""The judge: scores any weights and dual of a margin problem, whichever solver produced them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import Array, InputError
+from implicit_bias.problems import MarginProblem
+
+#: A Farkas residual at or below this proves that the data are not separable, up to rounding.
+FARKAS_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Rigorous bounds on the optimum of a margin problem, recomputed from weights and dual alone.
+
+    Any W with m = min_i y_i(ΦW)_i > 0 gives the upper bound ‖W‖/m, any λ ≥ 0 the lower bound 1ᵀλ / ‖Φᵀ(λ∘y)‖_*
+    (soft margin: λ ≤ C as well, and the slack of the best multiple of W).
+
+    Attributes
+    ----------
+    weights : array, shape (k, d)
+        W, scaled to be feasible: min margin 1 (soft margin: the best multiple).
+    dual : array, shape (n,)
+        λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1; if the data are not separable, 1ᵀλ = 1.
+    objective : float
+        The upper bound, the objective at `weights`; infinity if they do not separate.
+    lower_bound : float
+        1ᵀλ of the scaled dual.
+    gap : float
+        (objective − lower_bound) / objective; infinity if there is no upper bound.
+    margins : array, shape (n,)
+        y_i (ΦW)_i at `weights`.
+    farkas_residual : float
+        ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖: at rounding level, λ proves that no W separates.
+    """
+
+    weights: Array = field(repr=False)
+    dual: Array = field(repr=False)
+    objective: float
+    lower_bound: float
+    gap: float
+    margins: Array = field(repr=False)
+    farkas_residual: float
+
+    @property
+    def minimum_margin(self) -> float:
+        """min_i y_i (ΦW)_i; 1 for a separating W of a hard-margin problem."""
+        return float(self.margins.min())
+
+    @property
+    def separable(self) -> bool:
+        """Whether `dual` fails to prove that the data are not separable."""
+        return self.farkas_residual > FARKAS_TOLERANCE
+
+
+def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
+    """Score weights (k, d) and dual (n,), from wherever: the bounds hold for any finite input.
+
+    Raises
+    ------
+    InputError
+        If a shape is wrong.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, certify, svm_gln
+    >>> problem = svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate())
+    >>> certify(problem, weights=[[7.0, 0.0]], dual=[1.0, 1.0]).gap
+    0.0
+    """
+    W = _finite(weights, (problem.features.k, problem.features.d), "weights")
+    lam = np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0)
+    scale, objective = _upper_bound(problem, W)
+    W = scale * W
+    margins = problem.margins(W)
+    V = problem.adjoint(lam)
+    reach = float(lam @ problem.features.row_norms())
+    residual = float(np.linalg.norm(V)) / reach if reach > 0 else (0.0 if lam.any() else 1.0)
+    hard = np.isinf(problem.C)
+    if hard and residual <= FARKAS_TOLERANCE:
+        return Certificate(W, lam / lam.sum(), objective, np.inf, np.inf, margins, residual)
+    lam, lower = _lower_bound(problem, lam, V)
+    gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf
+    return Certificate(W, lam, objective, lower, gap, margins, residual)
+
+
+def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise InputError(f"{name} must have shape {shape}, not {array.shape}")
+    return np.where(np.isfinite(array), array, 0.0)
+
+
+def _upper_bound(problem: MarginProblem, W: Array) -> tuple[float, float]:
+    """The best multiple t ≥ 0 of W, and the objective t‖W‖ + C Σ(1 − t f_i)₊ there."""
+    f = problem.margins(W)
+    value = problem.norm.value(W)
+    if np.isinf(problem.C):
+        worst = float(f.min())
+        return (1.0 / worst, value / worst) if worst > 0 else (1.0, np.inf)
+    # Convex and piecewise linear in t: the slope rises by C·f_i at 1/f_i (f_i > 0) from value − C Σ f_i.
+    gains = np.sort(f[f > 0])[::-1]
+    slopes = value - problem.C * (f.sum() - np.concatenate([[0.0], np.cumsum(gains)]))
+    first = int(np.argmax(slopes >= 0))
+    t = 0.0 if first == 0 or not (slopes >= 0).any() else 1.0 / float(gains[first - 1])
+    return t, t * value + problem.C * float(np.maximum(1.0 - t * f, 0.0).sum())
+
+
+def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[Array, float]:
+    """λ scaled to be feasible and as large as its direction allows, and 1ᵀλ."""
+    if not lam.any():
+        return lam, 0.0
+    size = problem.norm.dual(V)
+    scale = min(1.0 / size if size > 0 else np.inf, problem.C / float(lam.max()))
+    if not np.isfinite(scale):
+        return lam, np.inf
+    lam = scale * lam
+    return lam, float(lam.sum())
