@@ -11,7 +11,7 @@ from implicit_bias.comparison import (
     predictions,
     summarise,
 )
-from implicit_bias.datasets import BinaryTask, dataset_names, load_binary
+from implicit_bias.datasets import BinaryTask, dataset_names, load_binary, read_samples
 from implicit_bias.features import GatedFeatures
 from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
 from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
@@ -25,7 +25,16 @@ from implicit_bias.networks import (
 )
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.problems import MarginProblem, MarginProgram
-from implicit_bias.solvers import Certificate, Solution, Status, certify, solve, solver_names
+from implicit_bias.solvers import (
+    Certificate,
+    Solution,
+    Status,
+    certify,
+    load_solution,
+    save_solution,
+    solve,
+    solver_names,
+)
 from implicit_bias.training import SGD, History, train
 
 __version__ = "0.1.0"
@@ -62,10 +71,13 @@ __all__ = [
     "inconsistency",
     "load_binary",
     "load_network",
+    "load_solution",
     "normalised_margin",
     "optimality_ratio",
     "predictions",
+    "read_samples",
     "save_network",
+    "save_solution",
     "solve",
     "solver_names",
     "summarise",

@@ -112,7 +112,7 @@ def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFr
     """
     keys = list(by or ["dataset", "train_size", "units", "contexts", "momentum", "model"])
     groups = table.groupby(keys, sort=False, dropna=False)
-    columns = {
+    columns: dict[str, Any] = {
         "seeds": groups.size(),
         "certified": groups["status"].agg(lambda s: int((s == "OPTIMAL").sum())),
     }

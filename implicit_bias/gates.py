@@ -6,6 +6,8 @@ called on inputs gives their features: `gates(X) @ W`.
 
 from __future__ import annotations
 
+import math
+import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -101,7 +103,7 @@ class ThresholdGates(Gates):
         """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""
         if cutoff == "random":
             return random
-        if isinstance(cutoff, (int, float)):
+        if isinstance(cutoff, numbers.Real):
             return np.full(len(random), float(cutoff))
         projections = X @ self.directions_.T
         size = np.abs(projections).max(axis=0, initial=0.0)
@@ -112,23 +114,23 @@ class ThresholdGates(Gates):
                 f"so cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
             )
         if cutoff == "median":
-            return np.asarray(np.median(projections, axis=0))
-        low, high = cutoff  # type: ignore[misc]
+            # Raised at rounding level, so that a sample that is the median itself is closed however it is computed.
+            return np.asarray(np.median(projections, axis=0) + 1e-12 * np.ptp(projections, axis=0))
+        assert isinstance(cutoff, (tuple, list))
+        low, high = cutoff
         levels = low + (high - low) * ndtr(random / spread)
         return np.array([np.quantile(p, q) for p, q in zip(projections.T, levels, strict=True)])
 
 
 def check_cutoff(cutoff: Any) -> None:
     """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
-    if cutoff in ("median", "random") if isinstance(cutoff, str) else False:
+    if isinstance(cutoff, str) and cutoff in ("median", "random"):
         return
-    number = isinstance(cutoff, (int, float, np.number)) and not isinstance(cutoff, bool)
-    if number and np.isfinite(cutoff):
+    if isinstance(cutoff, numbers.Real) and not isinstance(cutoff, bool) and math.isfinite(cutoff):
         return
-    if isinstance(cutoff, (tuple, list)) and len(cutoff) == 2:
-        low, high = cutoff
-        if all(isinstance(q, (int, float)) and 0 <= q <= 1 for q in cutoff) and low <= high:
-            return
+    pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
+    if pair and 0 <= cutoff[0] <= cutoff[1] <= 1:
+        return
     raise InputError(
         "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
         f"not {cutoff!r}"
@@ -180,8 +182,9 @@ class HyperplaneGates(ThresholdGates):
         Seed of torch's Mersenne twister. The stream is the published one (`draw_hyperplanes`), so that on MNIST the
         contexts equal the paper's bit for bit.
     cutoff : 'median', 'random', number or (low, high)
-        'median': the median of each projection over the X of `fit`; 'random': N(0, 9²); a number: that cutoff for
-        all; (low, high): the quantile of each projection at a random level, uniform between the two.
+        'median': the median of each projection over the X of `fit`, raised by 1e-12 of its range; 'random': N(0, 9²);
+        a number: that cutoff for all; (low, high): the quantile of each projection at a random level, uniform
+        between the two.
 
     Attributes
     ----------
@@ -259,9 +262,9 @@ class HyperplaneGates(ThresholdGates):
     def contexts_of(self, X: Any) -> np.ndarray:
         """The context c_h(x) of every unit, whole numbers of shape (n, H)."""
         bits = context_bits(self.contexts)
-        open_ = (self._project(X) > self.cutoffs_).reshape(-1, self.units, bits)
         powers = 2 ** np.arange(bits)[::-1]
-        result: np.ndarray = open_ @ powers if bits else np.zeros(open_.shape[:2], dtype=np.int64)
+        opened = (self._project(X) > self.cutoffs_).reshape(len(X), self.units, bits)
+        result: np.ndarray = opened.astype(np.int64) @ powers
         return result
 
     def transform(self, X: Any) -> Array:

@@ -44,6 +44,10 @@ class Norm(ABC):
         """‖W‖² as a CVXPY quadratic form, for QP solvers; None if it is none."""
         return None
 
+    def gauge(self, W: cp.Expression) -> list[cp.Constraint]:
+        """Constraints that pick one W of those that no margin and no norm tells apart; none for a true norm."""
+        return []
+
 
 class Frobenius(Norm):
     """‖W‖_F: one group of all gates (shallow GLN, linear models, SVM-HL). Its own dual.
@@ -203,6 +207,13 @@ class PredictorL2(Norm):
     def quadratic(self, W: cp.Expression) -> cp.Expression:
         """‖Aζ‖²_F."""
         return cp.sum_squares(self.factor @ W)
+
+    def gauge(self, W: cp.Expression) -> list[cp.Constraint]:
+        """Equal sums Σ_c ζ_hc for all units h: without it interior-point methods meet a singular system."""
+        if self.units == 1:
+            return []
+        sums = sp.kron(sp.eye_array(self.units), np.ones((1, self.contexts)), format="csr")
+        return [(sums[1:] - sums[:-1]) @ W == 0]
 
     def __repr__(self) -> str:
         return f"PredictorL2(units={self.units}, contexts={self.contexts})"

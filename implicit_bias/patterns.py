@@ -18,6 +18,9 @@ import scipy.sparse as sp
 from implicit_bias.checks import Array
 from implicit_bias.features import GatedFeatures
 
+#: Nonzeros of Φ from which sharing pays for its extra variables.
+SHARE_FROM = 2_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class PatternBlocks:
@@ -32,9 +35,15 @@ class PatternBlocks:
         return bool(self.S.shape[0] == self.S.shape[1] and self.S.nnz == self.S.shape[0])
 
 
-def share_patterns(features: GatedFeatures) -> PatternBlocks:
-    """Divide the gates, in their order, into blocks whose patterns are few against the samples that share them."""
-    blocks = [_patterns(features.gate_values[:, columns]) for columns in _blocks(features.gate_values)]
+def share_patterns(features: GatedFeatures, least: int = SHARE_FROM) -> PatternBlocks:
+    """Divide the gates, in their order, into blocks whose patterns are few against the samples that share them.
+
+    Below `least` nonzeros of Φ every gate stays a block of its own.
+    """
+    G = features.gate_values
+    share = np.count_nonzero(G) * features.d >= least
+    columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(features.k)]
+    blocks = [_patterns(G[:, columns]) for columns in columns_of]
     offset, rows, columns, index, scale = 0, [], 0, [], []
     for patterns, of_sample, factor in blocks:
         local = sp.coo_array(patterns)
@@ -72,7 +81,7 @@ def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
     if G.shape[1] == 1:
         return np.ones((1, 1)), np.zeros(len(G), dtype=np.int64), G[:, 0]
     patterns, of_sample = np.unique(G, axis=0, return_inverse=True)
-    closed = ~patterns.any(axis=1)
+    closed: np.ndarray = ~np.any(patterns, axis=1)
     position = np.maximum(np.cumsum(~closed) - 1, 0)
     if closed.all():
         return np.ones((1, G.shape[1])), np.zeros(len(G), dtype=np.int64), np.zeros(len(G))

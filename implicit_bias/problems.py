@@ -123,15 +123,17 @@ class MarginProblem:
             If `quadratic` is asked of a norm whose square is no quadratic form, or of a soft margin.
         """
         features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
-        columns = cp.Variable((features.d, features.k), name="W")  # a column a gate: column-major is natural
-        shared = share_patterns(features)
-        constraints: list[cp.Constraint] = []
+        # Inputs of mean square length 1 and a column a gate: what the solvers digest best.
+        scale = float(np.sqrt(np.mean(np.sum(features.X**2, axis=1)))) or 1.0
+        columns = cp.Variable((features.d, features.k), name="W")
+        constraints = self.norm.gauge(columns.T)
+        shared = share_patterns(GatedFeatures(features.X / scale, features.gate_values))
         sums: cp.Expression = columns
         if not shared.trivial:
             sums = cp.Variable((features.d, shared.S.shape[0]), name="U")
             constraints.append(sums == columns @ shared.S.T)
         margins = (sp.diags_array(self.y) @ shared.M) @ cp.vec(sums, order="F")
-        objective = self._objective(columns.T, quadratic)
+        objective = self._objective(columns.T, quadratic) / (scale**2 if quadratic else scale)
         slack: cp.Variable | int = 0
         if np.isfinite(self.C):
             slack = cp.Variable(features.n, name="slack")
@@ -139,7 +141,7 @@ class MarginProblem:
             constraints.append(slack >= 0)
         constraint = margins >= 1 - slack
         program = MarginProgram(cp.Minimize(objective), [constraint, *constraints])
-        program.weights = columns.T @ V.T if reduce else columns.T
+        program.weights = (columns.T @ V.T if reduce else columns.T) / scale
         program.margins = margins
         program.margin_constraint = constraint
         return program

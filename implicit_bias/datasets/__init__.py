@@ -11,9 +11,10 @@ import torch
 
 from implicit_bias.checks import InputError, as_count, one_of
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
+from implicit_bias.datasets.tables import Samples, read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 
-__all__ = ["BinaryTask", "dataset_names", "load_binary"]
+__all__ = ["BinaryTask", "Samples", "dataset_names", "load_binary", "read_samples", "with_constant"]
 
 
 def dataset_names() -> list[str]:
@@ -104,5 +105,6 @@ def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarra
         )
     sizes = [train_size, total - train_size - validation, validation]
     generator = torch.Generator().manual_seed(seed)
-    train, _, held_out = torch.utils.data.random_split(range(total), sizes, generator=generator)
-    return np.array(train.indices), np.array(held_out.indices)
+    # random_split takes any sequence; its type asks for more.
+    parts = torch.utils.data.random_split(range(total), sizes, generator=generator)  # type: ignore[arg-type,var-annotated]
+    return np.array(parts[0].indices), np.array(parts[2].indices)

@@ -74,7 +74,7 @@ def _torchvision(folder: str) -> type:
         import torchvision.datasets
     except (ImportError, RuntimeError) as error:
         raise InputError(f"torchvision cannot be imported ({error}); install one that fits your torch") from None
-    return getattr(torchvision.datasets, folder)  # type: ignore[no-any-return]
+    return getattr(torchvision.datasets, folder)
 
 
 def _check_sum(file: Path, expected: str) -> None:

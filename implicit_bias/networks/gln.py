@@ -120,7 +120,7 @@ class GatedLinearNetwork(GatedNetwork):
         activations = self._activations(X, contexts)
         if self.readout is None:
             return activations[:, 0]
-        return self.readout(activations)[:, 0]  # type: ignore[no-any-return]
+        return self.readout(activations)[:, 0]
 
     def _activations(self, X: Tensor, contexts: Tensor | None) -> Tensor:
         if contexts is None:

@@ -11,9 +11,10 @@ from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.certificate import Certificate, certify
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.farkas import closed_sample, farkas_candidate
+from implicit_bias.solvers.files import load_solution, save_solution
 from implicit_bias.solvers.solution import Solution, Status
 
-__all__ = ["Certificate", "Solution", "Status", "certify", "solve", "solver_names"]
+__all__ = ["Certificate", "Solution", "Status", "certify", "load_solution", "save_solution", "solve", "solver_names"]
 
 DEFAULT_SOLVER = "CLARABEL"
 

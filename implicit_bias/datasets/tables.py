@@ -1,0 +1,106 @@
+"""Reading a user's own samples from CSV or NPZ files."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from implicit_bias.checks import Array, InputError, as_floats
+from implicit_bias.datasets.task import binary_labels
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs X (n, p), labels y (n,) as −1 and +1, the classes they stand for, and gate values (n, k) if there are any.
+
+    `groups` (k,) names the unit of each gate.
+    """
+
+    X: Array = field(repr=False)
+    y: Array = field(repr=False)
+    classes: tuple[Any, Any]
+    gate_values: Array | None = field(default=None, repr=False)
+    groups: np.ndarray | None = field(default=None, repr=False)
+
+
+def read_samples(path: str | os.PathLike[str], label: str | None = None) -> Samples:
+    """Read samples from a CSV or NPZ file.
+
+    CSV: one sample a row; the column `label` (default: the last) holds the two classes, columns whose name starts
+    with `gate_` hold gate values, all others are inputs. A first row of numbers only is data, not names.
+    NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k) and `groups` (k,).
+
+    Raises
+    ------
+    InputError
+        For a missing or unreadable file, missing columns or arrays, and values that are not numbers.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from implicit_bias import read_samples
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "samples.csv")
+    >>> _ = path.write_text("height,gate_tall,animal\\n1.0,0,cat\\n3.0,1,horse\\n")
+    >>> samples = read_samples(path)
+    >>> samples.X.tolist(), samples.y.tolist(), samples.gate_values.tolist(), samples.classes
+    ([[1.0], [3.0]], [-1.0, 1.0], [[0.0], [1.0]], ('cat', 'horse'))
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{file} is not a readable file; check the path")
+    readers = {".csv": _read_csv, ".npz": _read_npz}
+    if file.suffix.lower() not in readers:
+        raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
+    return readers[file.suffix.lower()](file, label)
+
+
+def _read_csv(file: Path, label: str | None) -> Samples:
+    try:
+        names = pd.read_csv(file, nrows=0).columns
+        table = pd.read_csv(file, header=None if _numbers_only(names) else 0)
+    except (ValueError, OSError, pd.errors.ParserError) as error:
+        raise InputError(f"{file} cannot be read as CSV ({str(error).strip().splitlines()[0]})") from None
+    table.columns = [str(name) for name in table.columns]
+    label = table.columns[-1] if label is None else label
+    if label not in table.columns:
+        raise InputError(f"{file} has no column {label!r}; its columns are {', '.join(table.columns[:20])}")
+    gates = [name for name in table.columns if name.startswith("gate_") and name != label]
+    inputs = [name for name in table.columns if name not in gates and name != label]
+    if not inputs:
+        raise InputError(f"{file} has no input columns beside the label {label!r}")
+    if table[label].isna().any():
+        raise InputError(f"column {label!r} of {file} has empty cells; give each sample a label")
+    for name in inputs + gates:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            raise InputError(f"column {name!r} of {file} holds values that are no numbers; encode or drop it")
+    y, classes = binary_labels(table[label].to_numpy())
+    values = as_floats(table[gates].to_numpy(), "the gate columns", 2) if gates else None
+    return Samples(as_floats(table[inputs].to_numpy(), "the input columns", 2), y, classes, values)
+
+
+def _numbers_only(names: pd.Index) -> bool:
+    # pandas makes repeated names unique by appending .1, .2, …: such a first row still is one of numbers.
+    plain = pd.Series(names, dtype=str).str.replace(r"(\..*)\.\d+$", r"\1", regex=True)
+    return bool(pd.to_numeric(plain, errors="coerce").notna().all())
+
+
+def _read_npz(file: Path, label: str | None) -> Samples:
+    if label is not None:
+        raise InputError("the label of an NPZ file is its array y; a label's name is for CSV files")
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
+    for name in ("X", "y"):
+        if name not in arrays:
+            raise InputError(f"{file} has no array {name!r}; it holds {', '.join(arrays) or 'nothing'}")
+    y, classes = binary_labels(arrays["y"])
+    values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
+    return Samples(as_floats(arrays["X"], "X", 2), y, classes, values, arrays.get("groups"))

@@ -1,0 +1,1 @@
+"""Studies: one module each, from a configuration to a tidy table."""

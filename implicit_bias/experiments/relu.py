@@ -1,0 +1,45 @@
+"""GD-ReLU against SVM-RC, SVM-LC and SVM-HL: random, learned and no contexts (the paper's figure 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from implicit_bias.checks import InputError
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.experiments.study import Cell, Config, Solved, Study, comparison_rows, trained_scores
+from implicit_bias.formulations import svm_hl, svm_lc, svm_rc
+from implicit_bias.gates import RandomHalfSpaces
+from implicit_bias.networks import ReLUNetwork
+
+
+def _check(config: Config) -> None:
+    if config.contexts != (2,):
+        raise InputError("a ReLU unit has two contexts, open and closed; leave contexts at 2")
+    for units in config.units:
+        RandomHalfSpaces(units, cutoff=config.cutoff)
+
+
+def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
+    X, y = task.X_train, task.y_train
+    gates = RandomHalfSpaces(cell.units, cell.seed, config.cutoff, config.always_on).fit(task.X_pool)
+    random = Solved.of(svm_rc(X, y, gates), task.X_val, config)
+    rows = []
+    for momentum in config.momentum:
+        network = ReLUNetwork(X.shape[1], cell.units, cell.seed)
+        trained = trained_scores(network, task, config, momentum, cell.seed)
+        learned = Solved.of(svm_lc(X, y, network), task.X_val, config)
+        hidden = Solved.of(svm_hl(X, y, network), network.hidden(task.X_val), config)
+        solved = [random, learned, hidden]
+        part = comparison_rows(STUDY.reference, network, trained, solved, learned, task, config.steps)
+        rows += [{"momentum": momentum} | row for row in part]
+    return rows
+
+
+STUDY = Study(
+    name="compare_relu",
+    title="ReLU networks: gradient descent and the margin problems",
+    reference="GD-ReLU",
+    defaults=Config(units=(10, 20)),
+    rows=_rows,
+    check=_check,
+)

@@ -1,0 +1,74 @@
+"""Saving and loading solutions: NumPy's npz format with JSON inside; loading executes no code."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import InputError
+from implicit_bias.files import write_atomically
+from implicit_bias.solvers.solution import Solution, Status
+
+FORMAT = "implicit_bias solution 1"
+_ARRAYS = ("weights", "dual", "margins")
+_NUMBERS = ("objective", "lower_bound", "gap", "farkas_residual", "iterations", "seconds", "solver", "tol")
+
+
+def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any) -> Path:
+    """Write a solution with its certificate to `path` (npz), and any `more` arrays beside it.
+
+    Arrays `weights`, `dual`, `margins`; the rest is a JSON text in the array `about`.
+
+    Raises
+    ------
+    InputError
+        If `path` cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from implicit_bias import ConstantGate, load_solution, save_solution, solve, svm_gln
+    >>> solution = solve(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()))
+    >>> path = save_solution(solution, pathlib.Path(tempfile.mkdtemp(), "solution.npz"))
+    >>> load_solution(path).objective == solution.objective
+    True
+    """
+    about = {"format": FORMAT, "status": solution.status.name} | {name: getattr(solution, name) for name in _NUMBERS}
+    arrays = {name: getattr(solution, name) for name in _ARRAYS}
+    return write_atomically(path, lambda file: np.savez_compressed(file, about=json.dumps(about), **arrays, **more))
+
+
+def load_solution(path: str | os.PathLike[str]) -> Solution:
+    """The solution that `save_solution` wrote to `path`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, or not such a file.
+
+    Examples
+    --------
+    >>> from implicit_bias import load_solution
+    >>> try:
+    ...     load_solution("nowhere.npz")
+    ... except ValueError as error:
+    ...     print(error)
+    nowhere.npz is not a readable file; check the path
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path} is not a readable file; check the path")
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            about = json.loads(str(content["about"]))
+            if about["format"] != FORMAT:
+                raise KeyError(about["format"])
+            arrays = {name: content[name] for name in _ARRAYS}
+        fields = {name: about[name] for name in _NUMBERS}
+        return Solution(**arrays, **fields, status=Status[about["status"]])
+    except (KeyError, ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} is damaged or not a saved solution ({type(error).__name__})") from None
