@@ -1,0 +1,29 @@
+# `make demo` and `make test` set up what they need in .venv and run.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test setup clean
+
+demo: setup
+	$(BIN)/python scripts/compare_gln.py
+
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not long" --durations=10
+
+setup: $(READY)
+
+$(READY): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Setting up $(VENV): this downloads a few gigabytes the first time (torch)."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) build dist results *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+
+from implicit_bias import GatedFeatures, InputError
+from implicit_bias.patterns import share_patterns
+from tests.cases import GATES, inputs
+
+
+@pytest.fixture(params=GATES)
+def features(request):
+    X = inputs(n=40)
+    return GATES[request.param](X)(X)
+
+
+def weights(features, seed=1):
+    return np.random.default_rng(seed).normal(size=(features.k, features.d))
+
+
+def test_the_operator_is_the_dense_matrix(features):
+    W = weights(features)
+    np.testing.assert_allclose(features @ W, features.dense() @ W.ravel(), atol=1e-12)
+
+
+def test_the_dense_matrix_is_the_definition(features):
+    i, j = 7, features.k - 1
+    row = features.dense()[i].reshape(features.k, features.d)
+    np.testing.assert_array_equal(row[j], features.gate_values[i, j] * features.X[i])
+
+
+def test_adjoint(features):
+    W, a = weights(features), np.random.default_rng(2).normal(size=features.n)
+    assert (features @ W) @ a == pytest.approx(np.sum(W * features.adjoint(a)), rel=1e-12)
+
+
+def test_gram(features):
+    dense = features.dense()
+    np.testing.assert_allclose(features.gram(), dense @ dense.T, atol=1e-11)
+    np.testing.assert_allclose(features.row_norms(), np.linalg.norm(dense, axis=1), atol=1e-12)
+
+
+def test_rotation_to_the_rank_keeps_the_operator(features):
+    X = np.hstack([features.X, features.X[:, :3] @ np.ones((3, 2))])
+    wide = GatedFeatures(X, features.gate_values)
+    reduced, V = wide.reduced()
+    assert reduced.d == np.linalg.matrix_rank(X) == features.d
+    np.testing.assert_allclose(V.T @ V, np.eye(reduced.d), atol=1e-12)
+    W = weights(reduced)
+    np.testing.assert_allclose(reduced @ W, wide @ (W @ V.T), atol=1e-10)
+
+
+@pytest.mark.parametrize("least", [0, 10**9])
+def test_shared_patterns_are_the_same_operator(features, least):
+    shared = share_patterns(features, least)
+    W = weights(features)
+    np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-11)
+
+
+def test_sharing_patterns_saves_nonzeros():
+    X = inputs(n=1500)
+    features = GATES["contexts 2"](X)(X)
+    shared = share_patterns(features, 0)
+    assert not shared.trivial
+    assert shared.M.nnz <= np.count_nonzero(features.dense()) / 3
+
+
+def test_patterns_with_closed_gates_and_real_values():
+    X = inputs(n=64)
+    G = np.zeros((64, 4))
+    G[:32, 0] = 0.5
+    G[:, 3] = np.linspace(-1, 1, 64)
+    features = GatedFeatures(X, G)
+    W = weights(features)
+    shared = share_patterns(features, 0)
+    np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("X", "G", "words"),
+    [
+        ([[np.nan]], [[1]], "X holds NaN or infinity"),
+        ([[1.0]], [[np.inf]], "gate_values holds NaN"),
+        ([[1.0], [2.0]], [[1]], "2 rows"),
+        (np.zeros((0, 3)), np.zeros((0, 2)), "empty"),
+        ([1.0, 2.0], [[1]], "2 dimension"),
+        ([["a"]], [[1]], "real numbers"),
+        ([[1.0], [1.0, 2.0]], [[1]], "real numbers"),
+        ([[1 + 2j]], [[1]], "real numbers"),
+    ],
+)
+def test_bad_input(X, G, words):
+    with pytest.raises(InputError, match=words):
+        GatedFeatures(X, G)
+
+
+def test_wrong_shapes_of_weights_are_refused():
+    features = GatedFeatures([[1.0, 2.0]], [[1, 0, 1]])
+    with pytest.raises(InputError, match=r"\(3, 2\)"):
+        features @ np.zeros((2, 3))
+    with pytest.raises(InputError, match=r"\(1,\)"):
+        features.adjoint(np.zeros(3))

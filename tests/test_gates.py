@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from implicit_bias import ConstantGate, HyperplaneGates, InputError, RandomHalfSpaces, ReLUGates
+from tests.cases import GATES, inputs
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gates_are_transformers(name):
+    X = inputs()
+    gates = GATES[name](X)
+    values = gates.transform(X)
+    assert values.shape == (len(X), len(gates.groups))
+    assert values.dtype == np.float64
+    np.testing.assert_array_equal(values, gates(X).gate_values)
+    np.testing.assert_array_equal(values, clone(gates).fit(X).transform(X))
+    order = np.random.default_rng(0).permutation(len(X))
+    np.testing.assert_array_equal(values[order], gates.transform(X[order]))
+
+
+def test_the_stream_of_a_seed_is_the_published_one():
+    """Against the published order of calls on torch's global generator."""
+    torch.manual_seed(4)
+    layer = torch.nn.Linear(12, 3 * 2, bias=False)
+    torch.nn.init.normal_(layer.weight, 0, 36)
+    cutoffs = torch.empty(3, 2).normal_(0, 9)
+    gates = HyperplaneGates(3, 4, seed=4, cutoff="random").fit(inputs())
+    np.testing.assert_array_equal(gates.directions_, layer.weight.detach().numpy())
+    np.testing.assert_array_equal(gates.cutoffs_, cutoffs.numpy().ravel())
+
+
+def test_fitting_leaves_the_global_generator_alone():
+    torch.manual_seed(0)
+    before = torch.random.get_rng_state()
+    HyperplaneGates(3, 2).fit(inputs())
+    RandomHalfSpaces(3).fit(inputs())
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_context_bits_are_most_significant_first():
+    gates = HyperplaneGates.from_hyperplanes([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], contexts=4)
+    X = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
+    assert gates.contexts_of(X).ravel().tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(gates.transform(X), np.eye(4))
+
+
+def test_one_context_a_unit_is_open_in_each_sample():
+    values = HyperplaneGates(5, 4, seed=2).fit_transform(inputs(n=50)).reshape(50, 5, 4)
+    np.testing.assert_array_equal(values.sum(axis=2), 1.0)
+    assert (values.sum(axis=0) > 0).any(axis=1).all()
+
+
+@pytest.mark.parametrize("n", [40, 41])
+def test_median_cutoffs_halve_the_pool(n):
+    X = inputs(n=n)
+    opened = HyperplaneGates(6, 2, seed=1).fit_transform(X)[:, 1::2].sum(axis=0)
+    np.testing.assert_array_equal(opened, n // 2)
+
+
+def test_cutoffs_are_fixed_by_fit_and_not_by_transform():
+    X = inputs()
+    gates = HyperplaneGates(4, 2).fit(X)
+    np.testing.assert_array_equal(gates.transform(X)[:3], gates.transform(X[:3]))
+
+
+def test_numbers_and_quantiles_as_cutoffs():
+    X = inputs(n=2000)
+    assert (HyperplaneGates(3, 2, cutoff=1.5).fit(X).cutoffs_ == 1.5).all()
+    share = HyperplaneGates(40, 2, cutoff=(0.2, 0.4)).fit_transform(X)[:, 0::2].mean(axis=0)
+    assert share.min() >= 0.2 - 1e-3
+    assert share.max() <= 0.4 + 1e-3
+    assert np.ptp(share) > 0.1
+
+
+def test_half_spaces_are_orthonormal_and_as_published():
+    gates = RandomHalfSpaces(5, seed=1).fit(inputs())
+    np.testing.assert_allclose(gates.directions_ @ gates.directions_.T, np.eye(5), atol=1e-6)
+    torch.manual_seed(1)
+    expected = torch.nn.init.orthogonal_(torch.empty(5, 12)).numpy()
+    np.testing.assert_array_equal(gates.directions_, expected)
+
+
+def test_relu_gates_are_open_at_zero():
+    assert ReLUGates([[1.0, 0.0]]).transform([[0.0, 3.0], [-1e-9, 1.0]]).tolist() == [[1.0], [0.0]]
+
+
+def test_gates_work_in_pipelines():
+    X = inputs()
+    values = make_pipeline(StandardScaler(), HyperplaneGates(3, 2)).fit_transform(X)
+    assert values.shape == (30, 6)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: HyperplaneGates(10, 3), "power of two"),
+        (lambda: HyperplaneGates(10, 0), "contexts"),
+        (lambda: HyperplaneGates(0, 2), "units"),
+        (lambda: HyperplaneGates(10, 2, seed=-1), "seed"),
+        (lambda: HyperplaneGates(10, 2, seed=1.5), "seed"),
+        (lambda: HyperplaneGates(10, 2, cutoff="mean"), "cutoff"),
+        (lambda: HyperplaneGates(10, 2, cutoff=np.nan), "cutoff"),
+        (lambda: HyperplaneGates(10, 2, cutoff=(0.9, 0.1)), "cutoff"),
+        (lambda: HyperplaneGates(10, 2, cutoff=None), "cutoff"),
+        (lambda: RandomHalfSpaces(2.0), "units"),
+        (lambda: HyperplaneGates().fit(np.ones((9, 3))), "the same for all 9 inputs"),
+        (lambda: RandomHalfSpaces().fit([[1.0, 2.0]]), "the same for all 1 inputs"),
+        (lambda: HyperplaneGates().fit([[np.nan]]), "NaN"),
+        (lambda: HyperplaneGates().transform([[1.0]]), "fit"),
+        (lambda: HyperplaneGates().fit(inputs()).transform(np.ones((2, 5))), "5 columns"),
+        (lambda: ReLUGates([1.0, 2.0]), "weights"),
+        (lambda: ConstantGate().fit([]), "dimension"),
+        (lambda: HyperplaneGates.from_hyperplanes([[1.0]], [0.0], contexts=4), "hyperplanes"),
+        (lambda: HyperplaneGates(2, 2).set_params(contexts=5).fit(inputs()), "power of two"),
+    ],
+)
+def test_bad_gates(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
