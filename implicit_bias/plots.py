@@ -39,10 +39,11 @@ def error_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     own = table[table.model == reference].set_index(_KEYS)["error"]
     for model in _others(table, reference):
         other = table[table.model == model].set_index(_KEYS)["error"]
-        pairs = pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
+        pairs = 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
         ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **_style(model))
-    ax.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=0)
-    ax.set(xlabel=f"error of {reference}", ylabel="error of the SVM", title="Error against error")
+    ends = 100 * np.nan_to_num([table.error.min(), table.error.max()])
+    ax.plot(ends, ends, color="0.7", linewidth=0.8, zorder=0)
+    ax.set(xlabel=f"error of {reference} (%)", ylabel="error of the SVM (%)", title="Error against error")
 
 
 def inconsistency_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
@@ -50,25 +51,27 @@ def inconsistency_against_error(ax: Axes, table: pd.DataFrame, reference: str) -
     top = 0.02
     for model in _others(table, reference):
         rows = table[table.model == model].dropna(subset=["inconsistency"])
-        ax.plot(rows.error, rows.inconsistency, linestyle="none", markersize=5, alpha=0.8, **_style(model))
+        ax.plot(100 * rows.error, 100 * rows.inconsistency, linestyle="none", markersize=5, alpha=0.8, **_style(model))
         top = max(top, float(rows.error.max()) if len(rows) else 0.0)
     grid = np.linspace(0, 1.15 * top, 100)
-    ax.plot(grid, 2 * grid * (1 - grid), color="0.5", linestyle="--", linewidth=1, label="chance")
-    ax.set(xlabel="error of the SVM", ylabel=f"inconsistency with {reference}", title="Inconsistency against error")
+    ax.plot(100 * grid, 200 * grid * (1 - grid), color="0.5", linestyle="--", linewidth=1, label="chance")
+    ax.set(xlabel="error of the SVM (%)", ylabel=f"inconsistency with {reference} (%)")
+    ax.set_title("Inconsistency against error")
     ax.set_ylim(bottom=0)
 
 
 def error_against_width(ax: Axes, table: pd.DataFrame, width: str = "units") -> None:
     """Mean error of every model over `width` ('units' or 'contexts'); bars are one standard deviation over cells."""
     for model in table["model"].unique():
-        stats = table[table.model == model].groupby(width)["error"].agg(["mean", "std"]).dropna(subset=["mean"])
+        errors = 100 * table[table.model == model].set_index(width)["error"]
+        stats = errors.groupby(width).agg(["mean", "std"]).dropna(subset=["mean"])
         spread = stats["std"].fillna(0.0)
         ax.errorbar(stats.index, stats["mean"], yerr=spread, markersize=4, linewidth=1, capsize=2, **_style(model))
     values = sorted(table[width].unique())
     ax.set_xscale("log", base=2)
     ax.set_xticks(values, [str(value) for value in values])
     ax.minorticks_off()
-    ax.set(xlabel=width, ylabel="validation error", title=f"Error against {width}")
+    ax.set(xlabel=width, ylabel="validation error (%)", title=f"Error against {width}")
 
 
 def comparison_figure(table: pd.DataFrame, reference: str, title: str, width: str = "units") -> Figure:

@@ -37,6 +37,13 @@ class Certificate:
         y_i (ΦW)_i at `weights`.
     farkas_residual : float
         ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖: at rounding level, λ proves that no W separates.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, certify, svm_gln
+    >>> problem = svm_gln([[1.0], [1.0]], [1, -1], ConstantGate())
+    >>> certify(problem, weights=[[1.0]], dual=[0.5, 0.5]).separable
+    False
     """
 
     weights: Array = field(repr=False)

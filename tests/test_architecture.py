@@ -1,0 +1,67 @@
+"""Imports point downwards only, and the public names are documented with examples that run."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import implicit_bias
+
+PACKAGE = Path(implicit_bias.__file__).parent
+
+#: From the ground up: a module imports only from layers below its own, or from its own package folder.
+LAYERS = [
+    ["checks"],
+    ["files", "features", "datasets"],
+    ["gates", "norms", "patterns"],
+    ["problems", "networks"],
+    ["formulations", "solvers", "training"],
+    ["comparison", "plots"],
+    ["experiments"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("implicit_bias"):
+            parts = (node.module or "").split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("implicit_bias.")}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_downwards(path):
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if own == "__init__":
+        return
+    assert own in LEVEL, f"give {own} a layer"
+    for other in imported(path) - {own}:
+        assert LEVEL[other] < LEVEL[own], f"{path.name} imports {other} from above"
+
+
+def test_the_public_names_are_listed():
+    assert sorted(implicit_bias.__all__) == sorted(set(implicit_bias.__all__))
+    for name in implicit_bias.__all__:
+        assert hasattr(implicit_bias, name)
+
+
+@pytest.mark.parametrize("name", implicit_bias.__all__)
+def test_every_public_name_has_an_example(name):
+    assert ">>>" in (inspect.getdoc(getattr(implicit_bias, name)) or "")
+
+
+def test_torchvision_is_imported_only_where_image_files_are_loaded():
+    users = [p.name for p in PACKAGE.rglob("*.py") if "import torchvision" in p.read_text()]
+    assert users == ["images.py"]
+
+
+def test_reshapes_name_their_order():
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("cp.reshape", "cp.vec"):
+                assert any(keyword.arg == "order" for keyword in node.keywords), f"{path.name}:{node.lineno}"

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from implicit_bias import ConstantGate, GatedFeatures, GroupLasso, InputError, MarginProblem, certify, solve, svm_gln
+from tests.cases import PAIRS, problem
+
+CASES = {f"{gate}, {norm}, C={C}": problem(gate, norm, C) for gate, norm in PAIRS[::4] for C in (np.inf, 0.03)}
+OPTIMA = {name: solve(case, tol=1e-7) for name, case in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(seed=st.integers(0, 10**6), mix=st.floats(0, 1))
+@settings(max_examples=20, deadline=None)
+def test_any_weights_and_dual_bound_the_optimum(name, seed, mix):
+    case, optimum = CASES[name], OPTIMA[name]
+    rng = np.random.default_rng(seed)
+    W = (1 - mix) * optimum.weights + mix * rng.normal(size=optimum.weights.shape)
+    dual = (1 - mix) * optimum.dual + mix * rng.normal(size=optimum.dual.shape)
+    found = certify(case, W, dual)
+    assert found.lower_bound <= optimum.objective * (1 + 1e-9)
+    assert found.objective >= optimum.lower_bound * (1 - 1e-9)
+    assert (found.dual >= 0).all()
+    assert found.dual.max() <= case.C * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bounds_are_what_they_say(name):
+    """The reported objective and bound, recomputed from the reported weights and dual with dense matrices."""
+    case, found = CASES[name], OPTIMA[name]
+    dense = case.y[:, None] * case.features.dense()
+    margins = dense @ found.weights.ravel()
+    slack = np.maximum(1 - margins, 0)
+    value = case.norm.value(found.weights)
+    if np.isinf(case.C):
+        assert slack.max() <= 1e-12
+        assert found.objective == pytest.approx(value, rel=1e-10)
+    else:
+        assert found.objective == pytest.approx(value + case.C * slack.sum(), rel=1e-10)
+    V = (dense.T @ found.dual).reshape(found.weights.shape)
+    assert case.norm.dual(V) <= 1 + 1e-9
+    assert found.lower_bound == pytest.approx(found.dual.sum(), rel=1e-12)
+
+
+def test_scaling_of_weights_and_dual_plays_no_part():
+    case, found = CASES["constant, frobenius, C=inf"], OPTIMA["constant, frobenius, C=inf"]
+    again = certify(case, 1e6 * found.weights, 1e-6 * found.dual)
+    assert again.objective == pytest.approx(found.objective, rel=1e-12)
+    assert again.lower_bound == pytest.approx(found.lower_bound, rel=1e-12)
+
+
+def test_the_best_multiple_of_soft_margin_weights():
+    case = problem("constant", "frobenius", C=0.3)
+    W = np.random.default_rng(3).normal(size=(1, case.features.d))
+    f, size = case.margins(W), case.norm.value(W)
+    grid = np.linspace(0, 10, 200_001)
+    best = min(t * size + 0.3 * np.maximum(1 - t * f, 0).sum() for t in grid[::50])
+    fine = certify(case, W, np.zeros(case.features.n)).objective
+    assert fine <= best + 1e-12
+    assert fine == pytest.approx(best, rel=1e-3)
+
+
+def test_weights_that_do_not_separate_bound_nothing():
+    case = svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate())
+    found = certify(case, [[0.0, 1.0]], [0.0, 0.0])
+    assert (found.objective, found.lower_bound, found.gap) == (np.inf, 0.0, np.inf)
+    assert found.separable
+    assert certify(case, [[np.nan, 1.0]], [np.inf, 1.0]).objective == np.inf
+
+
+def test_farkas_residual_is_scale_free():
+    X, y = np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0]]), [1, -1, 1]
+    for scale in (1e-8, 1.0, 1e8):
+        case = MarginProblem(GatedFeatures(scale * X, np.ones((3, 1))), y, GroupLasso([0]))
+        found = certify(case, np.zeros((1, 2)), [1.0, 1.0, 0.0])
+        assert not found.separable
+        assert found.lower_bound == np.inf
+        assert found.dual.sum() == pytest.approx(1.0)
+        assert certify(case, np.zeros((1, 2)), [1.0, 0.9, 0.0]).separable
+
+
+def test_wrong_shapes():
+    case = problem("constant", "frobenius")
+    with pytest.raises(InputError, match="weights must have shape"):
+        certify(case, np.zeros(3), np.zeros(case.features.n))
+    with pytest.raises(InputError, match="dual must have shape"):
+        certify(case, np.zeros((1, case.features.d)), np.zeros(2))

@@ -1,0 +1,234 @@
+import shutil
+import urllib.error
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import BinaryTask, InputError, load_binary, read_samples
+from implicit_bias.datasets import images
+
+
+def test_digits_are_scaled_split_and_end_in_the_constant():
+    task = load_binary()
+    assert task.X_train.shape == (500, 65)
+    assert task.X_val.shape == (359, 65)
+    assert task.X_pool.shape == (1797, 65)
+    assert task.X_pool[:, :-1].min() == -1
+    assert task.X_pool[:, :-1].max() == 1
+    assert (task.X_pool[:, -1] == 1).all()
+    assert set(task.y_train) == set(task.y_val) == {-1.0, 1.0}
+
+
+def test_the_split_is_random_split():
+    generator = torch.Generator().manual_seed(5)
+    parts = torch.utils.data.random_split(range(1797), [100, 1797 - 100 - 359, 359], generator=generator)
+    task = load_binary("digits", 100, seed=5)
+    np.testing.assert_array_equal(task.X_train, task.X_pool[list(parts[0])])
+    np.testing.assert_array_equal(task.X_val, task.X_pool[list(parts[2])])
+    assert not np.array_equal(load_binary("digits", 100, seed=6).X_train, task.X_train)
+
+
+def test_any_grouping_of_the_labels():
+    from sklearn.datasets import load_digits
+
+    labels = load_digits().target
+    odd = load_binary("digits", positive=range(1, 10, 2))
+    assert len(odd.X_pool) == 1797
+    pair = load_binary("digits", 200, positive=[3], negative=[5])
+    assert len(pair.X_pool) == np.isin(labels, [3, 5]).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "cifar"}, "known: digits, mnist, fashion-mnist"),
+        ({"name": None}, "unknown data set"),
+        ({"train_size": 0}, "train_size"),
+        ({"train_size": 1500}, "at most 1438"),
+        ({"train_size": "many"}, "train_size"),
+        ({"seed": -3}, "seed"),
+        ({"positive": [1], "negative": [1, 2]}, "both classes"),
+        ({"positive": []}, "each class"),
+        ({"positive": range(10)}, "each class"),
+        ({"positive": [11]}, "each class"),
+        ({"positive": 3}, "collections"),
+    ],
+)
+def test_bad_options(options, words):
+    with pytest.raises(InputError, match=words):
+        load_binary(**options)
+
+
+def test_own_arrays():
+    task = BinaryTask.from_arrays([[0.0], [1.0]], [True, False], X_val=[[3.0]], y_val=[True], X_pool=[[5.0]])
+    assert task.classes == (False, True)
+    assert task.X_val.tolist() == [[3.0, 1.0]]
+    assert task.y_val.tolist() == [1.0]
+    assert BinaryTask.from_arrays([[0.0], [1.0]], [3, 7], constant=False).X_train.shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([[1.0], [2.0]], [1, 1]), "two classes, but there are 1"),
+        (([[1.0], [2.0], [3.0]], ["a", "b", "c"]), "two classes, but there are 3"),
+        (([[1.0], [2.0]], [1.0, np.nan]), "NaN"),
+        (([[1.0], [2.0]], [1, 2, 1]), "3 labels for 2"),
+        (([[1.0], [2.0]], [1, "a", None]), "labels"),
+        (([], []), "X_train"),
+        (([[np.inf], [2.0]], [1, 2]), "infinity"),
+        (([[1.0], [2.0]], [1, 2], [[1.0]]), "together"),
+        (([[1.0], [2.0]], [1, 2], [[1.0]], [3]), "none of the training classes"),
+        (([[1.0], [2.0]], [1, 2], [[1.0, 2.0]], [1]), "same columns"),
+        (([[1.0], [2.0]], [[1], [2]]), "one-dimensional"),
+    ],
+)
+def test_bad_own_arrays(arguments, words):
+    with pytest.raises(InputError, match=words):
+        BinaryTask.from_arrays(*arguments)
+
+
+def image_root(tmp_path, mnist_root) -> Path:
+    shutil.copytree(Path(mnist_root) / "MNIST", tmp_path / "MNIST")
+    for path in (tmp_path / "MNIST" / "raw").iterdir():
+        path.chmod(0o644)
+    return tmp_path
+
+
+@pytest.mark.mnist
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
+def test_image_sets(mnist_root, name):
+    if name == "fashion-mnist" and not (Path(mnist_root) / "FashionMNIST").is_dir():
+        pytest.skip("no FashionMNIST folder under IMPLICIT_BIAS_DATA")
+    task = load_binary(name, 500, root=mnist_root)
+    assert task.X_pool.shape == (60_000, 785)
+    assert task.X_val.shape == (12_000, 785)
+    assert task.X_pool.min() == -1
+    assert task.X_pool.max() == 1
+
+
+@pytest.mark.mnist
+def test_damaged_and_missing_files_are_named_and_left_alone(tmp_path, mnist_root):
+    root = image_root(tmp_path, mnist_root)
+    file = root / "MNIST" / "raw" / "train-images-idx3-ubyte"
+    damaged = bytearray(file.read_bytes())
+    damaged[5000] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(InputError, match="train-images-idx3-ubyte is damaged"):
+        load_binary("mnist", root=root)
+    assert file.read_bytes() == bytes(damaged)
+    file.write_bytes(damaged[:1000])
+    with pytest.raises(InputError, match="is damaged"):
+        load_binary("mnist", root=root)
+    file.unlink()
+    with pytest.raises(InputError, match="train-images-idx3-ubyte is missing"):
+        load_binary("mnist", root=root)
+    assert not file.exists()
+
+
+@pytest.fixture
+def downloader(monkeypatch):
+    """Replace torchvision's class by one whose download writes part of the files and then does `outcome`."""
+
+    def install(outcome):
+        class Fake:
+            def __init__(self, root, train, download):
+                raw = Path(root) / "MNIST" / "raw"
+                raw.mkdir(parents=True)
+                (raw / "train-images-idx3-ubyte").write_bytes(b"half")
+                outcome()
+
+        monkeypatch.setattr(images, "_torchvision", lambda folder: Fake)
+
+    return install
+
+
+def fail(error):
+    def outcome():
+        raise error
+
+    return outcome
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Error downloading"), urllib.error.URLError("no network"), TimeoutError()]
+)
+def test_a_download_that_fails_says_where_to_put_the_files_and_leaves_nothing(tmp_path, downloader, error):
+    downloader(fail(error))
+    root = tmp_path / "data"
+    with pytest.raises(InputError, match="by hand"):
+        load_binary("mnist", root=root)
+    assert list(root.iterdir()) == []
+
+
+def test_an_interrupted_download_leaves_nothing(tmp_path, downloader):
+    downloader(fail(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        load_binary("mnist", root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unwritable_data_root(tmp_path, downloader):
+    downloader(lambda: None)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        load_binary("mnist", root=tmp_path / "file")
+
+
+def test_the_environment_names_the_root(tmp_path, monkeypatch):
+    monkeypatch.setenv("IMPLICIT_BIAS_DATA", str(tmp_path))
+    assert images.data_root(None) == tmp_path
+    assert images.data_root("other") == Path("other")
+
+
+def test_csv_with_and_without_names(tmp_path):
+    named, bare = tmp_path / "named.csv", tmp_path / "bare.csv"
+    named.write_text("kind,a,gate_1,b\nx,1,0,2\ny,3,1,4\n")
+    samples = read_samples(named, label="kind")
+    assert samples.X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert samples.gate_values.tolist() == [[0.0], [1.0]]
+    bare.write_text("1.5,1.5,0\n3,4,1\n5,6,1\n")
+    assert read_samples(bare).X.tolist() == [[1.5, 1.5], [3.0, 4.0], [5.0, 6.0]]
+    assert read_samples(bare).y.tolist() == [-1.0, 1.0, 1.0]
+
+
+def test_npz(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(2), y=np.array(["n", "p"]), gates=np.ones((2, 3)), groups=np.array([0, 0, 1]))
+    samples = read_samples(tmp_path / "a.npz")
+    assert samples.classes == ("n", "p")
+    assert samples.groups.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "label", "words"),
+    [
+        ("a.csv", "a,b\n1,x\n2,y\n", "c", "no column 'c'"),
+        ("a.csv", "a,b\nu,x\nv,y\n", None, "no numbers"),
+        ("a.csv", "a,b\n1,x\n,y\n", None, "NaN"),
+        ("a.csv", "a,b\n1,x\n2,\n", None, "empty cells"),
+        ("a.csv", "a,b\n1,x\n2,x\n", None, "two classes"),
+        ("a.csv", "a\nx\ny\n", None, "no input columns"),
+        ("a.csv", "", None, "cannot be read"),
+        ("a.csv", "a,b\n1,2,3\n4\n", None, "."),
+        ("a.csv", "a,b\n", None, "."),
+        ("a.npz", "junk", None, "cannot be read"),
+        ("a.txt", "1", None, "neither .csv nor .npz"),
+    ],
+)
+def test_bad_files(tmp_path, name, content, label, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=words):
+        read_samples(tmp_path / name, label)
+
+
+def test_npz_without_the_arrays_or_with_objects(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(2))
+    with pytest.raises(InputError, match="no array 'y'"):
+        read_samples(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", X=np.array([{}], dtype=object), y=[1])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_samples(tmp_path / "b.npz")
+    with pytest.raises(InputError, match="not a readable file"):
+        read_samples(tmp_path / "nowhere.csv")

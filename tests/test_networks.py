@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import (
+    SGD,
+    FrozenReLUNetwork,
+    GatedLinearNetwork,
+    HyperplaneGates,
+    InputError,
+    ReLUNetwork,
+    load_network,
+    save_network,
+    svm_hl,
+    svm_lc,
+    train,
+)
+from tests.cases import inputs
+
+X = inputs(n=60)
+Y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, 1.0, -1.0)
+FEW = SGD(steps=40, lr=0.05)
+
+
+def gln(units=5, contexts=2, **options):
+    return GatedLinearNetwork(HyperplaneGates(units, contexts, seed=3).fit(X), **options)
+
+
+def deep():
+    layers = [HyperplaneGates(6, 4, seed=3).fit(X), HyperplaneGates(4, 2, seed=4).fit(X)]
+    return GatedLinearNetwork(layers)
+
+
+NETWORKS = {
+    "gln": gln,
+    "gln 4 contexts": lambda: gln(3, 4),
+    "gln 32 contexts": lambda: gln(3, 32),
+    "gln 1 context": lambda: gln(3, 1),
+    "shallow": lambda: gln(1, 8, readout=False),
+    "deep gln": deep,
+    "relu": lambda: ReLUNetwork(12, 7, seed=2),
+    "deep relu": lambda: ReLUNetwork(12, (7, 5), seed=2),
+    "frozen": lambda: ReLUNetwork(12, 7, seed=2).freeze(),
+    "deep frozen": lambda: ReLUNetwork(12, (7, 5), seed=2).freeze(),
+}
+ONE_LAYER = [name for name in NETWORKS if not name.startswith("deep")]
+
+
+@pytest.mark.parametrize("name", ONE_LAYER)
+def test_a_network_is_its_features_times_its_effective_weights(name):
+    network = NETWORKS[name]().double()
+    for _ in range(2):
+        linear = network.gates()(X) @ network.effective_weights()
+        np.testing.assert_allclose(network.decision_function(X), linear, atol=1e-10)
+        train(network, X, Y, FEW)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_saved_and_loaded_networks_predict_the_same(name, dtype, tmp_path):
+    network = NETWORKS[name]().to(dtype)
+    train(network, X, Y, FEW)
+    again = load_network(save_network(network, tmp_path / "network.pt"))
+    assert type(again) is type(network)
+    np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
+    fresh = inputs(seed=77)
+    np.testing.assert_array_equal(again.decision_function(fresh), network.decision_function(fresh))
+
+
+def test_cutoffs_are_part_of_the_state_dict():
+    """The published checkpoints lost them."""
+    source, target = gln(), GatedLinearNetwork(HyperplaneGates(5, 2, seed=9, cutoff="random").fit(X))
+    target.load_state_dict(source.state_dict())
+    np.testing.assert_array_equal(target.decision_function(X), source.decision_function(X))
+
+
+def test_initialisation_continues_the_published_stream():
+    torch.manual_seed(3)
+    contexts = torch.nn.Linear(12, 5, bias=False)
+    torch.nn.init.normal_(contexts.weight, 0, 36)
+    torch.empty(5, 1).normal_(0, 9)
+    hidden, readout = torch.nn.Linear(12, 10, bias=False), torch.nn.Linear(5, 1)
+    torch.nn.init.orthogonal_(hidden.weight)
+    torch.nn.init.orthogonal_(readout.weight)
+    network = gln()
+    assert torch.equal(network.hidden_weights[0], hidden.weight)
+    assert torch.equal(network.readout.weight, readout.weight)
+    assert torch.equal(network.readout.bias, readout.bias)
+
+
+def test_relu_initialisation_is_kaiming_normal_after_the_seed():
+    torch.manual_seed(6)
+    first = torch.nn.init.kaiming_normal_(torch.empty(7, 12))
+    second = torch.nn.init.kaiming_normal_(torch.empty(1, 7))
+    network = ReLUNetwork(12, 7, seed=6)
+    assert torch.equal(network.layers[0], first)
+    assert torch.equal(network.layers[1], second)
+
+
+def test_seeds_of_the_weights_alone():
+    assert torch.equal(gln(seed=5).hidden_weights[0], gln(seed=5).hidden_weights[0])
+    assert not torch.equal(gln(seed=5).hidden_weights[0], gln(seed=6).hidden_weights[0])
+
+
+def test_a_deep_gln_is_a_product_of_the_weights_its_contexts_choose():
+    network = deep().double()
+    first, second = network._gates[0].contexts_of(X), network._gates[1].contexts_of(X)
+    w1 = network.hidden_weights[0].detach().numpy().reshape(6, 4, 12)
+    w2 = network.hidden_weights[1].detach().numpy().reshape(4, 2, 6)
+    a, b = network.readout.weight.detach().numpy()[0], network.readout.bias.item()
+    for i in range(5):
+        hidden = np.array([w1[h, first[i, h]] @ X[i] for h in range(6)])
+        hidden = np.array([w2[h, second[i, h]] @ hidden for h in range(4)])
+        assert network.decision_function(X[i : i + 1])[0] == pytest.approx(a @ hidden + b, rel=1e-10)
+
+
+@pytest.mark.parametrize("units", [7, (7, 5)])
+def test_freezing_at_any_moment_keeps_the_function_and_then_the_gates(units):
+    network = ReLUNetwork(12, units, seed=2)
+    train(network, X, Y, FEW)
+    frozen = network.freeze()
+    np.testing.assert_allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-6)
+    before = frozen.contexts(X)
+    train(frozen, X, Y, FEW)
+    assert torch.equal(before, frozen.contexts(X))
+    assert not np.allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-3)
+    assert isinstance(frozen, FrozenReLUNetwork)
+
+
+def test_learned_contexts_and_hidden_layers_become_problems():
+    network = ReLUNetwork(12, 7, seed=2)
+    train(network, X, Y, FEW)
+    lc, hl = svm_lc(X, Y, network), svm_hl(X, Y, network)
+    np.testing.assert_allclose(lc.margins(network.effective_weights()), Y * network.decision_function(X), atol=1e-5)
+    readout = network.layers[-1].detach().numpy()
+    np.testing.assert_allclose(hl.margins(readout), Y * network.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(hl.decision_function(readout, network.hidden(X)), Y * hl.margins(readout), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["deep gln", "deep relu", "deep frozen"])
+def test_deep_networks_say_that_they_have_no_weights_a_gate(name):
+    network = NETWORKS[name]()
+    for ask in (network.gates, network.effective_weights):
+        with pytest.raises(InputError, match="2 gated layers"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: GatedLinearNetwork(HyperplaneGates(3, 2)), "fitted"),
+        (lambda: GatedLinearNetwork([]), "fitted"),
+        (lambda: GatedLinearNetwork("gates"), "fitted"),
+        (lambda: gln(5, 2, readout=False), "1 unit"),
+        (lambda: gln(seed=-1), "seed"),
+        (lambda: ReLUNetwork(0, 3), "inputs"),
+        (lambda: ReLUNetwork(12, []), "hidden layer"),
+        (lambda: ReLUNetwork(12, [3, 0]), "units"),
+        (lambda: gln().decision_function(np.ones((2, 5))), "5 columns"),
+        (lambda: gln().decision_function([[np.inf] * 12]), "infinity"),
+        (lambda: save_network(torch.nn.Linear(2, 1), "x.pt"), "cannot save"),
+        (lambda: save_network(gln(), "/proc/nowhere/x.pt"), "cannot be written"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def test_damaged_network_files_are_refused(tmp_path):
+    path = save_network(gln(), tmp_path / "network.pt")
+    whole = path.read_bytes()
+    for size in (0, 100, len(whole) // 2):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="damaged"):
+            load_network(path)
+    torch.save({"other": 1}, path)
+    with pytest.raises(InputError, match="not a saved network"):
+        load_network(path)
+    assert list(tmp_path.iterdir()) == [path]

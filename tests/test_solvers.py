@@ -1,0 +1,287 @@
+import dataclasses
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.svm import LinearSVC
+
+import implicit_bias as ib
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    InputError,
+    MarginProblem,
+    Norm,
+    Status,
+    certify,
+    load_solution,
+    save_solution,
+    solve,
+    svm_gln,
+    svm_shallow,
+)
+from tests.cases import PAIRS, SOLVERS, inputs, problem
+
+#: First-order solvers are asked for less.
+TOLERANCE = {"CLARABEL": 1e-6, "ECOS": 1e-6, "OSQP": 1e-4, "SCS": 1e-3}
+pairs = pytest.mark.parametrize(("gate", "norm"), PAIRS)
+
+
+def dense_optimum(case: MarginProblem) -> float:
+    """The optimum by a plain CVXPY program on the dense matrix, written apart from ours, in the dual."""
+    lam = cp.Variable(case.features.n, nonneg=True)
+    V = case.features.dense().T @ cp.multiply(lam, case.y)
+    rows = cp.reshape(V, (case.features.k, case.features.d), order="C")
+    if isinstance(case.norm, GroupLasso):
+        limits = [cp.norm(rows[np.flatnonzero(case.norm.groups == g)], "fro") <= 1 for g in set(case.norm.groups)]
+    elif isinstance(case.norm, Frobenius):
+        limits = [cp.norm(rows, "fro") <= 1]
+    else:
+        H, C = case.norm.units, case.norm.contexts
+        A = np.ones((H * C, H * C)) / np.sqrt(H * C) - np.kron(np.eye(H), np.ones((C, C))) / np.sqrt(C)
+        limits = [cp.norm(np.linalg.pinv(A + np.sqrt(C) * np.eye(H * C)) @ rows, "fro") <= 1]
+    if np.isfinite(case.C):
+        limits.append(lam <= case.C)
+    return float(cp.Problem(cp.Maximize(cp.sum(lam)), limits).solve(solver="CLARABEL"))
+
+
+@pairs
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_hard_margin_of_every_solver_is_certified_and_right(gate, norm, solver):
+    case = problem(gate, norm)
+    if solver == "OSQP" and isinstance(case.norm, GroupLasso):
+        with pytest.raises(InputError, match="no quadratic form"):
+            solve(case, solver)
+        return
+    found = solve(case, solver, tol=TOLERANCE[solver])
+    assert found.status is Status.OPTIMAL
+    assert -1e-9 <= found.gap <= TOLERANCE[solver]
+    assert found.minimum_margin == pytest.approx(1.0, abs=1e-9)
+    assert found.objective == pytest.approx(dense_optimum(case), rel=2 * TOLERANCE[solver])
+    assert found.solver == solver
+
+
+@pairs
+def test_soft_margin(gate, norm):
+    hard = problem(gate, norm)
+    case = dataclasses.replace(hard, C=solve(hard).dual.max() / 2)
+    found = solve(case)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(dense_optimum(case), rel=1e-5)
+    assert (found.margins < 1 - 1e-3).any()
+
+
+@pairs
+def test_scaling_the_inputs_scales_the_solution(gate, norm):
+    case = problem(gate, norm)
+    scaled = dataclasses.replace(case, features=GatedFeatures(1000.0 * case.features.X, case.features.gate_values))
+    one, other = solve(case), solve(scaled)
+    assert other.objective == pytest.approx(one.objective / 1000, rel=1e-5)
+    np.testing.assert_allclose(case.norm.value(1000 * other.weights - one.weights), 0, atol=5e-3 * one.objective)
+
+
+@pairs
+def test_permuting_samples_permutes_the_margins(gate, norm):
+    case = problem(gate, norm)
+    order = np.random.default_rng(4).permutation(case.features.n)
+    shuffled = dataclasses.replace(case, features=case.features.select(order), y=case.y[order])
+    one, other = solve(case), solve(shuffled)
+    assert other.objective == pytest.approx(one.objective, rel=1e-6)
+    np.testing.assert_allclose(other.margins, one.margins[order], atol=5e-3)
+
+
+def test_permuting_units_permutes_the_weights():
+    case = problem("contexts 2", "group lasso")
+    columns = np.array([6, 7, 0, 1, 4, 5, 2, 3])
+    features = GatedFeatures(case.features.X, case.features.gate_values[:, columns])
+    swapped = MarginProblem(features, case.y, GroupLasso(case.norm.groups[columns]))
+    np.testing.assert_allclose(solve(swapped).weights, solve(case).weights[columns], atol=1e-4)
+
+
+def test_one_group_with_a_constant_gate_is_the_linear_svm():
+    X = inputs(n=40)
+    y = np.where(X[:, 0] - X[:, 1] + 0.2 > 0, 1, -1)
+    X[:, 0] += y
+    found = solve(svm_shallow(X, y, ConstantGate()))
+    reference = LinearSVC(C=1e6, loss="hinge", fit_intercept=False, max_iter=2_000_000, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(found.weights, reference.coef_, atol=1e-3 * np.linalg.norm(reference.coef_))
+
+
+def test_shallow_problem_separates_into_one_linear_svm_a_region():
+    case = problem("region", "frobenius")
+    whole = solve(case).objective ** 2
+    parts = 0.0
+    for region in range(case.features.k):
+        rows = case.features.gate_values[:, region] > 0
+        if rows.any():
+            v = cp.Variable(case.features.d)
+            least = cp.Problem(
+                cp.Minimize(cp.sum_squares(v)), [cp.multiply(case.y[rows], case.features.X[rows] @ v) >= 1]
+            )
+            parts += float(least.solve(solver="CLARABEL"))
+    assert whole == pytest.approx(parts, rel=1e-5)
+
+
+def test_brute_force_on_a_tiny_problem():
+    X, y = np.array([[1.0, 0.2], [0.3, 1.0], [-1.0, 0.4], [-0.2, -1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
+    case = MarginProblem(GatedFeatures(X, [[1, 0], [1, 1], [0, 1], [1, 1]]), y, GroupLasso([0, 1]))
+
+    def smooth(w):
+        return np.sqrt((w.reshape(2, 2) ** 2).sum(axis=1) + 1e-12).sum()
+
+    bounds = {"type": "ineq", "fun": lambda w: case.margins(w.reshape(2, 2)) - 1}
+    starts = np.random.default_rng(0).normal(size=(20, 4)) * 3
+    best = min(r.fun for r in (minimize(smooth, s, constraints=bounds, method="SLSQP") for s in starts) if r.success)
+    assert solve(case).objective == pytest.approx(best, rel=1e-4)
+
+
+class Nuclear(Norm):
+    """A norm that only CVXPY knows: value, dual and expression are all it takes."""
+
+    def value(self, W):
+        return float(np.linalg.norm(W, "nuc"))
+
+    def dual(self, V):
+        return float(np.linalg.norm(V, 2))
+
+    def expression(self, W):
+        return cp.normNuc(W)
+
+
+def test_a_new_norm_needs_three_methods():
+    case = dataclasses.replace(problem("contexts 2", "frobenius"), norm=Nuclear())
+    found = solve(case, "SCS", tol=1e-3)
+    assert found.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "ECOS", "SCS"])
+def test_conflicting_samples_are_proved_not_separable(solver):
+    case = problem("contexts 2", "group lasso")
+    X = np.vstack([case.features.X, case.features.X[3]])
+    G = np.vstack([case.features.gate_values, case.features.gate_values[3]])
+    conflict = MarginProblem(GatedFeatures(X, G), np.append(case.y, -case.y[3]), case.norm)
+    found = solve(conflict, solver, max_iterations=500)
+    assert found.status is Status.NOT_SEPARABLE
+    assert_farkas(conflict, found)
+    assert set(np.flatnonzero(found.dual > 1e-6)) == {3, 30}
+    assert np.isnan(found.weights).all()
+    assert "NOT_SEPARABLE" in str(found)
+
+
+def assert_farkas(case, found):
+    assert (found.dual >= 0).all()
+    assert found.dual.sum() == pytest.approx(1.0)
+    V = (case.y[:, None] * case.features.dense()).T @ found.dual
+    assert np.linalg.norm(V) <= 1e-10 * case.features.row_norms().max()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("n", [30, 200])
+def test_random_labels_on_few_inputs_are_proved_not_separable(n, scale):
+    X = scale * inputs(n=n, d=4, seed=9)
+    y = np.where(np.random.default_rng(10).random(n) > 0.5, 1.0, -1.0)
+    case = svm_gln(X, y, ib.HyperplaneGates(2, 2, cutoff="median"))
+    found = solve(case)
+    assert found.status is Status.NOT_SEPARABLE
+    assert_farkas(case, found)
+
+
+def test_a_sample_with_every_gate_closed_is_its_own_proof():
+    case = MarginProblem(GatedFeatures([[1.0], [2.0], [-1.0]], [[1], [0], [1]]), [1, 1, -1], Frobenius())
+    found = solve(case)
+    assert found.status is Status.NOT_SEPARABLE
+    assert found.dual.tolist() == [0.0, 1.0, 0.0]
+    soft = solve(dataclasses.replace(case, C=1.0))
+    assert soft.status is Status.OPTIMAL
+
+
+def test_stopping_early_is_said():
+    found = solve(problem("contexts 2", "group lasso"), max_iterations=2)
+    assert found.status is Status.ITERATION_LIMIT
+    assert "max_iterations" in found.status.value
+
+
+def test_worse_than_asked_is_inaccurate_with_its_gap():
+    found = solve(problem("contexts 2", "group lasso"), tol=1e-16)
+    assert found.status is Status.INACCURATE
+    assert 1e-16 < found.gap < 1e-6
+
+
+def test_a_lying_solver_is_not_believed(monkeypatch):
+    from implicit_bias.solvers import cvxpy_solvers
+
+    case = problem("constant", "frobenius")
+    lie = cvxpy_solvers.Answer(np.ones((1, case.features.d)), np.zeros(case.features.n), 3, False)
+    monkeypatch.setitem(cvxpy_solvers.CVXPY_SOLVERS, "CLARABEL", lambda *arguments: lie)
+    assert solve(case).status is Status.INACCURATE
+
+
+def test_constraints_can_be_added():
+    case = problem("contexts 2", "group lasso")
+    free = solve(case).objective
+    program = case.cvxpy(reduce=False)
+    tied = cp.Problem(program.objective, [*program.constraints, program.weights[0] == program.weights[1]])
+    value = float(tied.solve(solver="CLARABEL"))
+    np.testing.assert_allclose(program.weights.value[0], program.weights.value[1], atol=1e-6)
+    np.testing.assert_allclose(program.margins.value, case.margins(program.weights.value), atol=1e-6)
+    assert value > free * (1 + 1e-4)
+    assert isinstance(program, cp.Problem)
+
+
+@pytest.mark.parametrize("reduce", [True, False])
+def test_the_program_reaches_the_certified_optimum(reduce):
+    case = problem("half-spaces", "group lasso")
+    program = case.cvxpy(reduce=reduce)
+    value = float(program.solve(solver="CLARABEL"))
+    assert value == pytest.approx(solve(case).objective, rel=1e-6)
+    assert certify(case, program.weights.value, program.margin_constraint.dual_value).gap < 1e-6
+
+
+def test_solutions_survive_their_file(tmp_path):
+    found = solve(problem("contexts 2", "group lasso"))
+    again = load_solution(save_solution(found, tmp_path / "deep" / "a.npz", extra=np.arange(3)))
+    for field in dataclasses.fields(found):
+        np.testing.assert_array_equal(getattr(again, field.name), getattr(found, field.name))
+
+
+def test_damaged_solution_files_are_refused(tmp_path):
+    path = save_solution(solve(problem("constant", "frobenius")), tmp_path / "a.npz")
+    whole = path.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="damaged"):
+            load_solution(path)
+    np.savez(tmp_path / "other.npz", a=1)
+    with pytest.raises(InputError, match="damaged or not a saved solution"):
+        load_solution(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: solve(problem("constant", "frobenius"), "MAGIC"), "known: CLARABEL, ECOS, OSQP, SCS"),
+        (lambda: solve(problem("constant", "frobenius"), tol=0), "tol"),
+        (lambda: solve(problem("constant", "frobenius"), tol=np.nan), "tol"),
+        (lambda: solve(problem("constant", "frobenius"), max_iterations=0), "max_iterations"),
+        (lambda: solve("problem"), "MarginProblem"),
+        (lambda: solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),
+        (lambda: problem("constant", "frobenius", C=0), "C must be"),
+        (lambda: MarginProblem(GatedFeatures([[1.0]], [[1]]), [1], Frobenius()), "one class only"),
+        (lambda: MarginProblem(GatedFeatures([[1.0]], [[1]]), [1, -1], Frobenius()), "2 labels for 1"),
+        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [0, 1], Frobenius()), "−1 and \\+1"),
+        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], GroupLasso([0, 1])), "2 gates"),
+        (lambda: MarginProblem([[1.0]], [1], Frobenius()), "GatedFeatures"),
+        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], "l2"), "Norm"),
+        (lambda: ib.svm_gln([[1.0], [2.0]], [1, -1], "gates"), "Gates"),
+        (lambda: ib.svm_l2([[1.0], [2.0]], [1, -1], ConstantGate()), "HyperplaneGates"),
+        (lambda: ib.svm_lc([[1.0], [2.0]], [1, -1], None), "network"),
+        (lambda: ib.svm_hl([[1.0], [2.0]], [1, -1], None), "network"),
+        (lambda: problem("constant", "frobenius").decision_function(np.zeros((1, 12)), [[0.0]]), "without gates"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
