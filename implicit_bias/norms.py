@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,17 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias.checks import Array, InputError, as_count, context_bits
+
+
+@dataclass(frozen=True, eq=False)
+class GroupForm:
+    """A norm as a sum of group norms: ‖W‖ = Σ_h ‖Ŵ_h‖₂ with W = TŴ, up to what no margin can tell.
+
+    `expand` is T (k, k̂), `groups` (k̂,) the group of each row of Ŵ.
+    """
+
+    expand: sp.csr_array
+    groups: np.ndarray
 
 
 class Norm(ABC):
@@ -48,6 +60,10 @@ class Norm(ABC):
         """Constraints that pick one W of those that no margin and no norm tells apart; none for a true norm."""
         return []
 
+    def group_form(self, k: int) -> GroupForm | None:
+        """The norm of weights of k gates as a sum of group norms, which the native solver needs; None if it is none."""
+        return None
+
 
 class Frobenius(Norm):
     """‖W‖_F: one group of all gates (shallow GLN, linear models, SVM-HL). Its own dual.
@@ -73,6 +89,10 @@ class Frobenius(Norm):
     def quadratic(self, W: cp.Expression) -> cp.Expression:
         """‖W‖²_F."""
         return cp.sum_squares(W)
+
+    def group_form(self, k: int) -> GroupForm:
+        """One group of all gates."""
+        return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
 
     def __repr__(self) -> str:
         return "Frobenius()"
@@ -139,6 +159,10 @@ class GroupLasso(Norm):
         stacked = cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
         return cp.sum(cp.norm(stacked, 2, axis=1))
 
+    def group_form(self, k: int) -> GroupForm:
+        """Itself."""
+        return GroupForm(sp.eye_array(k, format="csr"), self.groups)
+
     def __repr__(self) -> str:
         return f"GroupLasso({len(self.labels)} groups of {self.gates} gates)"
 
@@ -187,6 +211,13 @@ class PredictorL2(Norm):
         within = np.sqrt(self.contexts) * sp.kron(sp.eye_array(self.units), helmert)
         return sp.csr_array(sp.vstack([within, np.ones((1, self.units * self.contexts))]))
 
+    @cached_property
+    def _squares(self) -> Array:
+        """The diagonal of BBᵀ, as a column."""
+        squares = np.full((self.factor.shape[0], 1), float(self.contexts))
+        squares[-1] = self.units * self.contexts
+        return squares
+
     def value(self, W: Array) -> float:
         """‖Aζ‖_F."""
         return float(np.linalg.norm(self.factor @ W))
@@ -194,9 +225,7 @@ class PredictorL2(Norm):
     def dual(self, V: Array) -> float:
         """‖A⁺V‖_F where V lies in the range of A (every Φᵀa of one-hot gates does), else infinity."""
         B = self.factor
-        squares = np.full(B.shape[0], float(self.contexts))
-        squares[-1] = self.units * self.contexts
-        U = (B @ V) / squares[:, None]
+        U = (B @ V) / self._squares
         outside = np.linalg.norm(V - B.T @ U)
         return float(np.linalg.norm(U)) if outside <= 1e-9 * np.linalg.norm(V) else np.inf
 
@@ -214,6 +243,11 @@ class PredictorL2(Norm):
             return []
         sums = sp.kron(sp.eye_array(self.units), np.ones((1, self.contexts)), format="csr")
         return [(sums[1:] - sums[:-1]) @ W == 0]
+
+    def group_form(self, k: int) -> GroupForm:
+        """One group of Ŵ = BW, W = Bᵀ(BBᵀ)⁻¹Ŵ."""
+        expand = sp.csr_array((self.factor / self._squares).T)
+        return GroupForm(expand, np.zeros(expand.shape[1], dtype=np.int64))
 
     def __repr__(self) -> str:
         return f"PredictorL2(units={self.units}, contexts={self.contexts})"

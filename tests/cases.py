@@ -1,4 +1,4 @@
-"""The gates, norms, problems and solvers that the laws are swept over, listed once."""
+"""The gates, norms and problems that the laws are swept over, listed once."""
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from implicit_bias import (
     PredictorL2,
     RandomHalfSpaces,
     ReLUGates,
-    solver_names,
 )
-
-SOLVERS = solver_names()
 
 GATES = {
     "constant": lambda X: ConstantGate().fit(X),

@@ -38,8 +38,8 @@ def descent(task, gates):
     return history, network.decision_function(task.X_val)
 
 
-def certified(problem, task):
-    solution = solve(problem)
+def certified(problem, task, solver=None):
+    solution = solve(problem, solver)
     assert solution.status is Status.OPTIMAL
     assert solution.gap <= 1e-6
     return solution, problem.decision_function(solution.weights, task.X_val)
@@ -51,8 +51,9 @@ def test_gd_gln(task, descent):
     assert error(scores, task.y_val) == pytest.approx(0.161, abs=0.003)
 
 
-def test_svm_gln(task, gates, descent):
-    solution, scores = certified(svm_gln(task.X_train, task.y_train, gates), task)
+@pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
+def test_svm_gln(task, gates, descent, solver):
+    solution, scores = certified(svm_gln(task.X_train, task.y_train, gates), task, solver)
     assert solution.objective == pytest.approx(1.71179, rel=1e-4)
     assert error(scores, task.y_val) == pytest.approx(0.1503, abs=0.0005)
     assert inconsistency(scores, descent[1]) == pytest.approx(0.080, abs=0.006)
@@ -74,3 +75,11 @@ def test_svm_rc(task):
 def test_median_cutoffs_halve_all_60000_images(task, gates):
     opened = gates.transform(task.X_pool)[:, 1::2].mean(axis=0)
     np.testing.assert_allclose(opened, 0.5, atol=1e-9)
+
+
+def test_a_large_cell_is_certified(mnist_root):
+    large = load_binary("mnist", 1000, seed=1, root=mnist_root)
+    wide = HyperplaneGates(50, 4, seed=2).fit(large.X_pool)
+    solution = solve(svm_gln(large.X_train, large.y_train, wide), tol=1e-8)
+    assert solution.status is Status.OPTIMAL
+    assert solution.iterations <= 25

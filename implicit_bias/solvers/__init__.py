@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 from implicit_bias.checks import InputError, as_count, as_positive, one_of
 from implicit_bias.problems import MarginProblem
+from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.certificate import Certificate, certify
+from implicit_bias.solvers.conic import solve_native, unfit
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.farkas import closed_sample, farkas_candidate
 from implicit_bias.solvers.files import load_solution, save_solution
@@ -16,7 +19,11 @@ from implicit_bias.solvers.solution import Solution, Status
 
 __all__ = ["Certificate", "Solution", "Status", "certify", "load_solution", "save_solution", "solve", "solver_names"]
 
-DEFAULT_SOLVER = "CLARABEL"
+#: The solvers by name: from (problem, tol, max_iterations, verbose) to an `Answer`.
+SOLVERS: dict[str, Callable[[MarginProblem, float, int | None, bool], Answer]] = {
+    "NATIVE": solve_native,
+    **CVXPY_SOLVERS,
+}
 
 
 def solver_names() -> list[str]:
@@ -24,9 +31,9 @@ def solver_names() -> list[str]:
 
     >>> from implicit_bias import solver_names
     >>> solver_names()
-    ['CLARABEL', 'ECOS', 'OSQP', 'SCS']
+    ['NATIVE', 'CLARABEL', 'ECOS', 'OSQP', 'SCS']
     """
-    return list(CVXPY_SOLVERS)
+    return list(SOLVERS)
 
 
 def solve(
@@ -43,8 +50,9 @@ def solve(
     ----------
     problem : MarginProblem
     solver : str, optional
-        One of `solver_names()`; CLARABEL if not given, an interior-point method that reaches 1e-6 and better on
-        every norm. OSQP takes hard margins with a quadratic norm only. The choice changes the time, not the answer.
+        One of `solver_names()`. If not given: NATIVE, our interior-point method for hard margins, where it takes the
+        problem, else CLARABEL. OSQP takes hard margins with a quadratic norm only. The choice changes the time, not
+        the answer.
     tol : float
         The relative gap asked for. A larger certified gap gives INACCURATE.
     max_iterations : int, optional
@@ -73,7 +81,10 @@ def solve(
     """
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
-    name = DEFAULT_SOLVER if solver is None else one_of(solver, CVXPY_SOLVERS, "solver")
+    reason = unfit(problem)
+    name = ("CLARABEL" if reason else "NATIVE") if solver is None else one_of(solver, SOLVERS, "solver")
+    if name == "NATIVE" and reason:
+        raise InputError(f"the native solver cannot take this problem: {reason}")
     tol = as_positive(tol, "tol")
     if max_iterations is not None:
         max_iterations = as_count(max_iterations, "max_iterations")
@@ -82,10 +93,10 @@ def solve(
     proof = closed_sample(problem) if hard else None
     if proof is not None:
         return _not_separable(problem, proof, 0, name, start, tol)
-    answer = CVXPY_SOLVERS[name](problem, tol, max_iterations, verbose)
+    answer = SOLVERS[name](problem, tol, max_iterations, verbose)
     certificate = certify(problem, answer.weights, answer.dual)
     if hard and np.isinf(certificate.objective):
-        proof = answer.dual if not certificate.separable else farkas_candidate(problem)
+        proof = answer.dual if not certificate.separable else farkas_candidate(problem, answer.dual)
         if proof is not None and not certify(problem, answer.weights, proof).separable:
             return _not_separable(problem, proof, answer.iterations, name, start, tol)
     status = Status.INACCURATE

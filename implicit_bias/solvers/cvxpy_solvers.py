@@ -11,18 +11,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from implicit_bias.checks import Array
 from implicit_bias.problems import MarginProblem
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """A solver's word: weights (k, d) and dual (n,), zeros where it gave none."""
-
-    weights: Array
-    dual: Array
-    iterations: int
-    limit_reached: bool
+from implicit_bias.solvers.answer import Answer
 
 
 @dataclass(frozen=True)

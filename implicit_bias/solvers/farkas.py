@@ -20,10 +20,11 @@ def closed_sample(problem: MarginProblem) -> Array | None:
     return lam
 
 
-def farkas_candidate(problem: MarginProblem) -> Array | None:
-    """The λ of the simplex with the smallest ‖Φᵀ(λ∘y)‖, polished; the judge decides whether it proves anything.
+def farkas_candidate(problem: MarginProblem, guess: Array) -> Array | None:
+    """A λ ≥ 0 with the smallest ‖Φᵀ(λ∘y)‖; the judge decides whether it proves anything.
 
-    Non-negative least squares on the triangular factor of Φᵀ. Independent rows need no search: they separate.
+    Works on the triangular factor R of Φᵀ: `guess` (n,), a solver's dual, is polished if that makes it a proof, else
+    non-negative least squares find a λ. Independent rows need no search: they separate.
     """
     features = problem.features
     scale = features.row_norms()
@@ -34,6 +35,11 @@ def farkas_candidate(problem: MarginProblem) -> Array | None:
     R = R[: features.n]
     if len(R) == features.n and np.linalg.cond(R) < 1e10:
         return None
+    lam = np.maximum(guess, 0.0) * scale
+    if lam.any():
+        lam = _polished(R, lam)
+        if np.linalg.norm(R @ lam) <= 1e-13 * lam.sum():
+            return lam / scale
     A = np.vstack([R, np.ones((1, features.n))])
     target = np.zeros(len(A))
     target[-1] = 1.0
@@ -46,7 +52,7 @@ def farkas_candidate(problem: MarginProblem) -> Array | None:
 
 def _polished(R: Array, lam: Array) -> Array:
     """λ moved onto the null space of R along its own support, where that keeps it non-negative."""
-    support = np.flatnonzero(lam > 1e-12 * lam.max())
+    support = np.flatnonzero(lam > 1e-9 * lam.max())
     part = R[:, support]
     step = scipy.linalg.lstsq(part, part @ lam[support])[0]
     moved = np.zeros_like(lam)

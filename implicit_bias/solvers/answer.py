@@ -1,0 +1,17 @@
+"""What every solver returns to the judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from implicit_bias.checks import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A solver's word: weights (k, d) and dual (n,), zeros where it gave none."""
+
+    weights: Array
+    dual: Array
+    iterations: int
+    limit_reached: bool

@@ -1,0 +1,139 @@
+"""The native solver against Clarabel on random problems, and where problems get hard."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    MarginProblem,
+    PredictorL2,
+    Status,
+    solve,
+    svm_gln,
+)
+from implicit_bias.solvers.conic.interior_point import NewtonSystem, largest_margin, start
+from implicit_bias.solvers.conic.kernels import GroupKernels
+from tests.cases import PAIRS, problem
+
+
+def random_problem(seed, n, d, k, norm):
+    rng = np.random.default_rng(seed)
+    G = rng.normal(size=(n, k)) if seed % 2 else (rng.random((n, k)) > 0.4).astype(float)
+    if norm == "predictor":
+        G = np.eye(4)[rng.integers(0, 4, size=(n, 3))].reshape(n, 12)
+        chosen = PredictorL2(3, 4)
+    else:
+        chosen = Frobenius() if norm == "frobenius" else GroupLasso(rng.integers(0, max(1, k // 2), size=k))
+    y = np.where(rng.random(n) > 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return MarginProblem(GatedFeatures(rng.normal(size=(n, d)), G), y, chosen)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 25),
+    d=st.integers(1, 12),
+    k=st.integers(1, 6),
+    norm=st.sampled_from(["frobenius", "group lasso", "predictor"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_native_and_clarabel_agree(seed, n, d, k, norm):
+    case = random_problem(seed, n, d, k, norm)
+    ours, theirs = solve(case, "NATIVE"), solve(case, "CLARABEL")
+    if Status.INACCURATE in (ours.status, theirs.status):
+        # Hardly separable at all: the bounds must still agree.
+        assert max(ours.lower_bound, theirs.lower_bound) <= min(ours.objective, theirs.objective) * (1 + 1e-9)
+        return
+    assert ours.status is theirs.status
+    if ours.status is Status.OPTIMAL:
+        assert ours.objective == pytest.approx(theirs.objective, rel=3e-6)
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_tight_tolerances_are_reached_in_few_iterations(gate, norm):
+    found = solve(problem(gate, norm), "NATIVE", tol=1e-9)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 25
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_scale_plays_no_part(scale):
+    found = solve(problem("contexts 2", "group lasso", scale=scale), "NATIVE", tol=1e-8)
+    base = solve(problem("contexts 2", "group lasso"), "NATIVE", tol=1e-8)
+    assert found.status is Status.OPTIMAL
+    assert found.objective * scale == pytest.approx(base.objective, rel=1e-7)
+
+
+def test_two_samples_and_all_support_vectors():
+    found = solve(svm_gln([[3.0, 0.0], [-1.0, 0.0]], [1, -1], ConstantGate()), "NATIVE", tol=1e-9)
+    assert found.objective == pytest.approx(1.0, rel=1e-8)
+    X = np.vstack([np.eye(6), -np.eye(6)])
+    every = solve(svm_gln(X, [1] * 6 + [-1] * 6, ConstantGate()), "NATIVE", tol=1e-9)
+    assert every.objective == pytest.approx(np.sqrt(6), rel=1e-8)
+    np.testing.assert_allclose(every.margins, 1, atol=1e-6)
+
+
+def test_duplicated_samples_and_identical_units():
+    case = problem("contexts 2", "group lasso")
+    twice = np.repeat(np.arange(case.features.n), 2)
+    samples = dataclasses.replace(case, features=case.features.select(twice), y=case.y[twice])
+    G = np.hstack([case.features.gate_values] * 2)
+    units = MarginProblem(
+        GatedFeatures(case.features.X, G), case.y, GroupLasso(np.concatenate([case.norm.groups, case.norm.groups + 9]))
+    )
+    base = solve(case, "NATIVE", tol=1e-8)
+    for other in (samples, units):
+        found = solve(other, "NATIVE", tol=1e-8)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(base.objective, rel=1e-7)
+
+
+def test_the_newton_step_solves_the_linearised_conditions():
+    case = problem("contexts 4", "group lasso")
+    kernels = GroupKernels(case.features.X, case.y, case.features.gate_values, case.norm.groups)
+    at = start(kernels)
+    _, q, P = kernels.sweep(at.lam)
+    rd, rp = P @ at.eta - at.z - at.nu, q / 2 + at.s - at.t
+    step = NewtonSystem(kernels, at, P).direction(rd, rp, at.lam * at.z, at.eta * at.s)
+    K = kernels.weighted(at.eta)
+    residuals = [
+        K @ step.lam + P @ step.eta - step.z - step.nu + rd,
+        P.T @ step.lam + step.s - step.t + rp,
+        at.lam * step.z + at.z * step.lam + at.lam * at.z,
+        at.eta * step.s + at.s * step.eta + at.eta * at.s,
+        at.lam.sum() + step.lam.sum() - 1,
+        at.eta.sum() + step.eta.sum() - 1,
+    ]
+    assert all(float(r.abs().max()) < 1e-12 for r in residuals)
+
+
+def test_kernels_are_the_gram_matrices_of_the_groups():
+    case = problem("contexts 4", "group lasso")
+    kernels = GroupKernels(case.features.X, case.y, case.features.gate_values, case.norm.groups)
+    lam = np.random.default_rng(0).random(case.features.n)
+    tensor = kernels.X.new_tensor(lam)
+    V, q, P = kernels.sweep(tensor)
+    np.testing.assert_allclose(V.numpy() * kernels.scale, case.adjoint(lam), atol=1e-12)
+    for h, group in enumerate(sorted(set(case.norm.groups))):
+        columns = case.norm.groups == group
+        gram = GatedFeatures(case.features.X, case.features.gate_values[:, columns]).gram()
+        K = np.outer(case.y, case.y) * gram / kernels.scale**2
+        np.testing.assert_allclose(P[:, h].numpy(), K @ lam, atol=1e-12)
+        assert float(q[h]) == pytest.approx(lam @ K @ lam)
+
+
+def test_bounds_only_tighten():
+    case = problem("half-spaces", "group lasso")
+    kernels = GroupKernels(case.features.X, case.y, case.features.gate_values, case.norm.groups)
+    seen = []
+    largest_margin(kernels, 1e-9, 50, lambda iteration, bounds, mu: seen.append(bounds))
+    assert all(b.lower >= a.lower and b.upper <= a.upper for a, b in itertools.pairwise(seen))
+    assert seen[-1].gap <= 1e-9
