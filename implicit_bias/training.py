@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.nn.functional import softplus
 
 from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_signs, one_of
@@ -188,19 +189,21 @@ def _descend(
 ) -> tuple[list[dict[str, float]], bool]:
     inputs, contexts = network.tensors(X)
     y = torch.as_tensor(signs, dtype=inputs.dtype, device=inputs.device)
-    optimiser = torch.optim.SGD(network.parameters(), lr=config.lr, momentum=config.momentum)
+    weights = list(network.parameters())
+    velocities = [torch.zeros_like(w) for w in weights]
     loss, epochs = LOSSES[config.loss], config.epochs(len(y))
     rows, step = [_record(network, inputs, contexts, y, loss, 0, 0)], 0
     try:
         for epoch in range(1, epochs + 1):
-            if epoch == epochs // 2 + 1 and epochs > 1:
-                optimiser.param_groups[0]["lr"] = config.lr * config.lr_factor
+            rate = config.lr if epoch <= max(1, epochs // 2) else config.lr * config.lr_factor
             order = torch.randperm(len(y), generator=generator).to(inputs.device)
-            for batch in order.split(config.batch_size):
-                part = None if contexts is None else contexts[batch]
-                optimiser.zero_grad()
-                loss(y[batch] * network(inputs[batch], part)).mean().backward()
-                optimiser.step()
+            X_mixed, y_mixed = inputs[order], y[order]
+            contexts_mixed = None if contexts is None else contexts[order]
+            for first in range(0, len(y), config.batch_size):
+                batch = slice(first, first + config.batch_size)
+                outputs = network(X_mixed[batch], None if contexts_mixed is None else contexts_mixed[batch])
+                value = loss(y_mixed[batch] * outputs).mean()
+                _update(weights, velocities, torch.autograd.grad(value, weights), rate, config.momentum)
                 step += 1
             rows.append(_record(network, inputs, contexts, y, loss, epoch, step))
             if not np.isfinite(rows[-1]["loss"]):
@@ -210,6 +213,16 @@ def _descend(
     except KeyboardInterrupt:
         return rows, True
     return rows, False
+
+
+@torch.no_grad()
+def _update(
+    weights: list[Parameter], velocities: list[Tensor], gradients: tuple[Tensor, ...], rate: float, momentum: float
+) -> None:
+    """v ← μ v + g, w ← w − η v."""
+    for weight, velocity, gradient in zip(weights, velocities, gradients, strict=True):
+        velocity.mul_(momentum).add_(gradient)
+        weight.sub_(velocity, alpha=rate)
 
 
 @torch.no_grad()

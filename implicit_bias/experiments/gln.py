@@ -34,7 +34,7 @@ STUDY = Study(
     name="compare_gln",
     title="Gated linear networks: gradient descent and the margin problems",
     reference="GD-GLN",
-    defaults=Config(units=(5, 10, 20)),
+    defaults=Config(units=(5, 10)),
     rows=_rows,
     check=_check,
 )

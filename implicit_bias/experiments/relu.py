@@ -39,7 +39,7 @@ STUDY = Study(
     name="compare_relu",
     title="ReLU networks: gradient descent and the margin problems",
     reference="GD-ReLU",
-    defaults=Config(units=(10, 20, 40)),
+    defaults=Config(units=(10, 20)),
     rows=_rows,
     check=_check,
 )
