@@ -17,6 +17,7 @@ from torch.nn.functional import softplus
 from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_signs, one_of
 from implicit_bias.gates import check_seed
 from implicit_bias.networks import GatedNetwork
+from implicit_bias.threads import one_thread
 
 #: ℓ(m) of the margins m = y·f(x).
 LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -156,15 +157,13 @@ def train(
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     place = _device(device)
-    threads = torch.get_num_threads()
     try:
-        torch.set_num_threads(1)
         network.to(place)
         start = time.perf_counter()
-        rows, interrupted = _descend(network, X, signs, config, generator, progress)
+        with one_thread():
+            rows, interrupted = _descend(network, X, signs, config, generator, progress)
     finally:
         network.to("cpu")
-        torch.set_num_threads(threads)
     seconds = time.perf_counter() - start
     return History(pd.DataFrame(rows), config, seed, seconds, interrupted)
 

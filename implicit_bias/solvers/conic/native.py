@@ -8,6 +8,7 @@ from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.conic.interior_point import Bounds, largest_margin
 from implicit_bias.solvers.conic.kernels import GroupKernels
+from implicit_bias.threads import one_thread
 
 #: Iterations after which the method gives up; it usually needs 10 to 20.
 DEFAULT_ITERATIONS = 100
@@ -37,10 +38,11 @@ def solve_native(problem: MarginProblem, tol: float, max_iterations: int | None,
     features = problem.features
     form = problem.norm.group_form(features.k)
     assert form is not None
-    kernels = GroupKernels(features.X, problem.y, features.gate_values @ form.expand, form.groups)
     limit = DEFAULT_ITERATIONS if max_iterations is None else max_iterations
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
-    outcome = largest_margin(kernels, tol / 2, limit, _print if verbose else None)
+    with one_thread():
+        kernels = GroupKernels(features.X, problem.y, features.gate_values @ form.expand, form.groups)
+        outcome = largest_margin(kernels, tol / 2, limit, _print if verbose else None)
     return Answer(form.expand @ outcome.weights.numpy(), outcome.lam.numpy(), outcome.iterations, outcome.limit_reached)
 
 
