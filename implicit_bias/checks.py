@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,53 @@ def as_signs(values: Any, samples: int, name: str = "y") -> Array:
     if len(classes) < 2:
         raise InputError(f"{name} holds one class only ({classes[0]:+g}); a margin needs samples of both")
     return y
+
+
+def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    """A float64 array of exactly this shape; NaN and infinity pass."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must hold real numbers, shape {shape}") from None
+    if array.shape != shape:
+        raise InputError(f"{name} must have shape {shape}, not {array.shape}")
+    return array
+
+
+def length(values: Array, axis: int | None = None) -> Any:
+    """Euclidean length without overflow or underflow, over all values or along an axis."""
+    largest = np.max(np.abs(values), axis=axis, keepdims=True, initial=0.0)
+    safe = np.where(largest > 0, largest, 1.0)
+    return np.squeeze(safe * np.sqrt(np.sum((values / safe) ** 2, axis=axis, keepdims=True)), axis=axis)
+
+
+def as_path(value: Any, name: str) -> Path:
+    """A path from a string or path object."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(f"{name} must be a path, not {value!r}")
+    return Path(os.fsdecode(value))
+
+
+def as_file(value: Any) -> Path:
+    """The path of an existing file."""
+    path = as_path(value, "the file")
+    if not path.is_file():
+        raise InputError(f"{path} is not a readable file; check the path")
+    return path
+
+
+def as_seed(seed: Any) -> int:
+    """A seed as a whole number from 0 to 2⁶³ − 1."""
+    value = as_count(seed, "seed", least=0)
+    if value >= 2**63:
+        raise InputError(f"seed must be below 2^63, not {value}")
+    return value
+
+
+def check_size(entries: int, what: str) -> None:
+    """Refuse arrays of more than 2³¹ numbers (16 GiB), which a slip of the keyboard asks for."""
+    if entries > 2**31:
+        raise InputError(f"{what} would hold {entries:.1e} numbers; ask for fewer units, contexts or samples")
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:

@@ -110,6 +110,8 @@ def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFr
     >>> summarise(pd.DataFrame(rows), by=["model"]).round(3).to_dict("records")
     [{'model': 'SVM', 'seeds': 2, 'certified': 2, 'error_mean': 0.2, 'error_std': 0.141}]
     """
+    if not isinstance(table, pd.DataFrame) or not {"status", *(by or ())} <= set(table.columns):
+        raise InputError("summarise takes a comparison's table: a DataFrame with a column 'status' and those of `by`")
     keys = list(by or ["dataset", "train_size", "units", "contexts", "momentum", "model"])
     groups = table.groupby(keys, sort=False, dropna=False)
     columns: dict[str, Any] = {

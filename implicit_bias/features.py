@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_floats
+from implicit_bias.checks import Array, InputError, as_floats, as_numbers, length
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +71,7 @@ class GatedFeatures:
 
     def apply(self, W: Any) -> Array:
         """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d); returns (n,)."""
-        W = np.asarray(W, dtype=np.float64)
-        if W.shape != (self.k, self.d):
-            raise InputError(f"weights must have shape (k, d) = {(self.k, self.d)}, not {W.shape}")
+        W = as_numbers(W, (self.k, self.d), "weights")
         result: Array = np.einsum("nk,nk->n", self.X @ W.T, self.gate_values)
         return result
 
@@ -81,9 +79,7 @@ class GatedFeatures:
 
     def adjoint(self, a: Any) -> Array:
         """Φᵀa = (G ∘ a)ᵀ X for sample weights a (n,); returns (k, d)."""
-        a = np.asarray(a, dtype=np.float64)
-        if a.shape != (self.n,):
-            raise InputError(f"sample weights must have shape (n,) = {(self.n,)}, not {a.shape}")
+        a = as_numbers(a, (self.n,), "sample weights")
         result: Array = (self.gate_values * a[:, None]).T @ self.X
         return result
 
@@ -94,8 +90,16 @@ class GatedFeatures:
 
     def row_norms(self) -> Array:
         """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i‖, shape (n,)."""
-        result: Array = np.linalg.norm(self.gate_values, axis=1) * np.linalg.norm(self.X, axis=1)
+        result: Array = length(self.gate_values, axis=1) * length(self.X, axis=1)
         return result
+
+    def closed(self) -> np.ndarray:
+        """Whether φ(x_i) = 0: every gate closed, or no input; shape (n,)."""
+        return np.asarray(~(self.gate_values.any(axis=1) & self.X.any(axis=1)))
+
+    def scale(self) -> float:
+        """√(mean ‖x_i‖²), the root mean square length of the inputs; 1 if they are all zero."""
+        return float(length(self.X)) / float(np.sqrt(self.n)) or 1.0
 
     def select(self, rows: Any) -> GatedFeatures:
         """The features of some samples only (a mask or indices)."""

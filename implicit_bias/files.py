@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from implicit_bias.checks import InputError
+from implicit_bias.checks import InputError, as_path
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> Path:
@@ -27,7 +27,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     >>> write_atomically(pathlib.Path(folder, "a.txt"), lambda file: file.write(b"done")).read_text()
     'done'
     """
-    target = Path(path)
+    target = as_path(path, "the output")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
@@ -56,7 +56,7 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
     >>> require_writable(tempfile.mkdtemp()).is_dir()
     True
     """
-    path = Path(folder)
+    path = as_path(folder, "the output folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -15,7 +15,7 @@ import torch
 from scipy.special import ndtr
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, context_bits
+from implicit_bias.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
 from implicit_bias.features import GatedFeatures
 
 Cutoff = str | float | tuple[float, float]
@@ -137,14 +137,6 @@ def check_cutoff(cutoff: Any) -> None:
     )
 
 
-def check_seed(seed: Any) -> int:
-    """A seed as a whole number from 0 to 2⁶³ − 1."""
-    value = as_count(seed, "seed", least=0)
-    if value >= 2**63:
-        raise InputError(f"seed must be below 2^63, not {value}")
-    return value
-
-
 def default_linear_(weight: torch.Tensor, generator: torch.Generator) -> None:
     """Draw what `torch.nn.Linear` draws for a weight or bias: U(−1/√d, 1/√d)."""
     bound = weight.shape[-1] ** -0.5
@@ -158,6 +150,7 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, 
     directions N(0, 36²) and cutoffs N(0, 9²), all in float32. The network's weights continue the stream
     (Lippl, Abbott & Chung, published code).
     """
+    check_size(count * inputs, "the hyperplanes")
     generator = torch.Generator().manual_seed(seed)
     directions = torch.empty(count, inputs)
     default_linear_(directions, generator)
@@ -215,7 +208,7 @@ class HyperplaneGates(ThresholdGates):
         self._check()
 
     def _check(self) -> tuple[int, int]:
-        check_seed(self.seed)
+        as_seed(self.seed)
         check_cutoff(self.cutoff)
         return as_count(self.units, "units"), context_bits(self.contexts)
 
@@ -270,6 +263,7 @@ class HyperplaneGates(ThresholdGates):
     def transform(self, X: Any) -> Array:
         """One-hot gate values, shape (n, H·C): column h·C + c is 1(c_h(x) = c)."""
         context = self.contexts_of(X)
+        check_size(context.size * self.contexts, "the one-hot gates")
         values = np.zeros((len(context), self.units, self.contexts))
         np.put_along_axis(values, context[:, :, None], 1.0, axis=2)
         return values.reshape(len(context), -1)
@@ -310,7 +304,7 @@ class RandomHalfSpaces(ThresholdGates):
         self._check()
 
     def _check(self) -> int:
-        check_seed(self.seed)
+        as_seed(self.seed)
         check_cutoff(self.cutoff)
         return as_count(self.units, "units")
 
@@ -324,6 +318,7 @@ class RandomHalfSpaces(ThresholdGates):
         units = self._check()
         X = as_floats(X, "X", 2)
         self.n_features_in_ = X.shape[1]
+        check_size(units * X.shape[1], "the half-spaces")
         generator = torch.Generator().manual_seed(self.seed)
         directions = torch.nn.init.orthogonal_(torch.empty(units, X.shape[1]), generator=generator)
         spread = 0.25 * X.shape[1] ** -0.5

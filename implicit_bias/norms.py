@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from implicit_bias.checks import Array, InputError, as_count, context_bits
+from implicit_bias.checks import Array, InputError, as_count, context_bits, length
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +76,11 @@ class Frobenius(Norm):
 
     def value(self, W: Array) -> float:
         """‖W‖_F."""
-        return float(np.linalg.norm(W))
+        return float(length(W))
 
     def dual(self, V: Array) -> float:
         """‖V‖_F."""
-        return float(np.linalg.norm(V))
+        return float(length(V))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖W‖_F."""
@@ -135,9 +135,10 @@ class GroupLasso(Norm):
         self.labels, self.index = np.unique(array, return_inverse=True)
 
     def _group_norms(self, W: Array) -> Array:
-        scale = float(np.max(np.abs(W), initial=0.0)) or 1.0
-        squares = np.bincount(self.index, ((W / scale) ** 2).sum(axis=1), len(self.labels))
-        result: Array = scale * np.sqrt(squares)
+        rows = length(W, axis=1)
+        largest = float(rows.max(initial=0.0)) or 1.0
+        squares = np.bincount(self.index, (rows / largest) ** 2, len(self.labels))
+        result: Array = largest * np.sqrt(squares)
         return result
 
     def value(self, W: Array) -> float:
@@ -220,14 +221,14 @@ class PredictorL2(Norm):
 
     def value(self, W: Array) -> float:
         """‖Aζ‖_F."""
-        return float(np.linalg.norm(self.factor @ W))
+        return float(length(self.factor @ W))
 
     def dual(self, V: Array) -> float:
         """‖A⁺V‖_F where V lies in the range of A (every Φᵀa of one-hot gates does), else infinity."""
         B = self.factor
         U = (B @ V) / self._squares
-        outside = np.linalg.norm(V - B.T @ U)
-        return float(np.linalg.norm(U)) if outside <= 1e-9 * np.linalg.norm(V) else np.inf
+        outside = length(V - B.T @ U)
+        return float(length(U)) if outside <= 1e-9 * length(V) else np.inf
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖Aζ‖_F."""

@@ -124,7 +124,7 @@ class MarginProblem:
         """
         features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
         # Inputs of mean square length 1 and a column a gate: what the solvers digest best.
-        scale = float(np.sqrt(np.mean(np.sum(features.X**2, axis=1)))) or 1.0
+        scale = features.scale()
         columns = cp.Variable((features.d, features.k), name="W")
         constraints = self.norm.gauge(columns.T)
         shared = share_patterns(GatedFeatures(features.X / scale, features.gate_values))

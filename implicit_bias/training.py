@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.functional import softplus
 
-from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_signs, one_of
-from implicit_bias.gates import check_seed
+from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_seed, as_signs, one_of
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.threads import one_thread
 
@@ -152,8 +151,10 @@ def train(
     >>> bool(history.table.error.iloc[-1] < history.table.error.iloc[0] / 2)
     True
     """
-    config = config or SGD()
-    generator = torch.Generator().manual_seed(check_seed(seed))
+    config = SGD() if config is None else config
+    if not isinstance(network, GatedNetwork) or not isinstance(config, SGD):
+        raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) as its config")
+    generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     place = _device(device)

@@ -98,7 +98,7 @@ def test_duplicated_samples_and_identical_units():
 
 def test_the_newton_step_solves_the_linearised_conditions():
     case = problem("contexts 4", "group lasso")
-    kernels = GroupKernels(case.features.X, case.y, case.features.gate_values, case.norm.groups)
+    kernels = GroupKernels(case.features, case.y, case.norm.groups)
     at = start(kernels)
     _, q, P = kernels.sweep(at.lam)
     rd, rp = P @ at.eta - at.z - at.nu, q / 2 + at.s - at.t
@@ -117,7 +117,7 @@ def test_the_newton_step_solves_the_linearised_conditions():
 
 def test_kernels_are_the_gram_matrices_of_the_groups():
     case = problem("contexts 4", "group lasso")
-    kernels = GroupKernels(case.features.X, case.y, case.features.gate_values, case.norm.groups)
+    kernels = GroupKernels(case.features, case.y, case.norm.groups)
     lam = np.random.default_rng(0).random(case.features.n)
     tensor = kernels.X.new_tensor(lam)
     V, q, P = kernels.sweep(tensor)
@@ -132,8 +132,24 @@ def test_kernels_are_the_gram_matrices_of_the_groups():
 
 def test_bounds_only_tighten():
     case = problem("half-spaces", "group lasso")
-    kernels = GroupKernels(case.features.X, case.y, case.features.gate_values, case.norm.groups)
+    kernels = GroupKernels(case.features, case.y, case.norm.groups)
     seen = []
     largest_margin(kernels, 1e-9, 50, lambda iteration, bounds, mu: seen.append(bounds))
     assert all(b.lower >= a.lower and b.upper <= a.upper for a, b in itertools.pairwise(seen))
     assert seen[-1].gap <= 1e-9
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
+def test_squares_that_overflow_or_vanish_do_no_harm(scale, solver):
+    """1e-200 squared is 0: such samples are small, not absent."""
+    found = solve(problem("contexts 2", "group lasso", scale=scale), solver)
+    base = solve(problem("contexts 2", "group lasso"), solver)
+    assert found.status is Status.OPTIMAL
+    assert found.objective * scale == pytest.approx(base.objective, rel=1e-5)
+
+
+def test_one_vanishing_sample_is_no_proof():
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1e-200]])
+    found = solve(svm_gln(X, [1, -1, 1], ConstantGate()))
+    assert found.status is not Status.NOT_SEPARABLE

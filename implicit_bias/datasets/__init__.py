@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from implicit_bias.checks import InputError, as_count, one_of
+from implicit_bias.checks import InputError, as_count, as_seed, one_of
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.tables import Samples, read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
@@ -71,7 +71,7 @@ def load_binary(
     (1.0, [-1.0, 1.0])
     """
     one_of(name, dataset_names(), "data set")
-    as_count(seed, "seed", least=0)
+    as_seed(seed)
     plus, minus = _label_sets(positive, negative)
     as_count(train_size, "train_size")
     images, labels = load_digits() if name == "digits" else load_images(name, root)

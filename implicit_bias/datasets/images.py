@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError
+from implicit_bias.checks import Array, InputError, as_path
 
 #: Folder and MD5 sums of the uncompressed files of each image set, in torchvision's layout `ROOT/FOLDER/raw`.
 IMAGE_SETS = {
@@ -38,7 +38,7 @@ IMAGE_SETS = {
 
 def data_root(root: str | PathLike[str] | None) -> Path:
     """The folder of the image files: `root`, else the environment variable IMPLICIT_BIAS_DATA, else `data`."""
-    return Path(root or os.environ.get("IMPLICIT_BIAS_DATA") or "data")
+    return as_path(root or os.environ.get("IMPLICIT_BIAS_DATA") or "data", "the data root")
 
 
 def load_digits() -> tuple[Array, np.ndarray]:

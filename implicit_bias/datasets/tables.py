@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.checks import Array, InputError, as_floats
+from implicit_bias.checks import Array, InputError, as_file, as_floats
 from implicit_bias.datasets.task import binary_labels
 
 
@@ -51,9 +51,7 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None) -> Samp
     >>> samples.X.tolist(), samples.y.tolist(), samples.gate_values.tolist(), samples.classes
     ([[1.0], [3.0]], [-1.0, 1.0], [[0.0], [1.0]], ('cat', 'horse'))
     """
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"{file} is not a readable file; check the path")
+    file = as_file(path)
     readers = {".csv": _read_csv, ".npz": _read_npz}
     if file.suffix.lower() not in readers:
         raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")

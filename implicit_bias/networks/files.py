@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from implicit_bias.checks import InputError
+from implicit_bias.checks import InputError, as_file
 from implicit_bias.files import write_atomically
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.networks.gln import GatedLinearNetwork
@@ -59,10 +59,9 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     ...     print(error)
     nowhere.pt is not a readable file; check the path
     """
-    if not Path(path).is_file():
-        raise InputError(f"{path} is not a readable file; check the path")
+    file = as_file(path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(file, map_location="cpu", weights_only=True)
         if content["format"] != FORMAT:
             raise KeyError(content["format"])
         network = CLASSES[content["class"]].from_config(content["config"])

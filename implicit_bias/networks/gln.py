@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError
-from implicit_bias.gates import HyperplaneGates, check_seed, default_linear_, draw_hyperplanes
+from implicit_bias.checks import Array, InputError, as_seed
+from implicit_bias.gates import HyperplaneGates, default_linear_, draw_hyperplanes
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
@@ -56,7 +56,7 @@ class GatedLinearNetwork(GatedNetwork):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        layers = [gates] if isinstance(gates, HyperplaneGates) else list(gates)
+        layers = list(gates) if isinstance(gates, Sequence) else [gates]
         self._check(layers, readout)
         self.inputs = int(layers[0].n_features_in_)
         self.shape = [(int(layer.units), int(layer.contexts)) for layer in layers]
@@ -83,7 +83,7 @@ class GatedLinearNetwork(GatedNetwork):
         if seed is None:
             generator = draw_hyperplanes(self.inputs, len(first.directions_), first.seed)[2]
         else:
-            generator = torch.Generator().manual_seed(check_seed(seed))
+            generator = torch.Generator().manual_seed(as_seed(seed))
         matrices: list[Tensor] = list(self.hidden_weights)
         for weight in matrices:
             default_linear_(weight, generator)

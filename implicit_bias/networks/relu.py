@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError, as_count
-from implicit_bias.gates import ReLUGates, check_seed
+from implicit_bias.checks import Array, InputError, as_count, as_seed
+from implicit_bias.gates import ReLUGates
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 
@@ -25,7 +25,7 @@ class _BiasFreeNetwork(GatedNetwork):
         self.units = [as_count(width, "units") for width in widths]
         if not self.units:
             raise InputError("units must name at least one hidden layer")
-        generator = torch.Generator().manual_seed(check_seed(seed))
+        generator = torch.Generator().manual_seed(as_seed(seed))
         sizes = [self.inputs, *self.units, 1]
         self.layers = nn.ParameterList(
             nn.init.kaiming_normal_(torch.empty(out, into), generator=generator)

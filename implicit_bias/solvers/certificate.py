@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError
+from implicit_bias.checks import Array, as_numbers, length
 from implicit_bias.problems import MarginProblem
 
 #: A Farkas residual at or below this proves that the data are not separable, up to rounding.
@@ -87,7 +87,7 @@ def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
     margins = problem.margins(W)
     V = problem.adjoint(lam)
     reach = float(lam @ problem.features.row_norms())
-    residual = float(np.linalg.norm(V)) / reach if reach > 0 else (0.0 if lam.any() else 1.0)
+    residual = float(length(V)) / reach if reach > 0 else (0.0 if lam.any() else 1.0)
     hard = np.isinf(problem.C)
     if hard and residual <= FARKAS_TOLERANCE:
         return Certificate(W, lam / lam.sum(), objective, np.inf, np.inf, margins, residual)
@@ -97,9 +97,7 @@ def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
 
 
 def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != shape:
-        raise InputError(f"{name} must have shape {shape}, not {array.shape}")
+    array = as_numbers(values, shape, name)
     return np.where(np.isfinite(array), array, 0.0)
 
 

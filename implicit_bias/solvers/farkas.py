@@ -12,7 +12,7 @@ from implicit_bias.problems import MarginProblem
 
 def closed_sample(problem: MarginProblem) -> Array | None:
     """λ = e_i for a sample with φ(x_i) = 0, whose margin is 0 for every W; None if there is none."""
-    closed = np.flatnonzero(problem.features.row_norms() == 0)
+    closed = np.flatnonzero(problem.features.closed())
     if len(closed) == 0:
         return None
     lam = np.zeros(problem.features.n)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError
+from implicit_bias.checks import InputError, as_file
 from implicit_bias.files import write_atomically
 from implicit_bias.solvers.solution import Solution, Status
 
@@ -60,10 +60,9 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
     ...     print(error)
     nowhere.npz is not a readable file; check the path
     """
-    if not Path(path).is_file():
-        raise InputError(f"{path} is not a readable file; check the path")
+    file = as_file(path)
     try:
-        with np.load(path, allow_pickle=False) as content:
+        with np.load(file, allow_pickle=False) as content:
             about = json.loads(str(content["about"]))
             if about["format"] != FORMAT:
                 raise KeyError(about["format"])

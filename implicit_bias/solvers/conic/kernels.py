@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias.checks import Array
+from implicit_bias.features import GatedFeatures
 
 
 class GroupKernels:
@@ -14,20 +15,19 @@ class GroupKernels:
 
     Parameters
     ----------
-    X : array, shape (n, d)
+    features : GatedFeatures
     y : array of −1 and +1, shape (n,)
-    gate_values : array, shape (n, k)
     groups : array of int, shape (k,)
         The group of each gate.
     """
 
-    def __init__(self, X: Array, y: Array, gate_values: Array, groups: np.ndarray) -> None:
+    def __init__(self, features: GatedFeatures, y: Array, groups: np.ndarray) -> None:
         labels, index = np.unique(groups, return_inverse=True)
-        self.n, self.H = len(X), len(labels)
+        self.n, self.H = features.n, len(labels)
         #: √(mean ‖x‖²): margins of unit-norm weights here, times this, are margins in the original inputs.
-        self.scale = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) or 1.0
-        self.X = torch.as_tensor(X * (y / self.scale)[:, None])
-        self.G = torch.as_tensor(gate_values)
+        self.scale = features.scale()
+        self.X = torch.as_tensor(features.X / self.scale * y[:, None])
+        self.G = torch.as_tensor(features.gate_values)
         self.index = torch.as_tensor(index)
         self.member = torch.nn.functional.one_hot(self.index, self.H).to(self.X.dtype)
         self.XX = self.X @ self.X.T

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from implicit_bias.features import GatedFeatures
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.conic.interior_point import Bounds, largest_margin
@@ -41,7 +42,7 @@ def solve_native(problem: MarginProblem, tol: float, max_iterations: int | None,
     limit = DEFAULT_ITERATIONS if max_iterations is None else max_iterations
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     with one_thread():
-        kernels = GroupKernels(features.X, problem.y, features.gate_values @ form.expand, form.groups)
+        kernels = GroupKernels(GatedFeatures(features.X, features.gate_values @ form.expand), problem.y, form.groups)
         outcome = largest_margin(kernels, tol / 2, limit, _print if verbose else None)
     return Answer(form.expand @ outcome.weights.numpy(), outcome.lam.numpy(), outcome.iterations, outcome.limit_reached)
 
