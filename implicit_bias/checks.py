@@ -29,14 +29,12 @@ class InputError(ValueError):
 
 def as_floats(values: Any, name: str, ndim: int) -> Array:
     """A float64 array with `ndim` dimensions, finite and not empty."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
     try:
-        raw = np.asarray(values)
-        if np.iscomplexobj(raw):
-            raise TypeError("complex")
+        raw = np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values)
+        if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
+            raise TypeError(raw.dtype)
         array = raw.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise InputError(
             f"{name} must hold real numbers in a regular {ndim}-dimensional array; convert it first"
         ) from None
@@ -50,8 +48,8 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
     return np.ascontiguousarray(array)
 
 
-def as_signs(values: Any, samples: int, name: str = "y") -> Array:
-    """Labels −1 and +1, one a sample, both present."""
+def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
+    """Labels −1 and +1, one a sample; `both` present if asked."""
     y = as_floats(values, name, 1)
     if len(y) != samples:
         raise InputError(f"{name} has {len(y)} labels for {samples} samples; give one label a sample")
@@ -61,7 +59,7 @@ def as_signs(values: Any, samples: int, name: str = "y") -> Array:
         raise InputError(
             f"{name} must hold −1 and +1, but holds {shown}; BinaryTask.from_arrays converts any two classes"
         )
-    if len(classes) < 2:
+    if both and len(classes) < 2:
         raise InputError(f"{name} holds one class only ({classes[0]:+g}); a margin needs samples of both")
     return y
 
@@ -70,7 +68,7 @@ def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
     """A float64 array of exactly this shape; NaN and infinity pass."""
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise InputError(f"{name} must hold real numbers, shape {shape}") from None
     if array.shape != shape:
         raise InputError(f"{name} must have shape {shape}, not {array.shape}")
@@ -122,10 +120,13 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
 
 def as_positive(value: Any, name: str, infinite: bool = False) -> float:
     """A positive real number, finite unless `infinite`."""
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not value > 0 or (math.isinf(value) and not infinite):
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
+    except OverflowError:
+        number = math.nan
+    if not number > 0 or (math.isinf(number) and not infinite):
         raise InputError(f"{name} must be a positive number{' or infinity' if infinite else ''}, not {value!r}")
-    return float(value)
+    return number
 
 
 def context_bits(contexts: Any) -> int:

@@ -30,7 +30,7 @@ def error(scores: Any, y: Any) -> float:
     0.25
     """
     labels = predictions(scores)
-    return float(np.mean(labels != as_signs(y, len(labels))))
+    return float(np.mean(labels != as_signs(y, len(labels), both=False)))
 
 
 def inconsistency(scores_a: Any, scores_b: Any) -> float:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from implicit_bias.checks import InputError, as_path
 
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> Path:
-    """Call `write` on a temporary binary file beside `path` and rename it to `path`.
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write `content` to a temporary file beside `path` and rename it to `path`.
 
     Raises
     ------
@@ -24,7 +22,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     >>> import tempfile, pathlib
     >>> from implicit_bias.files import write_atomically
     >>> folder = tempfile.mkdtemp()
-    >>> write_atomically(pathlib.Path(folder, "a.txt"), lambda file: file.write(b"done")).read_text()
+    >>> write_atomically(pathlib.Path(folder, "a.txt"), b"done").read_text()
     'done'
     """
     target = as_path(path, "the output")
@@ -35,7 +33,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                write(file)
+                file.write(content)
             umask = os.umask(0)
             os.umask(umask)
             Path(temporary).chmod(0o666 & ~umask)

@@ -81,7 +81,7 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
     >>> from implicit_bias import RandomHalfSpaces, load_binary, svm_rc
     >>> task = load_binary("digits", train_size=60)
     >>> svm_rc(task.X_train, task.y_train, RandomHalfSpaces(5, seed=1)).norm
-    GroupLasso(5 groups of 5 gates)
+    GroupLasso(5 groups, 5 gates)
     """
     return _build(X, y, gates, None, C, "SVM-RC")
 

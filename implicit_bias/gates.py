@@ -24,6 +24,8 @@ Cutoff = str | float | tuple[float, float]
 class Gates(TransformerMixin, BaseEstimator):
     """Base of all gates. A subclass has `fit`, `transform` and, once fitted, `groups` (k,): each gate's hidden unit.
 
+    Setting `n_features_in_` in `fit` is what marks gates as fitted.
+
     >>> from implicit_bias import Gates, HyperplaneGates
     >>> issubclass(HyperplaneGates, Gates)
     True
@@ -43,6 +45,13 @@ class Gates(TransformerMixin, BaseEstimator):
     def is_fitted(self) -> bool:
         """Whether `fit` has run."""
         return hasattr(self, "n_features_in_")
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as scikit-learn does; fitted gates are unfitted by it, for they no longer describe them."""
+        super().set_params(**params)
+        if params:
+            self.__dict__.pop("n_features_in_", None)
+        return self
 
     def fitted(self, X: Any) -> Self:
         """These gates if they are fitted, else a copy of them fitted on X."""
@@ -113,13 +122,13 @@ class ThresholdGates(Gates):
                 f"the projections on hyperplane {int(np.argmax(constant))} are the same for all {len(X)} inputs, "
                 f"so cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
             )
+        # Raised at rounding level: a sample that is the median or quantile itself is closed however it is computed.
         if cutoff == "median":
-            # Raised at rounding level, so that a sample that is the median itself is closed however it is computed.
-            return np.asarray(np.median(projections, axis=0) + 1e-12 * np.ptp(projections, axis=0))
+            return np.asarray(np.median(projections, axis=0) + 1e-12 * size)
         assert isinstance(cutoff, (tuple, list))
         low, high = cutoff
         levels = low + (high - low) * ndtr(random / spread)
-        return np.array([np.quantile(p, q) for p, q in zip(projections.T, levels, strict=True)])
+        return np.array([np.quantile(p, q) for p, q in zip(projections.T, levels, strict=True)]) + 1e-12 * size
 
 
 def check_cutoff(cutoff: Any) -> None:
@@ -175,9 +184,9 @@ class HyperplaneGates(ThresholdGates):
         Seed of torch's Mersenne twister. The stream is the published one (`draw_hyperplanes`), so that on MNIST the
         contexts equal the paper's bit for bit.
     cutoff : 'median', 'random', number or (low, high)
-        'median': the median of each projection over the X of `fit`, raised by 1e-12 of its range; 'random': N(0, 9²);
-        a number: that cutoff for all; (low, high): the quantile of each projection at a random level, uniform
-        between the two.
+        'median': the median of each projection over the X of `fit`; (low, high): its quantile at a random level,
+        uniform between the two; both raised by 1e-12 of the largest projection. 'random': N(0, 9²). A number: that
+        cutoff for all.
 
     Attributes
     ----------

@@ -165,7 +165,7 @@ class GroupLasso(Norm):
         return GroupForm(sp.eye_array(k, format="csr"), self.groups)
 
     def __repr__(self) -> str:
-        return f"GroupLasso({len(self.labels)} groups of {self.gates} gates)"
+        return f"GroupLasso({len(self.labels)} groups, {self.gates} gates)"
 
 
 class PredictorL2(Norm):

@@ -122,6 +122,9 @@ class MarginProblem:
         InputError
             If `quadratic` is asked of a norm whose square is no quadratic form, or of a soft margin.
         """
+        reason = self.not_quadratic() if quadratic else None
+        if reason:
+            raise InputError(reason)
         features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
         # Inputs of mean square length 1 and a column a gate: what the solvers digest best.
         scale = features.scale()
@@ -133,7 +136,8 @@ class MarginProblem:
             sums = cp.Variable((features.d, shared.S.shape[0]), name="U")
             constraints.append(sums == columns @ shared.S.T)
         margins = (sp.diags_array(self.y) @ shared.M) @ cp.vec(sums, order="F")
-        objective = self._objective(columns.T, quadratic) / (scale**2 if quadratic else scale)
+        square = self.norm.quadratic(columns.T) if quadratic else None
+        objective = self.norm.expression(columns.T) / scale if square is None else square / scale**2
         slack: cp.Variable | int = 0
         if np.isfinite(self.C):
             slack = cp.Variable(features.n, name="slack")
@@ -146,12 +150,10 @@ class MarginProblem:
         program.margin_constraint = constraint
         return program
 
-    def _objective(self, W: cp.Expression, quadratic: bool) -> cp.Expression:
-        if not quadratic:
-            return self.norm.expression(W)
-        square = self.norm.quadratic(W)
-        if square is None:
-            raise InputError(f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS")
+    def not_quadratic(self) -> str | None:
+        """Why the problem is no quadratic program; None if minimising ‖W‖² makes it one."""
         if np.isfinite(self.C):
-            raise InputError("a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS")
-        return square
+            return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
+        if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
+            return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
+        return None

@@ -172,8 +172,8 @@ def train(
 def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"device {name!r} cannot be used ({reason}); use 'cpu'") from None
     return device
@@ -244,5 +244,5 @@ def _record(
         "error": float((margins <= 0).double().mean()),
         "margin": margin,
         "norm": norm,
-        "normalised_margin": margin / norm**network.degree,
+        "normalised_margin": margin / norm**network.degree if norm > 0 else np.nan,
     }

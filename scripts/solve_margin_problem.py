@@ -56,6 +56,8 @@ def build(samples: Samples, X: np.ndarray, options: argparse.Namespace) -> Margi
 def run(options: argparse.Namespace) -> int:
     samples = read_samples(options.file, options.label)
     out = Path(options.out or Path(options.file).with_suffix("").name + "-solution.npz")
+    if out.resolve() == Path(options.file).resolve() or out.is_dir():
+        raise InputError(f"--out {out} is the input or a folder; name another file")
     require_writable(out.parent)
     X = samples.X if options.no_constant else with_constant(samples.X)
     problem = build(samples, X, options)

@@ -80,6 +80,17 @@ def test_farkas_residual_is_scale_free():
         assert certify(case, np.zeros((1, 2)), [1.0, 0.9, 0.0]).separable
 
 
+def test_weights_that_separate_outweigh_any_residual():
+    """Nearly, but not, inseparable: the optimum is 1 at (0, 1), whatever the first input's size."""
+    a = 1e11
+    case = svm_gln([[a, 1], [a, -1], [a, 2], [a, -2]], [1, -1, 1, -1], ConstantGate())
+    found = certify(case, [[0.0, 1.0]], [0.5, 0.5, 0.0, 0.0])
+    assert found.objective == 1.0
+    assert found.lower_bound <= 1.0 + 1e-9
+    assert found.separable
+    assert solve(case).status.name != "NOT_SEPARABLE"
+
+
 def test_wrong_shapes():
     case = problem("constant", "frobenius")
     with pytest.raises(InputError, match="weights must have shape"):

@@ -76,6 +76,21 @@ def test_numbers_and_quantiles_as_cutoffs():
     assert np.ptp(share) > 0.1
 
 
+@pytest.mark.parametrize("cutoff", ["median", (0.5, 0.5), (0.0, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize("centre", [0.0, 1e5])
+def test_gates_do_not_depend_on_the_batch(cutoff, centre):
+    X = centre + inputs(n=201, d=30)
+    gates = HyperplaneGates(20, 2, cutoff=cutoff).fit(X)
+    rows = np.vstack([gates.transform(X[i : i + 1]) for i in range(len(X))])
+    np.testing.assert_array_equal(rows, gates.transform(X))
+
+
+def test_changed_parameters_unfit_the_gates():
+    gates = HyperplaneGates(10, 2).fit(inputs()).set_params(units=20)
+    with pytest.raises(InputError, match="not fitted"):
+        gates.transform(inputs())
+
+
 def test_half_spaces_are_orthonormal_and_as_published():
     gates = RandomHalfSpaces(5, seed=1).fit(inputs())
     np.testing.assert_allclose(gates.directions_ @ gates.directions_.T, np.eye(5), atol=1e-6)

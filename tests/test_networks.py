@@ -74,6 +74,22 @@ def test_cutoffs_are_part_of_the_state_dict():
     np.testing.assert_array_equal(target.decision_function(X), source.decision_function(X))
 
 
+def test_refitting_the_gates_leaves_the_network_alone():
+    gates = HyperplaneGates(5, 2, seed=3).fit(X)
+    network = GatedLinearNetwork(gates)
+    before = network.decision_function(X)
+    gates.fit(3 * X + 1)
+    network.gates().fit(5 * X + 1)
+    np.testing.assert_array_equal(network.decision_function(X), before)
+
+
+def test_loaded_gates_remember_their_parameters(tmp_path):
+    gates = HyperplaneGates(5, 2, seed=3, cutoff=(0.25, 0.75)).fit(X)
+    again = load_network(save_network(GatedLinearNetwork(gates), tmp_path / "network.pt")).gates()
+    assert again.get_params() == gates.get_params()
+    np.testing.assert_array_equal(again.cutoffs_, gates.cutoffs_)
+
+
 def test_initialisation_continues_the_published_stream():
     torch.manual_seed(3)
     contexts = torch.nn.Linear(12, 5, bias=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from os import PathLike
 from typing import Any
@@ -84,9 +85,9 @@ def load_binary(
 
 def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
     try:
-        plus = sorted({int(label) for label in positive})
-        minus = sorted(set(range(10)) - set(plus) if negative is None else {int(label) for label in negative})
-    except (TypeError, ValueError):
+        plus = sorted({operator.index(label) for label in positive})
+        minus = sorted(set(range(10)) - set(plus) if negative is None else {operator.index(n) for n in negative})
+    except TypeError:
         raise InputError("positive and negative must be collections of labels from 0 to 9") from None
     both = set(plus) & set(minus)
     if both:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import zipfile
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None) -> Samp
     """Read samples from a CSV or NPZ file.
 
     CSV: one sample a row; the column `label` (default: the last) holds the two classes, columns whose name starts
-    with `gate_` hold gate values, all others are inputs. A first row of numbers only is data, not names.
+    with `gate_` hold gate values, all others are inputs. A first row that holds a number is data, not names.
     NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k) and `groups` (k,).
 
     Raises
@@ -60,9 +60,13 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None) -> Samp
 
 def _read_csv(file: Path, label: str | None) -> Samples:
     try:
-        names = pd.read_csv(file, nrows=0).columns
-        table = pd.read_csv(file, header=None if _numbers_only(names) else 0)
-    except (ValueError, OSError, pd.errors.ParserError) as error:
+        first = pd.read_csv(file, header=None, nrows=1, dtype=str).iloc[0]
+        named = pd.to_numeric(first, errors="coerce").isna().all()
+        with warnings.catch_warnings():
+            # Rows longer than the first would lose their end with no more than a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(file, header=0 if named else None, index_col=False)
+    except (ValueError, OSError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{file} cannot be read as CSV ({str(error).strip().splitlines()[0]})") from None
     table.columns = [str(name) for name in table.columns]
     label = table.columns[-1] if label is None else label
@@ -82,19 +86,14 @@ def _read_csv(file: Path, label: str | None) -> Samples:
     return Samples(as_floats(table[inputs].to_numpy(), "the input columns", 2), y, classes, values)
 
 
-def _numbers_only(names: pd.Index) -> bool:
-    # pandas makes repeated names unique by appending .1, .2, …: such a first row still is one of numbers.
-    plain = pd.Series(names, dtype=str).str.replace(r"(\..*)\.\d+$", r"\1", regex=True)
-    return bool(pd.to_numeric(plain, errors="coerce").notna().all())
-
-
 def _read_npz(file: Path, label: str | None) -> Samples:
     if label is not None:
         raise InputError("the label of an NPZ file is its array y; a label's name is for CSV files")
     try:
         with np.load(file, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:
+        # A damaged archive provokes errors of many kinds.
         raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
     for name in ("X", "y"):
         if name not in arrays:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from implicit_bias.checks import Array, InputError, as_floats, as_signs
 
@@ -51,10 +52,7 @@ class BinaryTask:
         for name in ("X_train", "X_val", "X_pool"):
             put(name, as_floats(getattr(self, name), name, 2))
         put("y_train", as_signs(self.y_train, len(self.X_train), "y_train"))
-        y_val = as_floats(self.y_val, "y_val", 1)
-        if len(y_val) != len(self.X_val) or not np.isin(y_val, (-1.0, 1.0)).all():
-            raise InputError(f"y_val must hold one label −1 or +1 for each of the {len(self.X_val)} rows of X_val")
-        put("y_val", y_val)
+        put("y_val", as_signs(self.y_val, len(self.X_val), "y_val", both=False))
         columns = {getattr(self, name).shape[1] for name in ("X_train", "X_val", "X_pool")}
         if len(columns) > 1:
             raise InputError(f"X_train, X_val and X_pool must have the same columns, not {sorted(columns)}")
@@ -107,11 +105,14 @@ def with_constant(X: Array) -> Array:
 
 def binary_labels(labels: Any, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
     """Labels as −1 and +1, and the two classes they stand for (found, unless given)."""
-    values = np.asarray(labels)
+    try:
+        values = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError):
+        values = np.empty((0, 0))
     if values.ndim != 1 or values.size == 0:
         raise InputError(f"labels must be a non-empty one-dimensional array, not of shape {values.shape}")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise InputError("labels hold NaN or infinity; clean them first")
+    if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+        raise InputError("labels hold missing values, NaN or infinity; clean them first")
     try:
         found = np.unique(values).tolist()
     except TypeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from implicit_bias.checks import InputError
@@ -28,6 +30,9 @@ def guarded(action: Callable[[], int]) -> int:
         return action()
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("error: out of memory; ask for fewer samples, units or contexts, or fewer --jobs", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
@@ -102,14 +107,19 @@ def write_results(study: Study, result: Run, out: Path) -> list[Path]:
     width = "contexts" if result.table.contexts.nunique() > result.table.units.nunique() else "units"
     title = f"{study.title} ({result.record['config']['dataset']})"
     figure = comparison_figure(result.table, study.reference, title, width)
-    text = result.table.to_csv(index=False).encode()
-    record = json.dumps(result.record, indent=2).encode()
-    return [
-        write_atomically(out / "comparison.csv", lambda file: file.write(text)),
-        write_atomically(out / "comparison.json", lambda file: file.write(record)),
-        write_atomically(out / "comparison.png", lambda file: figure.savefig(file, format="png", dpi=200)),
-        write_atomically(out / "comparison.pdf", lambda file: figure.savefig(file, format="pdf")),
-    ]
+    contents = {
+        "csv": result.table.to_csv(index=False).encode(),
+        "json": json.dumps(result.record, indent=2).encode(),
+        "png": _drawn(figure, "png"),
+        "pdf": _drawn(figure, "pdf"),
+    }
+    return [write_atomically(out / f"comparison.{kind}", content) for kind, content in contents.items()]
+
+
+def _drawn(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=200)
+    return buffer.getvalue()
 
 
 def _cutoff(text: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.experiments.study import Cell, Config, Solved, Study, comparison_rows, trained_scores
+from implicit_bias.experiments.study import Cell, Config, Solved, Study, Trained, comparison_rows
 from implicit_bias.formulations import svm_gln, svm_l2
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import GatedLinearNetwork
@@ -24,8 +24,8 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     rows = []
     for momentum in config.momentum:
         network = GatedLinearNetwork(gates)
-        trained = trained_scores(network, task, config, momentum, cell.seed)
-        part = comparison_rows(STUDY.reference, network, trained, solved, solved[-1], task, config.steps)
+        trained = Trained.of(network, task, config, momentum, cell.seed)
+        part = comparison_rows(STUDY.reference, trained, solved, solved[-1], task)
         rows += [{"momentum": momentum} | row for row in part]
     return rows
 

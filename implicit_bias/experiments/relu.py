@@ -6,7 +6,7 @@ from typing import Any
 
 from implicit_bias.checks import InputError
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.experiments.study import Cell, Config, Solved, Study, comparison_rows, trained_scores
+from implicit_bias.experiments.study import Cell, Config, Solved, Study, Trained, comparison_rows
 from implicit_bias.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.networks import ReLUNetwork
@@ -26,11 +26,11 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     rows = []
     for momentum in config.momentum:
         network = ReLUNetwork(X.shape[1], cell.units, cell.seed)
-        trained = trained_scores(network, task, config, momentum, cell.seed)
+        trained = Trained.of(network, task, config, momentum, cell.seed)
         learned = Solved.of(svm_lc(X, y, network), task.X_val, config)
         hidden = Solved.of(svm_hl(X, y, network), network.hidden(task.X_val), config)
         solved = [random, learned, hidden]
-        part = comparison_rows(STUDY.reference, network, trained, solved, learned, task, config.steps)
+        part = comparison_rows(STUDY.reference, trained, solved, learned, task)
         rows += [{"momentum": momentum} | row for row in part]
     return rows
 

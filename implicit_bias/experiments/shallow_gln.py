@@ -6,7 +6,7 @@ from typing import Any
 
 from implicit_bias.checks import InputError
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.experiments.study import Cell, Config, Solved, Study, comparison_rows, trained_scores
+from implicit_bias.experiments.study import Cell, Config, Solved, Study, Trained, comparison_rows
 from implicit_bias.formulations import svm_shallow
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import GatedLinearNetwork
@@ -25,8 +25,8 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     rows = []
     for momentum in config.momentum:
         network = GatedLinearNetwork(gates, readout=False)
-        trained = trained_scores(network, task, config, momentum, cell.seed)
-        part = comparison_rows(STUDY.reference, network, trained, [solved], solved, task, config.steps)
+        trained = Trained.of(network, task, config, momentum, cell.seed)
+        part = comparison_rows(STUDY.reference, trained, [solved], solved, task)
         rows += [{"momentum": momentum} | row for row in part]
     return rows
 

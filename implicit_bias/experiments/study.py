@@ -150,15 +150,16 @@ def run(study: Study, config: Config, jobs: int = 1, progress: Callable[[str], N
     for train_size in config.train_size:
         _source(config.dataset, config.data_root, train_size)
     start = time.perf_counter()
-    rows, interrupted = [], False
+    done: dict[Cell, list[dict[str, Any]]] = {}
+    interrupted = False
     try:
-        for cell, part in _run_cells(study, config, cells, jobs):
-            rows.extend(part)
+        for cell, rows in _run_cells(study, config, cells, jobs):
+            done[cell] = rows
             if progress is not None:
                 progress(str(cell))
     except KeyboardInterrupt:
         interrupted = True
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.DataFrame([row for cell in cells for row in done.get(cell, [])], columns=list(COLUMNS))
     return Run(table, _record(study, config, time.perf_counter() - start, interrupted), interrupted)
 
 
@@ -166,16 +167,39 @@ def _run_cells(
     study: Study, config: Config, cells: list[Cell], jobs: int
 ) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
     if jobs == 1 or len(cells) == 1:
-        return ((cell, _run_cell(study, config, cell)) for cell in cells)
-    parallel = joblib.Parallel(n_jobs=min(jobs, len(cells)), return_as="generator")
-    done: Iterator[list[dict[str, Any]]] = parallel(joblib.delayed(_run_cell)(study, config, c) for c in cells)
-    return zip(cells, done, strict=True)
+        return (_run_cell(study, config, cell) for cell in cells)
+    # Unordered, so that an interruption keeps every finished cell.
+    parallel = joblib.Parallel(n_jobs=min(jobs, len(cells)), return_as="generator_unordered")
+    results: Iterator[tuple[Cell, list[dict[str, Any]]]] = parallel(
+        joblib.delayed(_run_cell)(study, config, cell) for cell in cells
+    )
+    return results
 
 
-def _run_cell(study: Study, config: Config, cell: Cell) -> list[dict[str, Any]]:
+def _run_cell(study: Study, config: Config, cell: Cell) -> tuple[Cell, list[dict[str, Any]]]:
     task = _source(config.dataset, config.data_root, cell.train_size)
     common = {"dataset": config.dataset, **asdict(cell)}
-    return [common | row for row in study.rows(config, cell, task)]
+    return cell, [common | row for row in study.rows(config, cell, task)]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained network, its scores on the validation set, its steps and the seconds they took."""
+
+    network: GatedNetwork
+    scores: np.ndarray
+    steps: int
+    seconds: float
+
+    @classmethod
+    def of(cls, network: GatedNetwork, task: BinaryTask, config: Config, momentum: float, seed: int) -> Trained:
+        """Train `network` as published."""
+        sgd = SGD(steps=config.steps, momentum=momentum)
+        history = train(network, task.X_train, task.y_train, sgd, seed=seed)
+        if history.interrupted:
+            raise KeyboardInterrupt
+        steps = int(history.table.step.iloc[-1])
+        return cls(network, network.decision_function(task.X_val), steps, history.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,47 +221,29 @@ class Solved:
         return cls(problem.name, problem, solution, scores)
 
 
-def trained_scores(
-    network: GatedNetwork, task: BinaryTask, config: Config, momentum: float, seed: int
-) -> tuple[np.ndarray, float]:
-    """Train `network` as published; its scores on the validation set and the seconds it took."""
-    sgd = SGD(steps=config.steps, momentum=momentum)
-    history = train(network, task.X_train, task.y_train, sgd, seed=seed)
-    if history.interrupted:
-        raise KeyboardInterrupt
-    return network.decision_function(task.X_val), history.seconds
-
-
 def comparison_rows(
-    reference: str,
-    network: GatedNetwork,
-    trained: tuple[np.ndarray, float],
-    solved: Sequence[Solved],
-    judge: Solved | None,
-    task: BinaryTask,
-    steps: int,
+    reference: str, trained: Trained, solved: Sequence[Solved], judge: Solved, task: BinaryTask
 ) -> list[dict[str, Any]]:
     """The rows of one trained network and the solutions it is compared with.
 
     The network is judged by the problem that its bias predicts (`judge`): its objective is ‖W‖ / min margin of its
     effective weights in that norm, its gap the distance to the certified lower bound.
     """
-    scores, seconds = trained
-    own = error(scores, task.y_val)
+    own = error(trained.scores, task.y_val)
+    margin = normalised_margin(judge.problem, trained.network.effective_weights())
+    objective = 1 / margin if margin > 0 else np.inf
+    lower = judge.solution.lower_bound
     row: dict[str, Any] = {
         "model": reference,
         "status": "TRAINED",
         "error": own,
-        "iterations": steps,
-        "seconds": seconds,
+        "objective": objective,
+        "gap": 1 - lower / objective if margin > 0 and lower < np.inf else np.inf,
+        "normalised_margin": margin,
+        "iterations": trained.steps,
+        "seconds": trained.seconds,
         "solver": "SGD",
     }
-    if judge is not None:
-        margin = normalised_margin(judge.problem, network.effective_weights())
-        objective = 1 / margin if margin > 0 else np.inf
-        lower = judge.solution.lower_bound
-        row |= {"normalised_margin": margin, "objective": objective}
-        row["gap"] = 1 - lower / objective if margin > 0 and lower < np.inf else np.inf
     rows = [row]
     for item in solved:
         solution = item.solution
@@ -248,7 +254,7 @@ def comparison_rows(
                 "model": item.model,
                 "status": solution.status.name,
                 "error": mistakes,
-                "inconsistency": inconsistency(scores, item.scores) if separable else np.nan,
+                "inconsistency": inconsistency(trained.scores, item.scores) if separable else np.nan,
                 "expected_inconsistency": expected_inconsistency(own, mistakes),
                 "objective": solution.objective,
                 "gap": solution.gap,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
@@ -39,7 +40,9 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
     if kind not in CLASSES:
         raise InputError(f"cannot save a {kind}; known: {', '.join(CLASSES)}")
     content = {"format": FORMAT, "class": kind, "config": network.config(), "state": network.state_dict()}
-    return write_atomically(path, lambda file: torch.save(content, file))
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return write_atomically(path, buffer.getvalue())
 
 
 def load_network(path: str | os.PathLike[str]) -> GatedNetwork:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError, as_seed
+from implicit_bias.checks import Array, InputError, as_seed, context_bits
 from implicit_bias.gates import HyperplaneGates, default_linear_, draw_hyperplanes
 from implicit_bias.networks.base import GatedNetwork, to_array
 
@@ -61,7 +62,8 @@ class GatedLinearNetwork(GatedNetwork):
         self.inputs = int(layers[0].n_features_in_)
         self.shape = [(int(layer.units), int(layer.contexts)) for layer in layers]
         # Not buffers: casting or moving the network must not round the gates. They are saved as extra state.
-        self._gates = layers
+        # Copies: refitting the user's gates must not change the network.
+        self._gates = copy.deepcopy(layers)
         widths = [self.inputs, *(units for units, _ in self.shape)]
         self.hidden_weights = nn.ParameterList(
             torch.empty(units * contexts, width) for width, (units, contexts) in zip(widths, self.shape, strict=False)
@@ -105,10 +107,8 @@ class GatedLinearNetwork(GatedNetwork):
     def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
         """Take the hyperplanes and cutoffs of a `state_dict`."""
         self._gates = [
-            HyperplaneGates(units, contexts).set_hyperplanes(to_array(directions), to_array(cutoffs))
-            for (units, contexts), directions, cutoffs in zip(
-                self.shape, state["directions"], state["cutoffs"], strict=True
-            )
+            copy.copy(gates).set_hyperplanes(to_array(directions), to_array(cutoffs))
+            for gates, directions, cutoffs in zip(self._gates, state["directions"], state["cutoffs"], strict=True)
         ]
 
     def contexts(self, X: Array) -> Tensor:
@@ -145,7 +145,7 @@ class GatedLinearNetwork(GatedNetwork):
     def gates(self) -> HyperplaneGates:
         """The contexts as fitted gates; for networks with one gated layer."""
         self._require_one_layer()
-        return self._gates[0]
+        return copy.deepcopy(self._gates[0])
 
     def effective_weights(self) -> Array:
         """ζ (H·C, d): ζ_{hC+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights."""
@@ -171,16 +171,17 @@ class GatedLinearNetwork(GatedNetwork):
         return len(self.shape) + (self.readout is not None)
 
     def config(self) -> dict[str, Any]:
-        """Layers (units, contexts), number of inputs, readout."""
-        return {"inputs": self.inputs, "shape": self.shape, "readout": self.readout is not None}
+        """Number of inputs, the parameters of each layer's gates, readout."""
+        gates = [layer.get_params() for layer in self._gates]
+        return {"inputs": self.inputs, "gates": gates, "readout": self.readout is not None}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> GatedLinearNetwork:
         """A network of that shape, its gates and weights still to be loaded."""
         d = config["inputs"]
         gates = []
-        for units, contexts in config["shape"]:
-            planes = units * (int(contexts).bit_length() - 1)
-            empty = HyperplaneGates(units, contexts).set_hyperplanes(np.zeros((planes, d)), np.zeros(planes))
-            gates.append(empty)
+        for parameters in config["gates"]:
+            layer = HyperplaneGates(**parameters)
+            planes = layer.units * context_bits(layer.contexts)
+            gates.append(layer.set_hyperplanes(np.zeros((planes, d)), np.zeros(planes)))
         return cls(gates, readout=config["readout"], seed=0)

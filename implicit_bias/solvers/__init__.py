@@ -81,10 +81,10 @@ def solve(
     """
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
-    reason = unfit(problem)
-    name = ("CLARABEL" if reason else "NATIVE") if solver is None else one_of(solver, SOLVERS, "solver")
-    if name == "NATIVE" and reason:
-        raise InputError(f"the native solver cannot take this problem: {reason}")
+    name = ("CLARABEL" if unfit(problem) else "NATIVE") if solver is None else one_of(solver, SOLVERS, "solver")
+    reason = unfit(problem) if name == "NATIVE" else CVXPY_SOLVERS[name].unfit(problem)
+    if reason:
+        raise InputError(f"{name} cannot take {problem.name}: {reason}")
     tol = as_positive(tol, "tol")
     if max_iterations is not None:
         max_iterations = as_count(max_iterations, "max_iterations")

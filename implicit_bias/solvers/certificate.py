@@ -11,7 +11,7 @@ from implicit_bias.checks import Array, as_numbers, length
 from implicit_bias.problems import MarginProblem
 
 #: A Farkas residual at or below this proves that the data are not separable, up to rounding.
-FARKAS_TOLERANCE = 1e-10
+FARKAS_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,8 @@ class Certificate:
 
     @property
     def separable(self) -> bool:
-        """Whether `dual` fails to prove that the data are not separable."""
-        return self.farkas_residual > FARKAS_TOLERANCE
+        """Whether `weights` separate, or `dual` at least fails to prove that nothing does."""
+        return self.objective < np.inf or self.farkas_residual > FARKAS_TOLERANCE
 
 
 def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
@@ -87,9 +87,9 @@ def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
     margins = problem.margins(W)
     V = problem.adjoint(lam)
     reach = float(lam @ problem.features.row_norms())
-    residual = float(length(V)) / reach if reach > 0 else (0.0 if lam.any() else 1.0)
+    residual = float(length(V)) / reach if 0 < reach < np.inf else float(not (lam[problem.features.closed()] > 0).any())
     hard = np.isinf(problem.C)
-    if hard and residual <= FARKAS_TOLERANCE:
+    if hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
         return Certificate(W, lam / lam.sum(), objective, np.inf, np.inf, margins, residual)
     lam, lower = _lower_bound(problem, lam, V)
     gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
+from implicit_bias.features import GatedFeatures
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 
@@ -24,9 +25,15 @@ class CvxpySolver:
     limit_option: str
     quadratic: bool = False
 
+    def unfit(self, problem: MarginProblem) -> str | None:
+        """Why this solver cannot take `problem`; None if it can."""
+        return problem.not_quadratic() if self.quadratic else None
+
     def __call__(self, problem: MarginProblem, tol: float, max_iterations: int | None, verbose: bool) -> Answer:
-        """Solve `problem` to a relative gap of about `tol`."""
-        program = problem.cvxpy(quadratic=self.quadratic)
+        """Solve `problem` to a relative gap of about `tol`, in inputs of mean square length 1."""
+        features, scale = problem.features, problem.features.scale()
+        unit = replace(problem, features=GatedFeatures(features.X / scale, features.gate_values), C=problem.C * scale)
+        program = unit.cvxpy(quadratic=self.quadratic)
         options = self.options(tol)
         if max_iterations is not None:
             options[self.limit_option] = max_iterations
@@ -39,10 +46,10 @@ class CvxpySolver:
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
         return Answer(
-            np.zeros((problem.features.k, problem.features.d)) if weights is None else weights,
-            np.zeros(problem.features.n) if dual is None else dual,
+            np.zeros((features.k, features.d)) if weights is None else weights / scale,
+            np.zeros(features.n) if dual is None else dual / scale,
             iterations,
-            max_iterations is not None and iterations >= max_iterations,
+            iterations >= options.get(self.limit_option, np.inf),
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,12 @@ def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any)
     """
     about = {"format": FORMAT, "status": solution.status.name} | {name: getattr(solution, name) for name in _NUMBERS}
     arrays = {name: getattr(solution, name) for name in _ARRAYS}
-    return write_atomically(path, lambda file: np.savez_compressed(file, about=json.dumps(about), **arrays, **more))
+    clash = {"about", *arrays} & set(more)
+    if clash:
+        raise InputError(f"the names {sorted(clash)} are taken by the solution's own arrays; choose others")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, about=json.dumps(about), **arrays, **more)
+    return write_atomically(path, buffer.getvalue())
 
 
 def load_solution(path: str | os.PathLike[str]) -> Solution:
@@ -69,5 +74,6 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
             arrays = {name: content[name] for name in _ARRAYS}
         fields = {name: about[name] for name in _NUMBERS}
         return Solution(**arrays, **fields, status=Status[about["status"]])
-    except (KeyError, ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:
+        # A damaged archive provokes errors of many kinds.
         raise InputError(f"{path} is damaged or not a saved solution ({type(error).__name__})") from None

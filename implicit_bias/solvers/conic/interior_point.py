@@ -103,7 +103,9 @@ class NewtonSystem:
         border[H, :H] = -(self.M1 @ P)
         border[H, H] = self.M1.sum()
         border[H + 1, :H] = 1.0
-        self.border = torch.linalg.lu_factor(border)
+        *self.border, singular = torch.linalg.lu_factor_ex(border)
+        if singular:
+            raise ArithmeticError("the bordered system is singular")
 
     def direction(self, stationarity: Tensor, curvature: Tensor, lam_z: Tensor, eta_s: Tensor) -> Point:
         """The step that removes the residuals of K(η)λ − z − ν1, ½q + s − t, the two sums, λz and ηs."""
@@ -168,6 +170,8 @@ def largest_margin(
 
 def _step(kernels: GroupKernels, at: Point, q: Tensor, P: Tensor, f: Tensor, mu: float) -> Point | None:
     """Mehrotra's predictor and corrector; None if nothing can be gained any more."""
+    if not mu > 0:
+        return None
     stationarity, curvature = f - at.z - at.nu, q / 2 + at.s - at.t
     try:
         system = NewtonSystem(kernels, at, P)
