@@ -71,6 +71,7 @@ def error_against_width(ax: Axes, table: pd.DataFrame, width: str = "units") -> 
     ax.set_xscale("log", base=2)
     ax.set_xticks(values, [str(value) for value in values])
     ax.minorticks_off()
+    ax.margins(x=0.1)
     ax.set(xlabel=width, ylabel="validation error (%)", title=f"Error against {width}")
 
 

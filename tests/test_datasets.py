@@ -215,7 +215,7 @@ def test_npz(tmp_path):
         ("a.csv", "x,label\n5,1,cat\n6,2,dog\n", None, "cannot be read"),
         ("a.csv", ",1,0\n2,3,1\n", None, "NaN"),
         ("a.csv", "1,2,cat\n3,4,dog\n5,6,eel\n", None, "there are 3"),
-        ("a.csv", "a,b\n", None, "non-empty"),
+        ("a.csv", "a,b\n", None, "no samples"),
         ("a.npz", "junk", None, "cannot be read"),
         ("a.txt", "1", None, "neither .csv nor .npz"),
     ],

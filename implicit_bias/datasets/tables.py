@@ -68,6 +68,8 @@ def _read_csv(file: Path, label: str | None) -> Samples:
             table = pd.read_csv(file, header=0 if named else None, index_col=False)
     except (ValueError, OSError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{file} cannot be read as CSV ({str(error).strip().splitlines()[0]})") from None
+    if table.empty:
+        raise InputError(f"{file} holds no samples; give at least one row of each class")
     table.columns = [str(name) for name in table.columns]
     label = table.columns[-1] if label is None else label
     if label not in table.columns:
