@@ -116,7 +116,11 @@ class GatedLinearNetwork(GatedNetwork):
         return torch.as_tensor(np.hstack([gates.contexts_of(X) for gates in self._gates]))
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,) for inputs (n, d); `contexts` saves computing them anew."""
+        """Outputs (n,) for inputs (n, d); `contexts` saves computing them anew.
+
+        Without it the contexts are those of X as it is given: inputs rounded to float32 may lie on the other side of a
+        hyperplane. `decision_function` takes them from the float64 inputs.
+        """
         activations = self._activations(X, contexts)
         if self.readout is None:
             return activations[:, 0]
