@@ -138,3 +138,22 @@ def test_own_problem_that_is_not_separable(samples):
     assert done.returncode == 0
     assert "NOT_SEPARABLE" in done.stdout
     assert load_solution(samples / "s.npz").farkas_residual <= 1e-10
+
+
+def test_weights_that_do_not_separate_have_no_error(monkeypatch):
+    """An unfinished answer must not enter the means as a classifier."""
+    from implicit_bias import solvers
+    from implicit_bias.experiments.gln import STUDY
+    from implicit_bias.experiments.study import Config
+    from implicit_bias.experiments.study import run as run_study
+    from implicit_bias.solvers.answer import Answer
+
+    def gives_up(problem, tol, max_iterations, verbose):
+        return Answer(np.zeros((problem.features.k, problem.features.d)), np.ones(problem.features.n), 3, False)
+
+    monkeypatch.setitem(solvers.SOLVERS, "NATIVE", gives_up)
+    table = run_study(STUDY, Config(train_size=(60,), units=(3,), seeds=(1,), steps=50)).table
+    unfinished = table[table.status == "INACCURATE"]
+    assert len(unfinished) == 2
+    assert unfinished.error.isna().all()
+    assert unfinished.inconsistency.isna().all()

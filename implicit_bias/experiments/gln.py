@@ -21,12 +21,11 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     gates = HyperplaneGates(cell.units, cell.contexts, cell.seed, config.cutoff).fit(task.X_pool)
     problems = [build(task.X_train, task.y_train, gates) for build in (svm_l2, svm_gln)]
     solved = [Solved.of(problem, task.X_val, config) for problem in problems]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for momentum in config.momentum:
         network = GatedLinearNetwork(gates)
         trained = Trained.of(network, task, config, momentum, cell.seed)
-        part = comparison_rows(STUDY.reference, trained, solved, solved[-1], task)
-        rows += [{"momentum": momentum} | row for row in part]
+        rows += comparison_rows(STUDY.reference, trained, solved, solved[-1], task)
     return rows
 
 

@@ -23,15 +23,14 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     X, y = task.X_train, task.y_train
     gates = RandomHalfSpaces(cell.units, cell.seed, config.cutoff, config.always_on).fit(task.X_pool)
     random = Solved.of(svm_rc(X, y, gates), task.X_val, config)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for momentum in config.momentum:
         network = ReLUNetwork(X.shape[1], cell.units, cell.seed)
         trained = Trained.of(network, task, config, momentum, cell.seed)
         learned = Solved.of(svm_lc(X, y, network), task.X_val, config)
         hidden = Solved.of(svm_hl(X, y, network), network.hidden(task.X_val), config)
         solved = [random, learned, hidden]
-        part = comparison_rows(STUDY.reference, trained, solved, learned, task)
-        rows += [{"momentum": momentum} | row for row in part]
+        rows += comparison_rows(STUDY.reference, trained, solved, learned, task)
     return rows
 
 

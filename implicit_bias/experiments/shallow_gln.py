@@ -22,12 +22,11 @@ def _check(config: Config) -> None:
 def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     gates = HyperplaneGates(1, cell.contexts, cell.seed, config.cutoff).fit(task.X_pool)
     solved = Solved.of(svm_shallow(task.X_train, task.y_train, gates), task.X_val, config)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for momentum in config.momentum:
         network = GatedLinearNetwork(gates, readout=False)
         trained = Trained.of(network, task, config, momentum, cell.seed)
-        part = comparison_rows(STUDY.reference, trained, [solved], solved, task)
-        rows += [{"momentum": momentum} | row for row in part]
+        rows += comparison_rows(STUDY.reference, trained, [solved], solved, task)
     return rows
 
 

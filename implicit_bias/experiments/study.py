@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
@@ -22,9 +22,11 @@ from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.gates import Cutoff
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.problems import MarginProblem
-from implicit_bias.solvers import Solution, Status, solve, solver_names
+from implicit_bias.solvers import Solution, solve, solver_names
 from implicit_bias.training import SGD, train
 
+#: The published seed of the split into training and validation samples.
+SPLIT_SEED = 1
 #: The columns of every comparison's table, in order.
 COLUMNS = (
     "dataset",
@@ -116,7 +118,7 @@ class Study:
     #: From (config, cell, task) to the rows of a cell.
     rows: Callable[[Config, Cell, BinaryTask], list[dict[str, Any]]]
     #: Refuses values of a configuration that make no sense for this study.
-    check: Callable[[Config], None] = field(default=lambda config: None)
+    check: Callable[[Config], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +132,7 @@ class Run:
 
 @lru_cache(maxsize=1)
 def _source(dataset: str, root: str | None, train_size: int) -> BinaryTask:
-    return load_binary(dataset, train_size, seed=1, root=root)
+    return load_binary(dataset, train_size, SPLIT_SEED, root)
 
 
 def run(study: Study, config: Config, jobs: int = 1, progress: Callable[[str], None] | None = None) -> Run:
@@ -184,9 +186,10 @@ def _run_cell(study: Study, config: Config, cell: Cell) -> tuple[Cell, list[dict
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained network, its scores on the validation set, its steps and the seconds they took."""
+    """A trained network, the momentum used, its scores on the validation set, its steps and the seconds they took."""
 
     network: GatedNetwork
+    momentum: float
     scores: np.ndarray
     steps: int
     seconds: float
@@ -199,12 +202,12 @@ class Trained:
         if history.interrupted:
             raise KeyboardInterrupt
         steps = int(history.table.step.iloc[-1])
-        return cls(network, network.decision_function(task.X_val), steps, history.seconds)
+        return cls(network, momentum, network.decision_function(task.X_val), steps, history.seconds)
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A margin problem's answer and its scores on the validation set."""
+    """A margin problem's answer and its scores on the validation set: NaN where no separating weights were found."""
 
     model: str
     problem: MarginProblem
@@ -216,7 +219,7 @@ class Solved:
         """Solve `problem` as `config` says and score the inputs X_val (n_val, d)."""
         solution = solve(problem, config.solver, tol=config.tol)
         scores = np.full(len(X_val), np.nan)
-        if solution.status is not Status.NOT_SEPARABLE:
+        if solution.objective < np.inf:
             scores = problem.decision_function(solution.weights, X_val)
         return cls(problem.name, problem, solution, scores)
 
@@ -247,14 +250,14 @@ def comparison_rows(
     rows = [row]
     for item in solved:
         solution = item.solution
-        separable = solution.status is not Status.NOT_SEPARABLE
-        mistakes = error(item.scores, task.y_val) if separable else np.nan
+        separates = solution.objective < np.inf
+        mistakes = error(item.scores, task.y_val) if separates else np.nan
         rows.append(
             {
                 "model": item.model,
                 "status": solution.status.name,
                 "error": mistakes,
-                "inconsistency": inconsistency(trained.scores, item.scores) if separable else np.nan,
+                "inconsistency": inconsistency(trained.scores, item.scores) if separates else np.nan,
                 "expected_inconsistency": expected_inconsistency(own, mistakes),
                 "objective": solution.objective,
                 "gap": solution.gap,
@@ -264,7 +267,7 @@ def comparison_rows(
                 "solver": solution.solver,
             }
         )
-    return rows
+    return [{"momentum": trained.momentum} | row for row in rows]
 
 
 def _record(study: Study, config: Config, seconds: float, interrupted: bool) -> dict[str, Any]:
@@ -272,7 +275,7 @@ def _record(study: Study, config: Config, seconds: float, interrupted: bool) -> 
     return {
         "study": study.name,
         "config": asdict(replace(config, data_root=None)),
-        "split_seed": 1,
+        "split_seed": SPLIT_SEED,
         "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

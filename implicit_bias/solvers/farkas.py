@@ -24,13 +24,10 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> Array | None:
     """A λ ≥ 0 with the smallest ‖Φᵀ(λ∘y)‖; the judge decides whether it proves anything.
 
     Works on the triangular factor R of Φᵀ: `guess` (n,), a solver's dual, is polished if that makes it a proof, else
-    non-negative least squares find a λ. Independent rows need no search: they separate.
+    non-negative least squares find a λ. Independent rows need no search: they separate. No sample may be closed.
     """
     features = problem.features
     scale = features.row_norms()
-    lam = closed_sample(problem)
-    if lam is not None:
-        return lam
     R = scipy.linalg.qr((features.reduced()[0].dense() * (problem.y / scale)[:, None]).T, mode="r")[0]
     R = R[: features.n]
     if len(R) == features.n and np.linalg.cond(R) < 1e10:
