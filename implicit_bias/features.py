@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,14 @@ class GatedFeatures:
     def scale(self) -> float:
         """√(mean ‖x_i‖²), the root mean square length of the inputs; 1 if they are all zero."""
         return float(length(self.X)) / float(np.sqrt(self.n)) or 1.0
+
+    def scaled(self, factor: float) -> GatedFeatures:
+        """The features of the inputs times `factor`."""
+        return replace(self, X=factor * self.X)
+
+    def mixed(self, T: Any) -> GatedFeatures:
+        """The features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""
+        return replace(self, gate_values=self.gate_values @ T)
 
     def select(self, rows: Any) -> GatedFeatures:
         """The features of some samples only (a mask or indices)."""

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from implicit_bias.checks import Array, InputError, as_count, context_bits, length
+from implicit_bias.checks import Array, InputError, as_count, as_positives, context_bits, length
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +99,22 @@ class Frobenius(Norm):
 
 
 class GroupLasso(Norm):
-    """Σ_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC (Lippl, Abbott & Chung, eq. 5).
+    """Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC (Lippl, Abbott & Chung, eq. 5).
 
-    ζ_h stacks the rows of W whose gate belongs to group h. Dual norm: max_h ‖V_h‖₂.
+    ζ_h stacks the rows of W whose gate belongs to group h; c_h is 1 unless weights are given. Dual norm:
+    max_h ‖V_h‖₂/c_h.
 
     Parameters
     ----------
     groups : sequence of int, shape (k,)
         The group of each gate: any whole numbers, equal within a group.
+    weights : array, shape (number of groups,), or one number
+        The c_h > 0, in ascending order of the groups' numbers.
 
     Raises
     ------
     InputError
-        If `groups` is empty, not one-dimensional or not of whole numbers.
+        If `groups` is empty, not one-dimensional or not of whole numbers, or weights are not positive, one a group.
 
     Examples
     --------
@@ -123,7 +126,7 @@ class GroupLasso(Norm):
     (7.0, 5.0)
     """
 
-    def __init__(self, groups: Any) -> None:
+    def __init__(self, groups: Any, weights: Any = 1.0) -> None:
         try:
             array = np.asarray(groups)
         except ValueError:
@@ -133,6 +136,7 @@ class GroupLasso(Norm):
         self.groups = array
         self.gates = len(array)
         self.labels, self.index = np.unique(array, return_inverse=True)
+        self.weights = as_positives(weights, len(self.labels), "group weights")
 
     def _group_norms(self, W: Array) -> Array:
         rows = length(W, axis=1)
@@ -142,15 +146,15 @@ class GroupLasso(Norm):
         return result
 
     def value(self, W: Array) -> float:
-        """Σ_h ‖ζ_h‖₂."""
-        return float(self._group_norms(W).sum())
+        """Σ_h c_h ‖ζ_h‖₂."""
+        return float((self.weights * self._group_norms(W)).sum())
 
     def dual(self, V: Array) -> float:
-        """max_h ‖V_h‖₂."""
-        return float(self._group_norms(V).max())
+        """max_h ‖V_h‖₂/c_h."""
+        return float((self._group_norms(V) / self.weights).max())
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """Σ_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""
+        """Σ_h c_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""
         sizes = np.bincount(self.index)
         slot = np.concatenate([np.arange(size) for size in sizes])
         order = np.argsort(self.index, kind="stable")
@@ -158,11 +162,11 @@ class GroupLasso(Norm):
         shape = (len(sizes) * sizes.max(), len(order))
         pad = sp.csr_array((np.ones(len(order)), (rows, order)), shape=shape)
         stacked = cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
-        return cp.sum(cp.norm(stacked, 2, axis=1))
+        return self.weights @ cp.norm(stacked, 2, axis=1)
 
     def group_form(self, k: int) -> GroupForm:
-        """Itself."""
-        return GroupForm(sp.eye_array(k, format="csr"), self.groups)
+        """Ŵ_h = c_h ζ_h."""
+        return GroupForm(sp.csr_array(sp.diags_array(1 / self.weights[self.index])), self.groups)
 
     def __repr__(self) -> str:
         return f"GroupLasso({len(self.labels)} groups, {self.gates} gates)"

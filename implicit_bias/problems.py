@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias.checks import Array, InputError, as_positive, as_signs
+from implicit_bias.checks import Array, InputError, as_positive, as_positives, as_signs
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.norms import Norm
@@ -26,7 +26,7 @@ class MarginProgram(cp.Problem):
     margins : cvxpy.Expression, shape (n,)
         y_i (ΦW)_i.
     margin_constraint : cvxpy.Constraint
-        y_i (ΦW)_i ≥ 1 − ξ_i; its dual value is λ (n,).
+        y_i (ΦW)_i ≥ m_i − ξ_i; its dual value is λ (n,).
 
     Examples
     --------
@@ -45,7 +45,9 @@ class MarginProgram(cp.Problem):
 
 @dataclass(frozen=True, eq=False)
 class MarginProblem:
-    """minimise ‖W‖ + C Σ ξ_i subject to y_i (ΦW)_i ≥ 1 − ξ_i, ξ ≥ 0; the hard margin (ξ = 0) for C = ∞.
+    """minimise ‖W‖ + C Σ c_i ξ_i subject to y_i (ΦW)_i ≥ m_i − ξ_i, ξ ≥ 0; the hard margin (ξ = 0) for C = ∞.
+
+    The required margins m_i and the sample weights c_i are 1 unless given.
 
     Parameters
     ----------
@@ -61,11 +63,16 @@ class MarginProblem:
         The fitted gates behind `features`, so that new inputs can be scored.
     name : str
         What to call the problem in tables and messages.
+    required_margin : array, shape (n,), or one number
+        m_i > 0.
+    sample_weight : array, shape (n,), or one number
+        c_i > 0, the price of sample i's slack in units of C; without effect on a hard margin.
 
     Raises
     ------
     InputError
-        For labels other than −1 and +1, one class only, mismatched shapes, C ≤ 0, or a norm made for other gates.
+        For labels other than −1 and +1, one class only, mismatched shapes, C ≤ 0, required margins or sample weights
+        that are not positive, or a norm made for other gates.
 
     Examples
     --------
@@ -81,6 +88,8 @@ class MarginProblem:
     C: float = np.inf
     gates: Gates | None = None
     name: str = "margin problem"
+    required_margin: Any = 1.0
+    sample_weight: Any = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, GatedFeatures):
@@ -91,6 +100,19 @@ class MarginProblem:
             raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, the features have {self.features.k}")
         object.__setattr__(self, "y", as_signs(self.y, self.features.n))
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
+        for name in ("required_margin", "sample_weight"):
+            object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
+
+    @property
+    def hard(self) -> bool:
+        """Whether the margin is hard: C = ∞."""
+        return bool(np.isinf(self.C))
+
+    @property
+    def prices(self) -> Array:
+        """C c_i, the upper bounds of the dual λ_i; shape (n,)."""
+        prices: Array = self.C * self.sample_weight
+        return prices
 
     def margins(self, W: Any) -> Array:
         """y_i (ΦW)_i for W (k, d); shape (n,)."""
@@ -130,7 +152,7 @@ class MarginProblem:
         scale = features.scale()
         columns = cp.Variable((features.d, features.k), name="W")
         constraints = self.norm.gauge(columns.T)
-        shared = share_patterns(GatedFeatures(features.X / scale, features.gate_values))
+        shared = share_patterns(features.scaled(1 / scale))
         sums: cp.Expression = columns
         if not shared.trivial:
             sums = cp.Variable((features.d, shared.S.shape[0]), name="U")
@@ -139,11 +161,11 @@ class MarginProblem:
         square = self.norm.quadratic(columns.T) if quadratic else None
         objective = self.norm.expression(columns.T) / scale if square is None else square / scale**2
         slack: cp.Variable | int = 0
-        if np.isfinite(self.C):
+        if not self.hard:
             slack = cp.Variable(features.n, name="slack")
-            objective = objective + self.C * cp.sum(slack)
+            objective = objective + self.prices @ slack
             constraints.append(slack >= 0)
-        constraint = margins >= 1 - slack
+        constraint = margins >= self.required_margin - slack
         program = MarginProgram(cp.Minimize(objective), [constraint, *constraints])
         program.weights = (columns.T @ V.T if reduce else columns.T) / scale
         program.margins = margins
@@ -152,7 +174,7 @@ class MarginProblem:
 
     def not_quadratic(self) -> str | None:
         """Why the problem is no quadratic program; None if minimising ‖W‖² makes it one."""
-        if np.isfinite(self.C):
+        if not self.hard:
             return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
         if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
             return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"

@@ -89,7 +89,7 @@ def solve(
     if max_iterations is not None:
         max_iterations = as_count(max_iterations, "max_iterations")
     start = time.perf_counter()
-    hard = np.isinf(problem.C)
+    hard = problem.hard
     proof = closed_sample(problem) if hard else None
     if proof is not None:
         return _not_separable(problem, proof, 0, name, start, tol)

@@ -18,19 +18,19 @@ FARKAS_TOLERANCE = 1e-13
 class Certificate:
     """Rigorous bounds on the optimum of a margin problem, recomputed from weights and dual alone.
 
-    Any W with m = min_i y_i(ΦW)_i > 0 gives the upper bound ‖W‖/m, any λ ≥ 0 the lower bound 1ᵀλ / ‖Φᵀ(λ∘y)‖_*
-    (soft margin: λ ≤ C as well, and the slack of the best multiple of W).
+    Any W with m = min_i y_i(ΦW)_i/m_i > 0 gives the upper bound ‖W‖/m, any λ ≥ 0 the lower bound
+    Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_* (soft margin: λ_i ≤ C c_i as well, and the slack of the best multiple of W).
 
     Attributes
     ----------
     weights : array, shape (k, d)
-        W, scaled to be feasible: min margin 1 (soft margin: the best multiple).
+        W, scaled to be feasible: every y_i(ΦW)_i ≥ m_i, one with equality (soft margin: the best multiple).
     dual : array, shape (n,)
         λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1; if the data are not separable, 1ᵀλ = 1.
     objective : float
         The upper bound, the objective at `weights`; infinity if they do not separate.
     lower_bound : float
-        1ᵀλ of the scaled dual.
+        Σ m_iλ_i of the scaled dual.
     gap : float
         (objective − lower_bound) / objective; infinity if there is no upper bound.
     margins : array, shape (n,)
@@ -56,7 +56,7 @@ class Certificate:
 
     @property
     def minimum_margin(self) -> float:
-        """min_i y_i (ΦW)_i; 1 for a separating W of a hard-margin problem."""
+        """min_i y_i (ΦW)_i; 1 for a separating W of a hard-margin problem that requires margins of 1."""
         return float(self.margins.min())
 
     @property
@@ -88,8 +88,7 @@ def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
     V = problem.adjoint(lam)
     reach = float(lam @ problem.features.row_norms())
     residual = float(length(V)) / reach if 0 < reach < np.inf else float(not (lam[problem.features.closed()] > 0).any())
-    hard = np.isinf(problem.C)
-    if hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
+    if problem.hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
         return Certificate(W, lam / lam.sum(), objective, np.inf, np.inf, margins, residual)
     lam, lower = _lower_bound(problem, lam, V)
     gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf
@@ -102,27 +101,38 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 
 def _upper_bound(problem: MarginProblem, W: Array) -> tuple[float, float]:
-    """The best multiple t ≥ 0 of W, and the objective t‖W‖ + C Σ(1 − t f_i)₊ there."""
+    """The best multiple t ≥ 0 of W, and the objective there."""
     f = problem.margins(W)
     value = problem.norm.value(W)
-    if np.isinf(problem.C):
-        worst = float(f.min())
+    if problem.hard:
+        worst = float((f / problem.required_margin).min())
         return (1.0 / worst, value / worst) if worst > 0 else (1.0, np.inf)
-    # Convex and piecewise linear in t: the slope rises by C·f_i at 1/f_i (f_i > 0) from value − C Σ f_i.
-    gains = np.sort(f[f > 0])[::-1]
-    slopes = value - problem.C * (f.sum() - np.concatenate([[0.0], np.cumsum(gains)]))
+    return best_multiple(value, f, problem.required_margin, problem.prices)
+
+
+def best_multiple(value: float, f: Array, required: Array, prices: Array) -> tuple[float, float]:
+    """The t ≥ 0 that minimises t‖W‖ + Σ p_i (m_i − t f_i)₊, and that minimum; ‖W‖ = `value`.
+
+    Convex and piecewise linear in t: the slope rises by p_i f_i at m_i/f_i (f_i > 0) from ‖W‖ − Σ p_i f_i.
+    """
+    positive = f > 0
+    breaks = required[positive] / f[positive]
+    order = np.argsort(breaks)
+    rises = np.cumsum((prices[positive] * f[positive])[order])
+    slopes = value - prices @ f + np.concatenate([[0.0], rises])
     first = int(np.argmax(slopes >= 0))
-    t = 0.0 if first == 0 or not (slopes >= 0).any() else 1.0 / float(gains[first - 1])
-    return t, t * value + problem.C * float(np.maximum(1.0 - t * f, 0.0).sum())
+    t = 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
+    return t, t * value + float(prices @ np.maximum(required - t * f, 0.0))
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[Array, float]:
-    """λ scaled to be feasible and as large as its direction allows, and 1ᵀλ."""
+    """λ scaled to be feasible and as large as its direction allows, and Σ m_iλ_i."""
     if not lam.any():
         return lam, 0.0
     size = problem.norm.dual(V)
-    scale = min(1.0 / size if size > 0 else np.inf, problem.C / float(lam.max()))
+    used = lam > 0
+    scale = min(1.0 / size if size > 0 else np.inf, float((problem.prices[used] / lam[used]).min()))
     if not np.isfinite(scale):
         return lam, np.inf
     lam = scale * lam
-    return lam, float(lam.sum())
+    return lam, float(problem.required_margin @ lam)

@@ -11,7 +11,6 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from implicit_bias.features import GatedFeatures
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 
@@ -32,7 +31,7 @@ class CvxpySolver:
     def __call__(self, problem: MarginProblem, tol: float, max_iterations: int | None, verbose: bool) -> Answer:
         """Solve `problem` to a relative gap of about `tol`, in inputs of mean square length 1."""
         features, scale = problem.features, problem.features.scale()
-        unit = replace(problem, features=GatedFeatures(features.X / scale, features.gate_values), C=problem.C * scale)
+        unit = replace(problem, features=features.scaled(1 / scale), C=problem.C * scale)
         program = unit.cvxpy(quadratic=self.quadratic)
         options = self.options(tol)
         if max_iterations is not None:

@@ -2,42 +2,85 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
+import scipy.linalg
 import torch
 from torch import Tensor
 
 from implicit_bias.checks import Array
-from implicit_bias.features import GatedFeatures
 
 
 class GroupKernels:
-    """Kernels of n samples and H groups of gates, in inputs of mean square length 1 that carry the signs y.
+    """K_h = Σ_j C_jh (g_j g_jᵀ) ∘ (XXᵀ) for n samples and H groups: columns g_j of gate values, shared by weights C.
 
     Parameters
     ----------
-    features : GatedFeatures
-    y : array of −1 and +1, shape (n,)
-    groups : array of int, shape (k,)
-        The group of each gate.
+    X : tensor, shape (n, d)
+        Inputs that carry the signs y.
+    G : tensor, shape (n, k)
+    share : tensor, shape (k, H)
+        C ≥ 0: how much column j counts in group h.
     """
 
-    def __init__(self, features: GatedFeatures, y: Array, groups: np.ndarray) -> None:
-        labels, index = np.unique(groups, return_inverse=True)
-        self.n, self.H = features.n, len(labels)
-        #: √(mean ‖x‖²): margins of unit-norm weights here, times this, are margins in the original inputs.
-        self.scale = features.scale()
-        self.X = torch.as_tensor(features.X / self.scale * y[:, None])
-        self.G = torch.as_tensor(features.gate_values)
-        self.index = torch.as_tensor(index)
-        self.member = torch.nn.functional.one_hot(self.index, self.H).to(self.X.dtype)
-        self.XX = self.X @ self.X.T
+    def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
+        self.X, self.G, self.share = X, G, share
+        self.n, self.H = len(X), share.shape[1]
+
+    @cached_property
+    def XX(self) -> Tensor:
+        """XXᵀ, shape (n, n); with one group, its whole kernel."""
+        XX = self.X @ self.X.T
+        return XX if self.H > 1 else XX.mul_((self.G * self.share[:, 0]) @ self.G.T)
 
     def weighted(self, eta: Tensor) -> Tensor:
-        """K(η) = Σ_h η_h K_h for η (H,); shape (n, n)."""
-        return ((self.G * eta[self.index]) @ self.G.T).mul_(self.XX)
+        """K(η) = Σ_h η_h K_h for η (H,); a new tensor, shape (n, n)."""
+        if self.H == 1:
+            return self.XX * eta
+        return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.XX)
 
-    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For λ (n,): V = Φᵀ(λ∘y) (k, d), the q_h = λᵀK_hλ = ‖V_h‖² (H,), and the columns K_hλ (n, H)."""
-        V = (self.G * lam[:, None]).T @ self.X
-        q = self.member.T @ (V * V).sum(dim=1)
-        return V, q, ((self.X @ V.T) * self.G) @ self.member
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """V_j = Σ_i λ_i g_ij x_i for λ (n,); shape (k, d)."""
+        return (self.G * lam[:, None]).T @ self.X
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        """The q_h = λᵀK_hλ (H,), as sums of squares, and the columns K_hλ (n, H), for λ (n,)."""
+        V = self.adjoint(lam)
+        return (V * V).sum(dim=1) @ self.share, ((self.X @ V.T).mul_(self.G)) @ self.share
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """As `sweep`, by whichever product is smaller: less exact for the q_h, good enough for a direction."""
+        if self.H == 1:
+            P = (self.XX @ change)[:, None]
+        elif self.n < 2 * self.X.shape[1]:
+            P = ((self.XX @ (self.G * change[:, None])).mul_(self.G)) @ self.share
+        else:
+            return self.sweep(change)
+        return change @ P, P
+
+
+def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
+    """Fewer columns with the same group kernels: G' (n, k') and C (k', H) with Σ_j∈h g_j g_jᵀ = Σ_j C_jh g'_j g'_jᵀ.
+
+    A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is turned by
+    Helmert's orthogonal matrix into that constant and c − 1 contrasts; all groups then share one constant column.
+    Columns that are zero in every sample are left out.
+    """
+    columns, owners = [np.ones((len(G), 1))], [-1]
+    labels = np.unique(groups)
+    constant = np.zeros(len(labels))
+    for h, label in enumerate(labels):
+        own = G[:, groups == label]
+        sums = own.sum(axis=1)
+        if (sums == sums[0]).all() and sums[0] != 0:
+            c = own.shape[1]
+            constant[h] = sums[0] ** 2 / c
+            own = own @ scipy.linalg.helmert(c).T if c > 1 else own[:, :0]
+        columns.append(own[:, own.any(axis=0)])
+        owners += [h] * columns[-1].shape[1]
+    keep = np.arange(len(owners)) > 0 if not constant.any() else np.ones(len(owners), dtype=bool)
+    share = np.zeros((len(owners), len(labels)))
+    share[0] = constant
+    share[np.arange(1, len(owners)), owners[1:]] = 1.0
+    return np.ascontiguousarray(np.hstack(columns)[:, keep]), share[keep]
