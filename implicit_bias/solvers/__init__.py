@@ -15,12 +15,14 @@ from implicit_bias.solvers.conic import solve_native, unfit
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.farkas import closed_sample, farkas_candidate
 from implicit_bias.solvers.files import load_solution, save_solution
+from implicit_bias.solvers.options import Options
+from implicit_bias.solvers.progress import Progress
 from implicit_bias.solvers.solution import Solution, Status
 
 __all__ = ["Certificate", "Solution", "Status", "certify", "load_solution", "save_solution", "solve", "solver_names"]
 
-#: The solvers by name: from (problem, tol, max_iterations, verbose) to an `Answer`.
-SOLVERS: dict[str, Callable[[MarginProblem, float, int | None, bool], Answer]] = {
+#: The solvers by name: from (problem, options) to an `Answer`.
+SOLVERS: dict[str, Callable[[MarginProblem, Options], Answer]] = {
     "NATIVE": solve_native,
     **CVXPY_SOLVERS,
 }
@@ -42,6 +44,10 @@ def solve(
     *,
     tol: float = 1e-6,
     max_iterations: int | None = None,
+    max_seconds: float | None = None,
+    start: Solution | None = None,
+    device: str = "cpu",
+    callback: Callable[[Progress], None] | None = None,
     verbose: bool = False,
 ) -> Solution:
     """Solve a margin problem and certify the answer.
@@ -81,34 +87,36 @@ def solve(
     """
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
-    name = ("CLARABEL" if unfit(problem) else "NATIVE") if solver is None else one_of(solver, SOLVERS, "solver")
-    reason = unfit(problem) if name == "NATIVE" else CVXPY_SOLVERS[name].unfit(problem)
-    if reason:
-        raise InputError(f"{name} cannot take {problem.name}: {reason}")
     tol = as_positive(tol, "tol")
     if max_iterations is not None:
         max_iterations = as_count(max_iterations, "max_iterations")
-    start = time.perf_counter()
-    hard = problem.hard
-    proof = closed_sample(problem) if hard else None
+    if max_seconds is not None:
+        max_seconds = as_positive(max_seconds, "max_seconds")
+    options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
+    name = ("CLARABEL" if unfit(problem, options) else "NATIVE") if solver is None else one_of(solver, SOLVERS, "solver")
+    reason = unfit(problem, options) if name == "NATIVE" else CVXPY_SOLVERS[name].unfit(problem, options)
+    if reason:
+        raise InputError(f"{name} cannot take {problem.name}: {reason}")
+    begin = time.perf_counter()
+    proof = closed_sample(problem) if problem.hard else None
     if proof is not None:
-        return _not_separable(problem, proof, 0, name, start, tol)
-    answer = SOLVERS[name](problem, tol, max_iterations, verbose)
+        return _not_separable(problem, proof, 0, name, begin, tol)
+    answer = SOLVERS[name](problem, options)
     certificate = certify(problem, answer.weights, answer.dual)
-    if hard and np.isinf(certificate.objective):
+    if problem.hard and np.isinf(certificate.objective):
         proof = answer.dual if not certificate.separable else farkas_candidate(problem, answer.dual)
         if proof is not None and not certify(problem, answer.weights, proof).separable:
-            return _not_separable(problem, proof, answer.iterations, name, start, tol)
+            return _not_separable(problem, proof, answer.iterations, name, begin, tol)
     status = Status.INACCURATE
     if certificate.gap <= tol:
         status = Status.OPTIMAL
-    elif answer.limit_reached:
-        status = Status.ITERATION_LIMIT
-    return _solution(certificate, status, answer.iterations, name, start, tol)
+    elif answer.stopped is not None:
+        status = answer.stopped
+    return _solution(certificate, status, answer.iterations, name, begin, tol)
 
 
 def _not_separable(
-    problem: MarginProblem, proof: np.ndarray, iterations: int, name: str, start: float, tol: float
+    problem: MarginProblem, proof: np.ndarray, iterations: int, name: str, begin: float, tol: float
 ) -> Solution:
     certificate = certify(problem, np.zeros((problem.features.k, problem.features.d)), proof)
     nothing = {
@@ -121,13 +129,13 @@ def _not_separable(
 
 
 def _solution(
-    certificate: Certificate, status: Status, iterations: int, name: str, start: float, tol: float
+    certificate: Certificate, status: Status, iterations: int, name: str, begin: float, tol: float
 ) -> Solution:
     return Solution(
         **vars(certificate),
         status=status,
         iterations=iterations,
-        seconds=time.perf_counter() - start,
+        seconds=time.perf_counter() - begin,
         solver=name,
         tol=tol,
     )

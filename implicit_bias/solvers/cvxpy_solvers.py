@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ import numpy as np
 
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.options import Options
+from implicit_bias.solvers.solution import Status
 
 
 @dataclass(frozen=True)
@@ -22,25 +25,34 @@ class CvxpySolver:
     name: str
     options: Callable[[float], dict[str, Any]]
     limit_option: str
+    time_option: str | None
     quadratic: bool = False
 
-    def unfit(self, problem: MarginProblem) -> str | None:
-        """Why this solver cannot take `problem`; None if it can."""
+    def unfit(self, problem: MarginProblem, options: Options) -> str | None:
+        """Why this solver cannot take `problem` with these options; None if it can."""
+        if options.start is not None or options.callback is not None or options.device != "cpu":
+            return "start, callback and device are options of NATIVE"
+        if options.max_seconds is not None and self.time_option is None:
+            return "it has no time limit; use CLARABEL, OSQP or SCS"
         return problem.not_quadratic() if self.quadratic else None
 
-    def __call__(self, problem: MarginProblem, tol: float, max_iterations: int | None, verbose: bool) -> Answer:
-        """Solve `problem` to a relative gap of about `tol`, in inputs of mean square length 1."""
+    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        """Solve `problem` to a relative gap of about `options.tol`, in inputs of mean square length 1."""
         features, scale = problem.features, problem.features.scale()
         unit = replace(problem, features=features.scaled(1 / scale), C=problem.C * scale)
+        begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.quadratic)
-        options = self.options(tol)
-        if max_iterations is not None:
-            options[self.limit_option] = max_iterations
+        settings = self.options(options.tol)
+        if options.max_iterations is not None:
+            settings[self.limit_option] = options.max_iterations
+        if options.max_seconds is not None and self.time_option is not None:
+            settings[self.time_option] = options.max_seconds
         with warnings.catch_warnings():
             # CVXPY warns of inaccurate answers; our certificate says so with a number.
             warnings.simplefilter("ignore")
             with contextlib.suppress(cp.SolverError):
-                program.solve(solver=self.name, canon_backend="SCIPY", verbose=verbose, **options)
+                program.solve(solver=self.name, canon_backend="SCIPY", verbose=options.verbose, **settings)
+        taken = time.perf_counter() - begin
         weights, dual = program.weights.value, program.margin_constraint.dual_value
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
@@ -48,8 +60,13 @@ class CvxpySolver:
             np.zeros((features.k, features.d)) if weights is None else weights / scale,
             np.zeros(features.n) if dual is None else dual / scale,
             iterations,
-            iterations >= options.get(self.limit_option, np.inf),
+            self._stopped(iterations, taken, options, settings),
         )
+
+    def _stopped(self, iterations: int, taken: float, options: Options, settings: dict[str, Any]) -> Status | None:
+        if iterations >= settings.get(self.limit_option, np.inf):
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if options.max_seconds is not None and taken >= options.max_seconds else None
 
 
 def _clarabel(tol: float) -> dict[str, Any]:
@@ -73,8 +90,8 @@ def _scs(tol: float) -> dict[str, Any]:
 
 
 CVXPY_SOLVERS = {
-    "CLARABEL": CvxpySolver("CLARABEL", _clarabel, "max_iter"),
-    "ECOS": CvxpySolver("ECOS", _ecos, "max_iters"),
-    "OSQP": CvxpySolver("OSQP", _osqp, "max_iter", quadratic=True),
-    "SCS": CvxpySolver("SCS", _scs, "max_iters"),
+    "CLARABEL": CvxpySolver("CLARABEL", _clarabel, "max_iter", "time_limit"),
+    "ECOS": CvxpySolver("ECOS", _ecos, "max_iters", None),
+    "OSQP": CvxpySolver("OSQP", _osqp, "max_iter", "time_limit", quadratic=True),
+    "SCS": CvxpySolver("SCS", _scs, "max_iters", "time_limit_secs"),
 }

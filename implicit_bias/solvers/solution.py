@@ -20,6 +20,8 @@ class Status(Enum):
     INACCURATE = "the gap is larger than asked; loosen tol, raise max_iterations or try another solver"
     NOT_SEPARABLE = "no weights separate these samples; use more units or contexts, or a soft margin (finite C)"
     ITERATION_LIMIT = "stopped at the iteration limit; increase max_iterations"
+    TIME_LIMIT = "stopped at the time limit; increase max_seconds"
+    INTERRUPTED = "interrupted; this is the best answer so far: solve again with start= this solution to go on"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,15 @@
-"""A primal-dual interior-point method (Mehrotra) for the largest margin of unit-norm weights.
+"""A primal-dual interior-point method (Mehrotra) for margin problems over group kernels, hard and soft.
 
-    min_{λ ∈ Δ} max_{η ∈ Δ} ½ Σ_h η_h λᵀK_hλ,   Δ the simplex
+The hard margin is the bounded saddle point min_{λ ∈ Δ} max_{η ∈ Δ} ½ Σ_h η_h λᵀK_hλ over two simplices:
 
-is written as: minimise t subject to ½ λᵀK_hλ + s_h = t, s ≥ 0, λ ≥ 0, 1ᵀλ = 1, with multipliers η ≥ 0 of the groups,
-z ≥ 0 of λ and ν of the sum. Both sides have interior points from the start, whether or not the data are separable.
+    minimise t   subject to   ½ λᵀK_hλ + s_h = t,   s ≥ 0,   λ ≥ 0,   1ᵀλ = 1,
+
+with multipliers η ≥ 0 of the groups, z ≥ 0 of λ and ν of the sum. The soft margin fixes the scale instead:
+
+    maximise 1ᵀλ   subject to   ½ λᵀK_hλ + s_h = ½,   s ≥ 0,   0 ≤ λ = p − w ≤ p,
+
+with multipliers u ≥ 0 of w: the same conditions with ν = 1 and t = ½ held fixed, and no sums. All sides have interior
+points from the start, whether or not the data are separable. At the optimum W_h = η_h Φ_hᵀ(λ∘y).
 """
 
 from __future__ import annotations
@@ -14,179 +20,154 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from implicit_bias.solvers.certificate import best_multiple
 from implicit_bias.solvers.conic.kernels import GroupKernels
+from implicit_bias.solvers.conic.newton import NewtonSystem, Point
+from implicit_bias.solvers.solution import Status
 
 #: Fraction of the way to the boundary that a step takes, and the least centring.
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
-#: A largest margin below this (inputs have mean square length 1) is taken for none; the judge then asks for a proof.
+#: A largest margin below this (samples have mean square length 1) is taken for none; the judge then asks for a proof.
 NO_MARGIN = 1e-9
 #: A step shorter than this makes no progress any more.
 SHORTEST_STEP = 1e-6
-
-
-@dataclass
-class Point:
-    """The iterate, or a direction: λ (n,), z (n,), η (H,), s (H,), ν and t."""
-
-    lam: Tensor
-    z: Tensor
-    eta: Tensor
-    s: Tensor
-    nu: Tensor
-    t: Tensor
-
-    def moved(self, step: float, direction: Point) -> Point:
-        """This point, `step` along `direction`."""
-        ours, theirs = vars(self), vars(direction)
-        return Point(**{name: ours[name] + step * theirs[name] for name in ours})
-
-    def room(self, direction: Point) -> float:
-        """The longest step, at most 1, that keeps λ, z, η and s non-negative."""
-        length = 1.0
-        for name in ("lam", "z", "eta", "s"):
-            value, change = getattr(self, name), getattr(direction, name)
-            falls = change < 0
-            if falls.any():
-                length = min(length, float((-value[falls] / change[falls]).min()))
-        return length
-
-    def complementarity(self) -> float:
-        """μ: the mean of λ_i z_i and η_h s_h."""
-        return float(self.lam @ self.z + self.eta @ self.s) / (len(self.z) + len(self.s))
+#: Iterates at about this gap are far enough from the boundary for a neighbouring problem to start from.
+WARM_GAP = 0.1
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The largest margin lies between `lower`, reached by weights, and `upper`, proved by λ."""
+    """The optimum lies between `lower`, proved by λ, and `upper`, reached by weights."""
 
     lower: float = 0.0
     upper: float = float("inf")
 
     @property
     def gap(self) -> float:
-        """Relative difference."""
-        return 1.0 - self.lower / self.upper if self.upper > 0 else 0.0
+        """Relative difference; infinity without an upper bound."""
+        return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The kernels, and the prices p (n,) of slack that bound λ; None for a hard margin."""
+
+    kernels: GroupKernels
+    prices: Tensor | None = None
+
+    def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
+        """What λ proves and W_h = η_h Φ_hᵀ(λ∘y) reaches, with q_h = λᵀK_hλ and f = K(η)λ."""
+        reach = float(q.max().clamp_min(0).sqrt())
+        value = float(eta @ q.clamp_min(0).sqrt())
+        scale = 1 / reach if reach > 0 else float("inf")
+        if self.prices is None:
+            worst = float(f.min())
+            return Bounds(scale * float(lam.sum()), value / worst if worst > 0 else float("inf"))
+        scale = min(scale, float((self.prices / lam).min()))
+        upper = best_multiple(value, f.cpu().numpy(), torch.ones_like(f).cpu().numpy(), self.prices.cpu().numpy())[1]
+        return Bounds(scale * float(lam.sum()), upper)
+
+    def start(self) -> Point:
+        """A point with room on every side: the centre of both simplices, or near the central path of a soft margin."""
+        kernels = self.kernels
+        ones = kernels.X.new_ones(kernels.n)
+        if self.prices is None:
+            lam, eta = ones / kernels.n, kernels.X.new_full((kernels.H,), 1 / kernels.H)
+            q, P = kernels.sweep(lam)
+            f = P @ eta
+            t = 0.55 * q.max() + 0.5 * q.mean() + 1e-12
+            nu = f.min() - 0.1 * (f.max() - f.min()) - 0.1 * f.abs().max() / kernels.n - 1e-12
+            return Point(lam, f - nu, eta, t - q / 2, ones[:0], ones[:0], nu, t)
+        size = kernels.sweep(ones / kernels.n)[0].max().sqrt() * kernels.n
+        lam = torch.minimum(self.prices / 2, 0.7 / size)
+        s = (1 - kernels.sweep(lam)[0]) / 2
+        w, mu = self.prices - lam, lam.mean()
+        return Point(lam, mu / lam, mu / s, s, mu / w, w, ones[0], ones[0] / 2)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best λ (n,) and weights (k, d) met, their bounds, and how it ended."""
+    """The best λ met, the (λ, η) of the best weights, their bounds, an early iterate, and why it stopped early."""
 
     lam: Tensor
-    weights: Tensor
+    weights: tuple[Tensor, Tensor]
     bounds: Bounds
     iterations: int
-    limit_reached: bool
+    warm: Point
+    stopped: Status | None
 
 
-class NewtonSystem:
-    """One factorisation of the linearised optimality conditions, for several right-hand sides.
-
-    Eliminating z and s leaves (K(η) + diag(z/λ)) Δλ + PΔη − 1Δν = a with P the columns K_hλ: one n×n Cholesky
-    factor, and a bordered system of H + 2 unknowns (η, ν, t).
-    """
-
-    def __init__(self, kernels: GroupKernels, at: Point, P: Tensor) -> None:
-        self.at, self.P = at, P
-        matrix = kernels.weighted(at.eta)
-        matrix.diagonal().add_(at.z / at.lam)
-        self.factor, failed = torch.linalg.cholesky_ex(matrix)
-        if failed:
-            raise ArithmeticError("the normal matrix is no longer positive definite")
-        solved = torch.cholesky_solve(torch.hstack([P, torch.ones_like(P[:, :1])]), self.factor)
-        self.MP, self.M1 = solved[:, :-1], solved[:, -1]
-        H = P.shape[1]
-        border = P.new_zeros(H + 2, H + 2)
-        border[:H, :H] = -(P.T @ self.MP) - torch.diag(at.s / at.eta)
-        border[:H, H] = P.T @ self.M1
-        border[:H, H + 1] = -1.0
-        border[H, :H] = -(self.M1 @ P)
-        border[H, H] = self.M1.sum()
-        border[H + 1, :H] = 1.0
-        *self.border, singular = torch.linalg.lu_factor_ex(border)
-        if singular:
-            raise ArithmeticError("the bordered system is singular")
-
-    def direction(self, stationarity: Tensor, curvature: Tensor, lam_z: Tensor, eta_s: Tensor) -> Point:
-        """The step that removes the residuals of K(η)λ − z − ν1, ½q + s − t, the two sums, λz and ηs."""
-        at, H = self.at, len(curvature)
-        a = -stationarity - lam_z / at.lam
-        Ma = torch.cholesky_solve(a[:, None], self.factor)[:, 0]
-        right = torch.hstack(
-            [eta_s / at.eta - curvature - self.P.T @ Ma, 1 - at.lam.sum() - Ma.sum(), 1 - at.eta.sum()]
-        )
-        small = torch.linalg.lu_solve(*self.border, right[:, None])[:, 0]
-        eta, nu, t = small[:H], small[H], small[H + 1]
-        lam = Ma - self.MP @ eta + self.M1 * nu
-        return Point(lam, -(lam_z + at.z * lam) / at.lam, eta, -(eta_s + at.s * eta) / at.eta, nu, t)
-
-
-def start(kernels: GroupKernels) -> Point:
-    """The centre of both simplices, with slack on every constraint."""
-    lam = kernels.X.new_full((kernels.n,), 1 / kernels.n)
-    eta = kernels.X.new_full((kernels.H,), 1 / kernels.H)
-    _, q, P = kernels.sweep(lam)
-    f = P @ eta
-    t = 0.55 * q.max() + 0.5 * q.mean() + 1e-12
-    nu = f.min() - 0.1 * (f.max() - f.min()) - 0.1 * f.abs().max() / kernels.n - 1e-12
-    return Point(lam, f - nu, eta, t - q / 2, nu, t)
-
-
-def largest_margin(
-    kernels: GroupKernels,
+def descend(
+    program: Program,
     tol: float,
     max_iterations: int,
-    watch: Callable[[int, Bounds, float], None] | None = None,
+    start: Point | None = None,
+    watch: Callable[[Bounds], Status | None] = lambda bounds: None,
 ) -> Outcome:
-    """Descend to a relative gap of `tol` between the bounds on the margin of unit-norm weights.
+    """Descend to a relative gap of `tol` between the bounds.
 
-    `watch(iteration, bounds, μ)` is called at every iterate. Best bounds are kept separately, so that the answer never
-    gets worse; a factorisation that fails or a step that shrinks to nothing ends the descent with the best so far.
+    `watch(bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
+    separately, so that the answer never gets worse; a factorisation that fails, a step that shrinks to nothing or an
+    interruption ends the descent with the best so far.
     """
-    at = start(kernels)
-    bounds = Bounds()
-    best_lam, best_weights = at.lam, torch.zeros(kernels.G.shape[1], kernels.X.shape[1], dtype=at.lam.dtype)
-    for iteration in range(max_iterations + 1):
-        V, q, P = kernels.sweep(at.lam)
-        f = P @ at.eta
-        upper = float(q.max().sqrt() / at.lam.sum())
-        lower = float(f.min() / (at.eta @ q.sqrt()))
-        if upper < bounds.upper:
-            bounds, best_lam = Bounds(bounds.lower, upper), at.lam
-        if lower > bounds.lower:
-            bounds, best_weights = Bounds(lower, bounds.upper), at.eta[kernels.index, None] * V
-        mu = at.complementarity()
-        if watch is not None:
-            watch(iteration, bounds, mu)
-        done = bounds.gap <= tol or bounds.upper <= NO_MARGIN
-        if done or iteration == max_iterations:
-            return Outcome(best_lam, best_weights, bounds, iteration, not done)
-        moved = _step(kernels, at, q, P, f, mu)
-        if moved is None:
-            return Outcome(best_lam, best_weights, bounds, iteration, False)
-        at = moved
+    at = start or program.start()
+    best = Outcome(at.lam, (at.lam, at.eta), Bounds(), 0, at, None)
+    try:
+        for iteration in range(max_iterations + 1):
+            q, P = program.kernels.sweep(at.lam)
+            f = P @ at.eta
+            best = _better(best, at, program.bounds(at.lam, at.eta, q, f), iteration)
+            stop = watch(best.bounds)
+            done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / NO_MARGIN)
+            if done or stop or iteration == max_iterations:
+                return replace_stop(best, None if done else stop or Status.ITERATION_LIMIT)
+            moved = _step(program, at, q, P, f)
+            if moved is None:
+                return best
+            at = moved
+    except KeyboardInterrupt:
+        return replace_stop(best, Status.INTERRUPTED)
     raise AssertionError("unreachable")
 
 
-def _step(kernels: GroupKernels, at: Point, q: Tensor, P: Tensor, f: Tensor, mu: float) -> Point | None:
+def replace_stop(outcome: Outcome, stopped: Status | None) -> Outcome:
+    """The outcome, stopped for this reason."""
+    return Outcome(**{**vars(outcome), "stopped": stopped})
+
+
+def _better(best: Outcome, at: Point, new: Bounds, iteration: int) -> Outcome:
+    """The best of both sides; the warm iterate is the last one at a gap of WARM_GAP or more."""
+    return Outcome(
+        at.lam if new.lower > best.bounds.lower else best.lam,
+        (at.lam, at.eta) if new.upper < best.bounds.upper else best.weights,
+        Bounds(max(best.bounds.lower, new.lower), min(best.bounds.upper, new.upper)),
+        iteration,
+        at if new.gap >= WARM_GAP else best.warm,
+        None,
+    )
+
+
+def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:
     """Mehrotra's predictor and corrector; None if nothing can be gained any more."""
+    kernels, mu = program.kernels, at.complementarity()
     if not mu > 0:
         return None
     stationarity, curvature = f - at.z - at.nu, q / 2 + at.s - at.t
+    if len(at.u):
+        stationarity = stationarity + at.u
     try:
-        system = NewtonSystem(kernels, at, P)
+        system = NewtonSystem(kernels, at, P, program.prices is None)
     except ArithmeticError:
         return None
-    guess = system.direction(stationarity, curvature, at.lam * at.z, at.eta * at.s)
+    guess = system.direction(stationarity, curvature, at.products())
     affine = at.moved(at.room(guess), guess).complementarity()
     target = mu * min(1.0, max(LEAST_CENTRING, (affine / mu) ** 3))
-    _, q2, P2 = kernels.sweep(guess.lam)
+    q2, P2 = kernels.directional(guess.lam)
+    second = guess.products()
     step = system.direction(
         stationarity + P2 @ guess.eta,
         curvature + q2 / 2,
-        at.lam * at.z + guess.lam * guess.z - target,
-        at.eta * at.s + guess.eta * guess.s - target,
+        {name: product + second[name] - target for name, product in at.products().items()},
     )
     length = TO_BOUNDARY * at.room(step)
-    finite = bool(torch.isfinite(step.lam).all() and torch.isfinite(step.eta).all())
-    return at.moved(length, step) if finite and length > SHORTEST_STEP else None
+    return at.moved(length, step) if length > SHORTEST_STEP and step.finite() else None
