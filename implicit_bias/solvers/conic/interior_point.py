@@ -15,7 +15,7 @@ points from the start, whether or not the data are separable. At the optimum W_h
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,8 +31,6 @@ TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 NO_MARGIN = 1e-9
 #: A step shorter than this makes no progress any more.
 SHORTEST_STEP = 1e-6
-#: Iterates at about this gap are far enough from the boundary for a neighbouring problem to start from.
-WARM_GAP = 0.1
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,19 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best λ met, the (λ, η) of the best weights, their bounds, an early iterate, and why it stopped early."""
+    """The best λ met, the (λ, η) of the best weights, their bounds, all iterates and gaps, and why it stopped early."""
 
     lam: Tensor
     weights: tuple[Tensor, Tensor]
     bounds: Bounds
     iterations: int
-    warm: Point
+    path: list[tuple[float, Point]]
     stopped: Status | None
+
+    def iterate(self, gap: float) -> Point:
+        """The last iterate whose gap was at least `gap`: far enough from the boundary to start a neighbour from."""
+        far = [point for found, point in self.path if found >= gap]
+        return far[-1] if far else self.path[0][1]
 
 
 def descend(
@@ -102,47 +105,44 @@ def descend(
     tol: float,
     max_iterations: int,
     start: Point | None = None,
-    watch: Callable[[Bounds], Status | None] = lambda bounds: None,
+    watch: Callable[[int, Bounds], Status | None] = lambda iteration, bounds: None,
 ) -> Outcome:
     """Descend to a relative gap of `tol` between the bounds.
 
-    `watch(bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
+    `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
     separately, so that the answer never gets worse; a factorisation that fails, a step that shrinks to nothing or an
     interruption ends the descent with the best so far.
     """
     at = start or program.start()
-    best = Outcome(at.lam, (at.lam, at.eta), Bounds(), 0, at, None)
+    best = Outcome(at.lam, (at.lam, at.eta), Bounds(), 0, [], None)
     try:
         for iteration in range(max_iterations + 1):
             q, P = program.kernels.sweep(at.lam)
             f = P @ at.eta
-            best = _better(best, at, program.bounds(at.lam, at.eta, q, f), iteration)
-            stop = watch(best.bounds)
+            now = program.bounds(at.lam, at.eta, q, f)
+            best = _better(best, at, now, iteration)
+            best.path.append((now.gap, at))
+            stop = watch(iteration, best.bounds)
             done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / NO_MARGIN)
             if done or stop or iteration == max_iterations:
-                return replace_stop(best, None if done else stop or Status.ITERATION_LIMIT)
+                return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
             moved = _step(program, at, q, P, f)
             if moved is None:
                 return best
             at = moved
     except KeyboardInterrupt:
-        return replace_stop(best, Status.INTERRUPTED)
+        return replace(best, stopped=Status.INTERRUPTED)
     raise AssertionError("unreachable")
 
 
-def replace_stop(outcome: Outcome, stopped: Status | None) -> Outcome:
-    """The outcome, stopped for this reason."""
-    return Outcome(**{**vars(outcome), "stopped": stopped})
-
-
 def _better(best: Outcome, at: Point, new: Bounds, iteration: int) -> Outcome:
-    """The best of both sides; the warm iterate is the last one at a gap of WARM_GAP or more."""
+    """The best of both sides."""
     return Outcome(
         at.lam if new.lower > best.bounds.lower else best.lam,
         (at.lam, at.eta) if new.upper < best.bounds.upper else best.weights,
         Bounds(max(best.bounds.lower, new.lower), min(best.bounds.upper, new.upper)),
         iteration,
-        at if new.gap >= WARM_GAP else best.warm,
+        best.path,
         None,
     )
 

@@ -82,5 +82,5 @@ def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
     keep = np.arange(len(owners)) > 0 if not constant.any() else np.ones(len(owners), dtype=bool)
     share = np.zeros((len(owners), len(labels)))
     share[0] = constant
-    share[np.arange(1, len(owners)), owners[1:]] = 1.0
+    share[np.arange(1, len(owners)), np.array(owners[1:], dtype=np.int64)] = 1.0
     return np.ascontiguousarray(np.hstack(columns)[:, keep]), share[keep]

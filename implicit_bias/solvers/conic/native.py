@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -11,24 +12,32 @@ from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.conic.interior_point import Bounds
 from implicit_bias.solvers.conic.samples import Samples
-from implicit_bias.solvers.conic.working_set import ALL_UP_TO, FIRST, solve_in_rounds
+from implicit_bias.solvers.conic.working_set import first_rows, solve_in_rounds
 from implicit_bias.solvers.options import Options
 from implicit_bias.solvers.progress import Progress, end_line, print_line
-from implicit_bias.solvers.solution import Solution, Status
+from implicit_bias.solvers.solution import Status
 from implicit_bias.threads import one_thread
 
-#: Iterations after which the method gives up; a round usually needs 5 to 20.
-DEFAULT_ITERATIONS = 500
-#: Matrices of at least this many rows are worth all of torch's threads.
+#: Interior-point iterations, of all rounds, after which the method gives up; a round needs 5 to 20.
+DEFAULT_ITERATIONS = 1000
+#: Working sets from this size are worth all of torch's threads; below, threads wait more than they work.
 MANY_SAMPLES = 1000
 
 
 def unfit(problem: MarginProblem, options: Options) -> str | None:
-    """Why the native solver cannot take `problem`; None if it can."""
+    """Why the native solver cannot take `problem` with these options; None if it can."""
     if problem.norm.group_form(problem.features.k) is None:
         return (
             f"it needs a norm that is a sum of group norms, {problem.norm!r} gives no group_form(); use CLARABEL or SCS"
         )
+    try:
+        device = torch.device(options.device)
+    except (RuntimeError, TypeError):
+        return f"{options.device!r} is no device; use 'cpu' or 'cuda'"
+    if device.type not in ("cpu", "cuda"):
+        return f"it computes in float64 on 'cpu' or 'cuda', not on {options.device!r}"
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        return f"torch sees no device {options.device!r} here; use 'cpu'"
     return None
 
 
@@ -39,31 +48,24 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     Ŵ_h = η_h Φ_hᵀ(λ∘y).
     """
     begin = time.perf_counter()
-    limit = DEFAULT_ITERATIONS if options.max_iterations is None else options.max_iterations
     samples = Samples(problem, options.device)
 
     def watch(iteration: int, size: int, inner: Bounds, whole: Bounds) -> Status | None:
         seconds = time.perf_counter() - begin
-        if options.callback is not None or options.verbose:
-            now = samples.original(Bounds(max(inner.lower, whole.lower), inner.upper if size == samples.n else whole.upper))
-            progress = Progress(iteration, seconds, now.lower, now.upper, inner.gap, size, samples.n)
-            if options.callback is not None:
-                options.callback(progress)
-            if options.verbose:
-                print_line(progress)
+        reached = inner.upper if size == samples.n else whole.upper
+        now = Bounds(max(inner.lower, whole.lower) / samples.scale, reached / samples.scale)
+        progress = Progress(iteration, seconds, now.lower, now.upper, inner.gap, size, samples.n)
+        if options.callback is not None:
+            options.callback(progress)
+        if options.verbose:
+            print_line(progress)
         return Status.TIME_LIMIT if options.max_seconds is not None and seconds > options.max_seconds else None
 
-    first = _first(samples, options.start)
-    # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
-    found = solve_in_rounds(samples, options.tol / 2, limit, first, watch)
+    rows = first_rows(samples, None if options.start is None else np.asarray(options.start.dual))
+    limit = DEFAULT_ITERATIONS if options.max_iterations is None else options.max_iterations
+    with nullcontext() if len(rows) >= MANY_SAMPLES else one_thread():
+        # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
+        found = solve_in_rounds(samples, options.tol / 2, limit, rows, watch)
     if options.verbose:
         end_line()
     return Answer(samples.weights(*found.weights), samples.dual(found.lam), found.iterations, found.stopped)
-
-
-def _first(samples: Samples, start: Solution | None) -> torch.Tensor:
-    n = samples.n
-    if n <= ALL_UP_TO:
-        return torch.arange(n, device=samples.X.device)
-    rng = np.random.default_rng(0)
-    return torch.as_tensor(np.sort(rng.choice(n, min(n, FIRST), replace=False))).to(samples.X.device)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.solvers.conic.interior_point import Bounds, descend
+from implicit_bias.checks import Array
+from implicit_bias.solvers.conic.interior_point import Bounds, Outcome, Program, descend
 from implicit_bias.solvers.conic.newton import Point
 from implicit_bias.solvers.conic.samples import Samples
 from implicit_bias.solvers.solution import Status
 
-#: Samples up to which all are taken at once, and how many a working set starts with.
-ALL_UP_TO, FIRST = 1000, 2000
-#: The relative gaps of the first rounds; the last rounds take half of what is asked.
+#: Samples up to which all stay in, samples up to which all start, and how many start of more than that.
+ALL_UP_TO, START_UP_TO, FIRST = 1000, 2500, 2000
+#: The relative gaps of the rounds, each kept until one round could take in every violated sample.
 TOLERANCES = (3e-2, 1e-2, 1e-3)
 #: The most that a round adds, as a share of the working set.
 GROWTH = 0.4
+#: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
+WARM_SHARE, WARM_GAP = 0.3, 0.1
+#: The λ of newcomers, as a share of the mean; the distance of ν from the least margin, as a share of the spread.
+NEWCOMER, ROOM = 0.1, 0.1
+#: A λ_i below this share of the largest is taken for 0 when an earlier solution chooses the first working set.
+IDLE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -33,82 +40,109 @@ class Found:
     stopped: Status | None
 
 
+def first_rows(samples: Samples, dual: Array | None) -> Tensor:
+    """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many."""
+    n = samples.n
+    rows = np.arange(n)
+    if dual is not None and np.count_nonzero(dual > IDLE * dual.max()) >= 2:
+        rows = np.flatnonzero(dual > IDLE * dual.max())
+    elif n > START_UP_TO:
+        rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
+    return torch.as_tensor(rows).to(samples.X.device)
+
+
 def solve_in_rounds(
     samples: Samples,
     tol: float,
     max_iterations: int,
-    first: Tensor,
+    rows: Tensor,
     watch: Callable[[int, int, Bounds, Bounds], Status | None],
 ) -> Found:
-    """Solve for the samples `first`, then for larger sets, until the gap over all samples is at most `tol`.
+    """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
 
-    `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate.
+    `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate. A sample is
+    dropped once at most, so that the rounds end.
     """
-    n, rows, dropped = samples.n, first, torch.zeros(samples.n, dtype=torch.bool, device=first.device)
-    lam0 = samples.signs.new_zeros(n)
-    best = Found(lam0, (lam0, samples.share.new_zeros(samples.share.shape[1])), Bounds(), 0, None)
-    warm: Point | None = None
-    for turn in itertools.count():
-        program = samples.program(rows)
-        everything = len(rows) == n
-        aim = tol / 2 if everything or turn >= len(TOLERANCES) else max(TOLERANCES[turn], tol / 2)
-
-        def seen(inner: Bounds) -> Status | None:
-            nonlocal count
-            count += 1
-            return watch(best.iterations + count, len(rows), inner, best.bounds)
-
-        count = -1
-        outcome = descend(program, aim, max_iterations - best.iterations, warm, seen)
-        lam, (lam_w, eta) = lam0.index_copy(0, rows, outcome.lam), outcome.weights
-        value = float(eta @ program.kernels.sweep(lam_w)[0].sqrt())
-        f = samples.margins(program.kernels, lam_w, eta)
-        upper, asked = samples.upper_bound(value, f)
-        better = upper < best.bounds.upper
-        best = Found(
-            lam if outcome.bounds.lower > best.bounds.lower else best.lam,
-            (lam0.index_copy(0, rows, lam_w), eta) if better else best.weights,
-            Bounds(max(best.bounds.lower, outcome.bounds.lower), min(best.bounds.upper, upper)),
-            best.iterations + outcome.iterations,
-            outcome.stopped,
-        )
-        if outcome.stopped or best.bounds.gap <= tol or everything or outcome.bounds.upper == float("inf"):
-            return best
-        # A hard margin asks for the working set's own margin.
-        least = asked if samples.prices is not None else float(f[rows].min())
-        new = _violated(rows, f, least)
-        if len(new) == 0 and aim <= tol / 2:
-            return best
-        idle = (outcome.lam < outcome.lam.mean() * (f[rows] / least - 1)) & ~dropped[rows]
-        dropped[rows[idle]] = True
-        changed = torch.cat([rows[~idle], new])
-        warm, rows = _carried(samples, outcome.warm, rows, changed), changed
-    raise AssertionError("unreachable")
+    nothing = samples.signs.new_zeros(samples.n)
+    best = Found(nothing, (nothing, samples.share.new_zeros(samples.share.shape[1])), Bounds(), 0, None)
+    dropped = torch.zeros_like(nothing, dtype=torch.bool)
+    stage, warm = 0, None
+    try:
+        while True:
+            program = samples.program(rows)
+            warm = None if warm is None else _carried(program, *warm)
+            last = samples.n <= ALL_UP_TO or stage == len(TOLERANCES)
+            aim = tol / 2 if last else max(TOLERANCES[stage], tol / 2)
+            seen = _counter(watch, best, len(rows))
+            outcome = descend(program, aim, max_iterations - best.iterations, warm, seen)
+            best, f, least = _judged(samples, program, rows, outcome, best)
+            proved = outcome.bounds.upper == float("inf")
+            if outcome.stopped or proved or best.bounds.gap <= tol:
+                return best
+            new, more = _violated(rows, f, least)
+            if len(new) == 0 and last:
+                return best
+            stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
+            idle = (outcome.lam < outcome.lam.mean() * (f[rows] / least - 1)) & ~dropped[rows]
+            dropped[rows[idle]] = True
+            start = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
+            base = NEWCOMER * start.lam.mean().expand(samples.n)
+            changed = torch.cat([rows[~idle], new])
+            warm = start, base.index_copy(0, rows, start.lam)[changed]
+            rows = changed
+    except KeyboardInterrupt:
+        return replace(best, stopped=Status.INTERRUPTED)
 
 
-def _violated(rows: Tensor, f: Tensor, least: float) -> Tensor:
-    """The samples outside the working set with margins below `least`, worst first, as many as may join."""
+def _counter(
+    watch: Callable[[int, int, Bounds, Bounds], Status | None], best: Found, size: int
+) -> Callable[[int, Bounds], Status | None]:
+    return lambda iteration, inner: watch(best.iterations + iteration, size, inner, best.bounds)
+
+
+def _judged(
+    samples: Samples, program: Program, rows: Tensor, outcome: Outcome, best: Found
+) -> tuple[Found, Tensor, float]:
+    """The best of both sides over all samples, all margins (n,), and the margin that the weights ask of a sample."""
+    lam, eta = outcome.weights
+    value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
+    f = samples.margins(program.kernels, lam, eta)
+    upper, least = samples.upper_bound(value, f)
+    if samples.prices is None:
+        least = float(f[rows].min())
+    whole = torch.zeros_like(f)
+    found = Found(
+        whole.index_copy(0, rows, outcome.lam) if outcome.bounds.lower > best.bounds.lower else best.lam,
+        (whole.index_copy(0, rows, lam), eta) if upper < best.bounds.upper else best.weights,
+        Bounds(max(best.bounds.lower, outcome.bounds.lower), min(best.bounds.upper, upper)),
+        best.iterations + outcome.iterations,
+        outcome.stopped,
+    )
+    return found, f, least
+
+
+def _violated(rows: Tensor, f: Tensor, least: float) -> tuple[Tensor, bool]:
+    """Samples outside the working set with margins below `least`, worst first; whether more than may join."""
     outside = f.clone()
     outside[rows] = float("inf")
-    order = torch.argsort(outside)[: max(1, int(GROWTH * len(rows)))]
-    return order[outside[order] < least]
+    most = max(1, int(GROWTH * len(rows)))
+    order = torch.argsort(outside)[: most + 1]
+    new = order[outside[order] < least]
+    return new[:most], len(new) > most
 
 
-def _carried(samples: Samples, warm: Point, old: Tensor, new: Tensor) -> Point:
-    """An iterate for the samples `old` as one for `new`; whoever joins is near the central path."""
-    mu = warm.complementarity()
-
-    def moved(values: Tensor, default: Tensor) -> Tensor:
-        return default.index_copy(0, old, values)[new]
-
-    base = warm.lam.mean().expand(samples.n)
-    if samples.prices is None:
-        lam = moved(warm.lam, base)
-        total = lam.sum()
-        z = moved(warm.z, mu / base)
-        return Point(lam / total, z * total, warm.eta, warm.s, warm.u, warm.w, warm.nu, warm.t)
-    base = torch.minimum(base, samples.prices / 2)
-    lam = moved(warm.lam, base)
-    w = samples.prices[new] - lam
-    u = moved(warm.u, mu / (samples.prices - base))
-    return Point(lam, moved(warm.z, mu / base), warm.eta, warm.s, u, w, warm.nu, warm.t)
+def _carried(program: Program, start: Point, lam: Tensor) -> Point:
+    """A feasible iterate of `program` with this λ and the η of an iterate for other samples."""
+    if program.prices is None:
+        lam = lam / lam.sum()
+        q, P = program.kernels.sweep(lam)
+        f = P @ start.eta
+        t = torch.maximum(start.t, (q / 2 + start.s.min()).max())
+        nu = f.min() - ROOM * (f @ lam - f.min()).abs()
+        return Point(lam, f - nu, start.eta, t - q / 2, start.u, start.w, nu, t)
+    lam = torch.minimum(lam, 0.9 * program.prices)
+    f = program.kernels.sweep(lam)[1] @ start.eta
+    w, mu = program.prices - lam, start.complementarity()
+    z, u = mu / lam, mu / w
+    excess = f - 1 - z + u
+    return Point(lam, z + excess.clamp_min(0), start.eta, start.s, u - excess.clamp_max(0), w, start.nu, start.t)
