@@ -27,10 +27,12 @@ from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.problems import MarginProblem, MarginProgram
 from implicit_bias.solvers import (
     Certificate,
+    Progress,
     Solution,
     Status,
     certify,
     load_solution,
+    margin_path,
     save_solution,
     solve,
     solver_names,
@@ -58,6 +60,7 @@ __all__ = [
     "MarginProgram",
     "Norm",
     "PredictorL2",
+    "Progress",
     "RandomHalfSpaces",
     "ReLUGates",
     "ReLUNetwork",
@@ -72,6 +75,7 @@ __all__ = [
     "load_binary",
     "load_network",
     "load_solution",
+    "margin_path",
     "normalised_margin",
     "optimality_ratio",
     "predictions",

@@ -82,14 +82,16 @@ def length(values: Array, axis: int | None = None) -> Any:
     return np.squeeze(safe * np.sqrt(np.sum((values / safe) ** 2, axis=axis, keepdims=True)), axis=axis)
 
 
-def as_positives(values: Any, count: int, name: str) -> Array:
-    """Positive finite numbers, shape (count,); one number stands for all."""
-    array = np.broadcast_to(as_floats(values, name, 0), count) if np.ndim(values) == 0 else as_floats(values, name, 1)
-    if array.shape != (count,):
-        raise InputError(f"{name} must be one number or {count}, not an array of shape {array.shape}")
+def as_positives(values: Any, count: int, name: str) -> float | Array:
+    """One positive finite number, or an array of them, shape (count,)."""
+    if np.ndim(values) == 0:
+        return as_positive(values, name)
+    array = as_floats(values, name, 1)
+    if len(array) != count:
+        raise InputError(f"{name} must be one number or {count}, not {len(array)} numbers")
     if not (array > 0).all():
         raise InputError(f"{name} must be positive, but holds {array.min():g}; leave such entries out")
-    return np.ascontiguousarray(array)
+    return array
 
 
 def as_path(value: Any, name: str) -> Path:

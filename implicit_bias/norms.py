@@ -136,7 +136,7 @@ class GroupLasso(Norm):
         self.groups = array
         self.gates = len(array)
         self.labels, self.index = np.unique(array, return_inverse=True)
-        self.weights = as_positives(weights, len(self.labels), "group weights")
+        self.weights = np.broadcast_to(as_positives(weights, len(self.labels), "group weights"), len(self.labels))
 
     def _group_norms(self, W: Array) -> Array:
         rows = length(W, axis=1)

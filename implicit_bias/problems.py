@@ -111,8 +111,7 @@ class MarginProblem:
     @property
     def prices(self) -> Array:
         """C c_i, the upper bounds of the dual λ_i; shape (n,)."""
-        prices: Array = self.C * self.sample_weight
-        return prices
+        return np.full(self.features.n, self.C * self.sample_weight)
 
     def margins(self, W: Any) -> Array:
         """y_i (ΦW)_i for W (k, d); shape (n,)."""

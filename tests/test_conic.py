@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +20,16 @@ from implicit_bias import (
     solve,
     svm_gln,
 )
-from implicit_bias.solvers.conic.interior_point import NewtonSystem, largest_margin, start
-from implicit_bias.solvers.conic.kernels import GroupKernels
+from implicit_bias.solvers.conic.interior_point import descend
+from implicit_bias.solvers.conic.newton import NewtonSystem
+from implicit_bias.solvers.conic.samples import Samples
 from tests.cases import PAIRS, problem
+
+
+def whole(case):
+    """The program of all samples."""
+    samples = Samples(case, "cpu")
+    return samples.program(torch.arange(samples.n))
 
 
 def random_problem(seed, n, d, k, norm):
@@ -96,45 +104,53 @@ def test_duplicated_samples_and_identical_units():
         assert found.objective == pytest.approx(base.objective, rel=1e-7)
 
 
-def test_the_newton_step_solves_the_linearised_conditions():
-    case = problem("contexts 4", "group lasso")
-    kernels = GroupKernels(case.features, case.y, case.norm.groups)
-    at = start(kernels)
-    _, q, P = kernels.sweep(at.lam)
+@pytest.mark.parametrize("C", [np.inf, 0.3])
+def test_the_newton_step_solves_the_linearised_conditions(C):
+    program = whole(problem("contexts 4", "group lasso", C))
+    kernels, at = program.kernels, program.start()
+    q, P = kernels.sweep(at.lam)
+    hard = program.prices is None
     rd, rp = P @ at.eta - at.z - at.nu, q / 2 + at.s - at.t
-    step = NewtonSystem(kernels, at, P).direction(rd, rp, at.lam * at.z, at.eta * at.s)
+    rd = rd if hard else rd + at.u
+    step = NewtonSystem(kernels, at, P, hard).direction(rd, rp, at.products())
     K = kernels.weighted(at.eta)
+    above = 0 if hard else step.u
     residuals = [
-        K @ step.lam + P @ step.eta - step.z - step.nu + rd,
+        K @ step.lam + P @ step.eta - step.z + above - step.nu + rd,
         P.T @ step.lam + step.s - step.t + rp,
         at.lam * step.z + at.z * step.lam + at.lam * at.z,
         at.eta * step.s + at.s * step.eta + at.eta * at.s,
-        at.lam.sum() + step.lam.sum() - 1,
-        at.eta.sum() + step.eta.sum() - 1,
     ]
-    assert all(float(r.abs().max()) < 1e-12 for r in residuals)
+    if hard:
+        residuals += [at.lam.sum() + step.lam.sum() - 1, at.eta.sum() + step.eta.sum() - 1]
+    else:
+        residuals += [step.w + step.lam, at.u * step.w + at.w * step.u + at.u * at.w, step.nu, step.t]
+    assert all(float(r.abs().max()) < 1e-11 for r in residuals)
 
 
-def test_kernels_are_the_gram_matrices_of_the_groups():
-    case = problem("contexts 4", "group lasso")
-    kernels = GroupKernels(case.features, case.y, case.norm.groups)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm):
+    case = problem(gate, norm)
+    samples = Samples(case, "cpu")
+    kernels = samples.program(torch.arange(samples.n)).kernels
     lam = np.random.default_rng(0).random(case.features.n)
-    tensor = kernels.X.new_tensor(lam)
-    V, q, P = kernels.sweep(tensor)
-    np.testing.assert_allclose(V.numpy() * kernels.scale, case.adjoint(lam), atol=1e-12)
-    for h, group in enumerate(sorted(set(case.norm.groups))):
-        columns = case.norm.groups == group
-        gram = GatedFeatures(case.features.X, case.features.gate_values[:, columns]).gram()
-        K = np.outer(case.y, case.y) * gram / kernels.scale**2
-        np.testing.assert_allclose(P[:, h].numpy(), K @ lam, atol=1e-12)
+    q, P = kernels.sweep(torch.as_tensor(lam))
+    _, direct = kernels.directional(torch.as_tensor(lam))
+    form = case.norm.group_form(case.features.k)
+    for h, group in enumerate(sorted(set(form.groups))):
+        columns = np.asarray((case.features.gate_values @ form.expand)[:, form.groups == group])
+        gram = GatedFeatures(case.features.X, columns).gram()
+        K = np.outer(case.y, case.y) * gram / samples.scale**2
+        np.testing.assert_allclose(P[:, h].numpy(), K @ lam, atol=1e-11)
+        np.testing.assert_allclose(direct[:, h].numpy(), K @ lam, atol=1e-11)
         assert float(q[h]) == pytest.approx(lam @ K @ lam)
 
 
-def test_bounds_only_tighten():
-    case = problem("half-spaces", "group lasso")
-    kernels = GroupKernels(case.features, case.y, case.norm.groups)
+@pytest.mark.parametrize("C", [np.inf, 0.1])
+def test_bounds_only_tighten(C):
+    program = whole(problem("half-spaces", "group lasso", C))
     seen = []
-    largest_margin(kernels, 1e-9, 50, lambda iteration, bounds, mu: seen.append(bounds))
+    descend(program, 1e-9, 50, None, lambda iteration, bounds: seen.append(bounds))
     assert all(b.lower >= a.lower and b.upper <= a.upper for a, b in itertools.pairwise(seen))
     assert seen[-1].gap <= 1e-9
 

@@ -32,6 +32,10 @@ TOLERANCE = {"NATIVE": 1e-8, "CLARABEL": 1e-6, "ECOS": 1e-6, "OSQP": 1e-4, "SCS"
 pairs = pytest.mark.parametrize(("gate", "norm"), PAIRS)
 
 
+def weighted(**changes) -> MarginProblem:
+    return dataclasses.replace(problem("constant", "frobenius"), **changes)
+
+
 def dense_optimum(case: MarginProblem) -> float:
     """The optimum by a plain CVXPY program on the dense matrix, written apart from ours, in the dual."""
     lam = cp.Variable(case.features.n, nonneg=True)
@@ -214,7 +218,7 @@ def test_worse_than_asked_is_inaccurate_with_its_gap():
 
 def test_a_lying_solver_is_not_believed(monkeypatch):
     case = problem("constant", "frobenius")
-    lie = Answer(np.ones((1, case.features.d)), np.zeros(case.features.n), 3, False)
+    lie = Answer(np.ones((1, case.features.d)), np.zeros(case.features.n), 3)
     monkeypatch.setitem(SOLVERS, "CLARABEL", lambda *arguments: lie)
     assert solve(case, "CLARABEL").status is Status.INACCURATE
 
@@ -268,7 +272,21 @@ def test_damaged_solution_files_are_refused(tmp_path):
         (lambda: solve(problem("constant", "frobenius"), max_iterations=0), "max_iterations"),
         (lambda: solve("problem"), "MarginProblem"),
         (lambda: solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),
-        (lambda: solve(problem("constant", "frobenius", C=1.0), "NATIVE"), "use CLARABEL, ECOS or SCS"),
+        (lambda: solve(problem("constant", "frobenius"), max_seconds=-1), "max_seconds"),
+        (lambda: solve(problem("constant", "frobenius"), "ECOS", max_seconds=1), "no time limit; use CLARABEL"),
+        (lambda: solve(problem("constant", "frobenius"), "CLARABEL", callback=print), "options of NATIVE"),
+        (lambda: solve(problem("constant", "frobenius"), callback=3), "callback must be a function"),
+        (lambda: solve(problem("constant", "frobenius"), device="gpu"), "'gpu' is no device"),
+        (lambda: solve(problem("constant", "frobenius"), device="meta"), "float64 on 'cpu' or 'cuda'"),
+        (lambda: solve(problem("constant", "frobenius"), device="cuda:99"), "torch sees no device 'cuda:99'"),
+        (lambda: solve(problem("constant", "frobenius"), start=1.0), "start must be a Solution"),
+        (lambda: ib.margin_path(problem("constant", "frobenius"), C=3.0), "list of prices"),
+        (lambda: ib.margin_path(problem("constant", "frobenius"), C=[1.0, 0.0]), "C must be a positive"),
+        (lambda: weighted(sample_weight=np.ones(3)), "sample_weight must be one number or 30, not 3"),
+        (lambda: weighted(sample_weight=0.0), "sample_weight must be a positive number"),
+        (lambda: weighted(required_margin=np.arange(30.0)), "required_margin must be positive, but holds 0"),
+        (lambda: GroupLasso([0, 1], weights=[1.0]), "group weights must be one number or 2, not 1"),
+        (lambda: GroupLasso([0, 1], weights=-1.0), "group weights must be a positive"),
         (lambda: solve(dataclasses.replace(problem("constant", "frobenius"), norm=Nuclear()), "NATIVE"), "group_form"),
         (lambda: problem("constant", "frobenius", C=0), "C must be"),
         (lambda: MarginProblem(GatedFeatures([[1.0]], [[1]]), [1], Frobenius()), "one class only"),

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -22,7 +23,8 @@ from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.gates import Cutoff
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.problems import MarginProblem
-from implicit_bias.solvers import Solution, solve, solver_names
+from implicit_bias.solvers import Solution, Status, solve, solver_names
+from implicit_bias.threads import one_thread
 from implicit_bias.training import SGD, train
 
 #: The published seed of the split into training and validation samples.
@@ -169,19 +171,20 @@ def _run_cells(
     study: Study, config: Config, cells: list[Cell], jobs: int
 ) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
     if jobs == 1 or len(cells) == 1:
-        return (_run_cell(study, config, cell) for cell in cells)
+        return (_run_cell(study, config, cell, False) for cell in cells)
     # Unordered, so that an interruption keeps every finished cell.
     parallel = joblib.Parallel(n_jobs=min(jobs, len(cells)), return_as="generator_unordered")
     results: Iterator[tuple[Cell, list[dict[str, Any]]]] = parallel(
-        joblib.delayed(_run_cell)(study, config, cell) for cell in cells
+        joblib.delayed(_run_cell)(study, config, cell, True) for cell in cells
     )
     return results
 
 
-def _run_cell(study: Study, config: Config, cell: Cell) -> tuple[Cell, list[dict[str, Any]]]:
+def _run_cell(study: Study, config: Config, cell: Cell, one_core: bool) -> tuple[Cell, list[dict[str, Any]]]:
     task = _source(config.dataset, config.data_root, cell.train_size)
     common = {"dataset": config.dataset, **asdict(cell)}
-    return cell, [common | row for row in study.rows(config, cell, task)]
+    with one_thread() if one_core else nullcontext():
+        return cell, [common | row for row in study.rows(config, cell, task)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +221,8 @@ class Solved:
     def of(cls, problem: MarginProblem, X_val: np.ndarray, config: Config) -> Solved:
         """Solve `problem` as `config` says and score the inputs X_val (n_val, d)."""
         solution = solve(problem, config.solver, tol=config.tol)
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         scores = np.full(len(X_val), np.nan)
         if solution.objective < np.inf:
             scores = problem.decision_function(solution.weights, X_val)

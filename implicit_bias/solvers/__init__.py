@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError, as_count, as_positive, one_of
+from implicit_bias.checks import InputError, one_of
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.certificate import Certificate, certify
@@ -19,7 +21,18 @@ from implicit_bias.solvers.options import Options
 from implicit_bias.solvers.progress import Progress
 from implicit_bias.solvers.solution import Solution, Status
 
-__all__ = ["Certificate", "Solution", "Status", "certify", "load_solution", "save_solution", "solve", "solver_names"]
+__all__ = [
+    "Certificate",
+    "Progress",
+    "Solution",
+    "Status",
+    "certify",
+    "load_solution",
+    "margin_path",
+    "save_solution",
+    "solve",
+    "solver_names",
+]
 
 #: The solvers by name: from (problem, options) to an `Answer`.
 SOLVERS: dict[str, Callable[[MarginProblem, Options], Answer]] = {
@@ -56,21 +69,31 @@ def solve(
     ----------
     problem : MarginProblem
     solver : str, optional
-        One of `solver_names()`. If not given: NATIVE, our interior-point method for hard margins, where it takes the
-        problem, else CLARABEL. OSQP takes hard margins with a quadratic norm only. The choice changes the time, not
+        One of `solver_names()`. If not given: NATIVE, our interior-point method, where the norm is a sum of group
+        norms, else CLARABEL. OSQP takes hard margins with a quadratic norm only. The choice changes the time, not
         the answer.
     tol : float
         The relative gap asked for. A larger certified gap gives INACCURATE.
     max_iterations : int, optional
-        The solver's own limit; its default if not given.
+        The solver's own limit; its default if not given. NATIVE counts the iterations of all its working sets.
+    max_seconds : float, optional
+        Time after which to stop with the best answer so far (TIME_LIMIT). ECOS has no such limit.
+    start : Solution, optional
+        NATIVE: an earlier answer for the same samples, at another C, norm or tolerance; the first working set is its
+        support.
+    device : str
+        NATIVE: 'cpu', 'cuda' or 'cuda:1'. All computation is in float64.
+    callback : function of a Progress, optional
+        NATIVE: called at every iteration.
     verbose : bool
-        Show the solver's own log.
+        Show the solver's own log; NATIVE renews one line on standard error.
 
     Returns
     -------
     Solution
         With the certificate recomputed from weights and dual in the original coordinates. Data that are not
         separable give the status NOT_SEPARABLE and, in `dual`, the λ that proves it; the weights are then NaN.
+        Ctrl-C in NATIVE gives INTERRUPTED and the best answer so far.
 
     Raises
     ------
@@ -87,13 +110,8 @@ def solve(
     """
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
-    tol = as_positive(tol, "tol")
-    if max_iterations is not None:
-        max_iterations = as_count(max_iterations, "max_iterations")
-    if max_seconds is not None:
-        max_seconds = as_positive(max_seconds, "max_seconds")
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
-    name = ("CLARABEL" if unfit(problem, options) else "NATIVE") if solver is None else one_of(solver, SOLVERS, "solver")
+    name = _default(problem) if solver is None else one_of(solver, SOLVERS, "solver")
     reason = unfit(problem, options) if name == "NATIVE" else CVXPY_SOLVERS[name].unfit(problem, options)
     if reason:
         raise InputError(f"{name} cannot take {problem.name}: {reason}")
@@ -103,7 +121,7 @@ def solve(
         return _not_separable(problem, proof, 0, name, begin, tol)
     answer = SOLVERS[name](problem, options)
     certificate = certify(problem, answer.weights, answer.dual)
-    if problem.hard and np.isinf(certificate.objective):
+    if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
         proof = answer.dual if not certificate.separable else farkas_candidate(problem, answer.dual)
         if proof is not None and not certify(problem, answer.weights, proof).separable:
             return _not_separable(problem, proof, answer.iterations, name, begin, tol)
@@ -115,6 +133,53 @@ def solve(
     return _solution(certificate, status, answer.iterations, name, begin, tol)
 
 
+def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
+    """Solve a problem's soft margin at every price of slack in `C`, each from the solution before it.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+        Its own C plays no part.
+    C : sequence of float
+        Prices of slack, in the order to solve them in; `inf` is the hard margin. Neighbours should lie near each
+        other.
+    **options
+        As for `solve`.
+
+    Returns
+    -------
+    list of Solution
+        One a price, each with its own certificate. An interruption ends the list with the INTERRUPTED answer.
+
+    Raises
+    ------
+    InputError
+        As `solve`, or if a price is not positive.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary, margin_path, svm_gln
+    >>> task = load_binary("digits", train_size=100)
+    >>> problem = svm_gln(task.X_train, task.y_train, HyperplaneGates(5, 2, seed=1).fit(task.X_pool))
+    >>> path = margin_path(problem, C=[0.001, 0.01, 0.1])
+    >>> all(point.gap < 1e-6 for point in path), path[0].objective < path[2].objective
+    (True, True)
+    """
+    if isinstance(C, str) or np.ndim(C) != 1 or len(C) == 0:
+        raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
+    path: list[Solution] = []
+    for point in [replace(problem, C=price) for price in C]:
+        warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
+        path.append(solve(point, **(options | warm)))
+        if path[-1].status is Status.INTERRUPTED:
+            break
+    return path
+
+
+def _default(problem: MarginProblem) -> str:
+    return "CLARABEL" if problem.norm.group_form(problem.features.k) is None else "NATIVE"
+
+
 def _not_separable(
     problem: MarginProblem, proof: np.ndarray, iterations: int, name: str, begin: float, tol: float
 ) -> Solution:
@@ -124,7 +189,7 @@ def _not_separable(
         "margins": np.full(problem.features.n, np.nan),
     }
     return _solution(
-        Certificate(**{**vars(certificate), **nothing}), Status.NOT_SEPARABLE, iterations, name, start, tol
+        Certificate(**{**vars(certificate), **nothing}), Status.NOT_SEPARABLE, iterations, name, begin, tol
     )
 
 

@@ -107,7 +107,7 @@ def _upper_bound(problem: MarginProblem, W: Array) -> tuple[float, float]:
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return (1.0 / worst, value / worst) if worst > 0 else (1.0, np.inf)
-    return best_multiple(value, f, problem.required_margin, problem.prices)
+    return best_multiple(value, f, np.broadcast_to(problem.required_margin, len(f)), problem.prices)
 
 
 def best_multiple(value: float, f: Array, required: Array, prices: Array) -> tuple[float, float]:
@@ -135,4 +135,4 @@ def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[Array, f
     if not np.isfinite(scale):
         return lam, np.inf
     lam = scale * lam
-    return lam, float(problem.required_margin @ lam)
+    return lam, float(np.sum(problem.required_margin * lam))

@@ -28,7 +28,7 @@ class Progress:
     --------
     >>> from implicit_bias import Progress
     >>> print(Progress(7, 1.5, 1.70, 1.72, 1.2e-2, 500, 2000))
-      7  1.7000000 … 1.7200000  gap 1.2e-02  500 of 2000 samples  1.5 s
+      7  1.7 … 1.72  gap 1.2e-02  500 of 2000 samples  1.5 s
     """
 
     iteration: int

@@ -1,4 +1,4 @@
-"""The native solver of hard-margin problems whose norm is a sum of group norms: an interior-point method."""
+"""The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
 
 from implicit_bias.solvers.conic.native import solve_native, unfit
 

@@ -31,6 +31,4 @@ def cholesky_(matrix: Tensor) -> bool:
 
 def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
     """(LLᵀ)⁻¹ right for right (n, r); only the lower triangle of L is read."""
-    return torch.linalg.solve_triangular(
-        L.T, torch.linalg.solve_triangular(L, right, upper=False), upper=True
-    )
+    return torch.linalg.solve_triangular(L.T, torch.linalg.solve_triangular(L, right, upper=False), upper=True)

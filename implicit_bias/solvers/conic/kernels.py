@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-import torch
 from torch import Tensor
 
 from implicit_bias.checks import Array
@@ -29,16 +28,16 @@ class GroupKernels:
         self.n, self.H = len(X), share.shape[1]
 
     @cached_property
-    def XX(self) -> Tensor:
+    def inner(self) -> Tensor:
         """XXᵀ, shape (n, n); with one group, its whole kernel."""
-        XX = self.X @ self.X.T
-        return XX if self.H > 1 else XX.mul_((self.G * self.share[:, 0]) @ self.G.T)
+        products = self.X @ self.X.T
+        return products if self.H > 1 else products.mul_((self.G * self.share[:, 0]) @ self.G.T)
 
     def weighted(self, eta: Tensor) -> Tensor:
         """K(η) = Σ_h η_h K_h for η (H,); a new tensor, shape (n, n)."""
         if self.H == 1:
-            return self.XX * eta
-        return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.XX)
+            return self.inner * eta
+        return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.inner)
 
     def adjoint(self, lam: Tensor) -> Tensor:
         """V_j = Σ_i λ_i g_ij x_i for λ (n,); shape (k, d)."""
@@ -52,9 +51,9 @@ class GroupKernels:
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """As `sweep`, by whichever product is smaller: less exact for the q_h, good enough for a direction."""
         if self.H == 1:
-            P = (self.XX @ change)[:, None]
+            P = (self.inner @ change)[:, None]
         elif self.n < 2 * self.X.shape[1]:
-            P = ((self.XX @ (self.G * change[:, None])).mul_(self.G)) @ self.share
+            P = ((self.inner @ (self.G * change[:, None])).mul_(self.G)) @ self.share
         else:
             return self.sweep(change)
         return change @ P, P

@@ -30,6 +30,8 @@ def unfit(problem: MarginProblem, options: Options) -> str | None:
         return (
             f"it needs a norm that is a sum of group norms, {problem.norm!r} gives no group_form(); use CLARABEL or SCS"
         )
+    if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
+        return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
     try:
         device = torch.device(options.device)
     except (RuntimeError, TypeError):

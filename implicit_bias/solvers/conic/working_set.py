@@ -66,15 +66,16 @@ def solve_in_rounds(
     nothing = samples.signs.new_zeros(samples.n)
     best = Found(nothing, (nothing, samples.share.new_zeros(samples.share.shape[1])), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
-    stage, warm = 0, None
+    stage = 0
+    warm: tuple[Point, Tensor] | None = None
     try:
         while True:
             program = samples.program(rows)
-            warm = None if warm is None else _carried(program, *warm)
+            start = None if warm is None else _carried(program, *warm)
             last = samples.n <= ALL_UP_TO or stage == len(TOLERANCES)
             aim = tol / 2 if last else max(TOLERANCES[stage], tol / 2)
             seen = _counter(watch, best, len(rows))
-            outcome = descend(program, aim, max_iterations - best.iterations, warm, seen)
+            outcome = descend(program, aim, max_iterations - best.iterations, start, seen)
             best, f, least = _judged(samples, program, rows, outcome, best)
             proved = outcome.bounds.upper == float("inf")
             if outcome.stopped or proved or best.bounds.gap <= tol:
@@ -85,10 +86,10 @@ def solve_in_rounds(
             stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
             idle = (outcome.lam < outcome.lam.mean() * (f[rows] / least - 1)) & ~dropped[rows]
             dropped[rows[idle]] = True
-            start = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
-            base = NEWCOMER * start.lam.mean().expand(samples.n)
+            near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
+            base = NEWCOMER * near.lam.mean().expand(samples.n)
             changed = torch.cat([rows[~idle], new])
-            warm = start, base.index_copy(0, rows, start.lam)[changed]
+            warm = near, base.index_copy(0, rows, near.lam)[changed]
             rows = changed
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
