@@ -1,5 +1,11 @@
 """Which max-margin problem does gradient descent on a gated network solve? Train, solve, certify, compare."""
 
+import os
+
+# Before torch is loaded: its threads must sleep while they wait. Spinning on busy cores made two of them many times
+# slower than one.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from implicit_bias.checks import InputError
 from implicit_bias.comparison import (
     alignment,

@@ -21,7 +21,7 @@ from implicit_bias import (
     svm_gln,
 )
 from implicit_bias.solvers.conic.interior_point import descend
-from implicit_bias.solvers.conic.newton import NewtonSystem
+from implicit_bias.solvers.conic.newton import NewtonSystem, Point
 from implicit_bias.solvers.conic.samples import Samples
 from tests.cases import PAIRS, problem
 
@@ -32,17 +32,22 @@ def whole(case):
     return samples.program(torch.arange(samples.n))
 
 
-def random_problem(seed, n, d, k, norm):
+def random_problem(seed, n, d, k, norm, C=np.inf):
     rng = np.random.default_rng(seed)
     G = rng.normal(size=(n, k)) if seed % 2 else (rng.random((n, k)) > 0.4).astype(float)
     if norm == "predictor":
         G = np.eye(4)[rng.integers(0, 4, size=(n, 3))].reshape(n, 12)
         chosen = PredictorL2(3, 4)
     else:
-        chosen = Frobenius() if norm == "frobenius" else GroupLasso(rng.integers(0, max(1, k // 2), size=k))
+        groups = rng.integers(0, max(1, k // 2), size=k)
+        own = GroupLasso(groups, weights=rng.uniform(0.2, 5, size=len(set(groups))) if seed % 3 else 1.0)
+        chosen = Frobenius() if norm == "frobenius" else own
     y = np.where(rng.random(n) > 0.5, 1.0, -1.0)
     y[:2] = 1.0, -1.0
-    return MarginProblem(GatedFeatures(rng.normal(size=(n, d)), G), y, chosen)
+    extra = {}
+    if seed % 5 > 2:
+        extra = {"required_margin": rng.uniform(0.1, 3, size=n), "sample_weight": rng.uniform(0.1, 10, size=n)}
+    return MarginProblem(GatedFeatures(rng.normal(size=(n, d)), G), y, chosen, C, **extra)
 
 
 @given(
@@ -51,10 +56,11 @@ def random_problem(seed, n, d, k, norm):
     d=st.integers(1, 12),
     k=st.integers(1, 6),
     norm=st.sampled_from(["frobenius", "group lasso", "predictor"]),
+    C=st.sampled_from([np.inf, 1e-3, 0.1, 1.0, 30.0, 1e4]),
 )
-@settings(max_examples=60, deadline=None)
-def test_native_and_clarabel_agree(seed, n, d, k, norm):
-    case = random_problem(seed, n, d, k, norm)
+@settings(max_examples=120, deadline=None)
+def test_native_and_clarabel_agree(seed, n, d, k, norm, C):
+    case = random_problem(seed, n, d, k, norm, C)
     ours, theirs = solve(case, "NATIVE"), solve(case, "CLARABEL")
     if Status.INACCURATE in (ours.status, theirs.status):
         # Hardly separable at all: the bounds must still agree.
@@ -106,26 +112,30 @@ def test_duplicated_samples_and_identical_units():
 
 @pytest.mark.parametrize("C", [np.inf, 0.3])
 def test_the_newton_step_solves_the_linearised_conditions(C):
+    """Against automatic differentiation of the optimality conditions."""
     program = whole(problem("contexts 4", "group lasso", C))
     kernels, at = program.kernels, program.start()
+    names = list(vars(at))
+
+    def conditions(*values):
+        p = Point(*values)
+        q, P = kernels.sweep(p.lam)
+        return *vars(program.residual(p, q, P @ p.eta / p.rho)).values(), *p.products().values()
+
+    point = tuple(getattr(at, name) for name in names)
     q, P = kernels.sweep(at.lam)
-    hard = program.prices is None
-    rd, rp = P @ at.eta - at.z - at.nu, q / 2 + at.s - at.t
-    rd = rd if hard else rd + at.u
-    step = NewtonSystem(kernels, at, P, hard).direction(rd, rp, at.products())
-    K = kernels.weighted(at.eta)
-    above = 0 if hard else step.u
-    residuals = [
-        K @ step.lam + P @ step.eta - step.z + above - step.nu + rd,
-        P.T @ step.lam + step.s - step.t + rp,
-        at.lam * step.z + at.z * step.lam + at.lam * at.z,
-        at.eta * step.s + at.s * step.eta + at.eta * at.s,
-    ]
-    if hard:
-        residuals += [at.lam.sum() + step.lam.sum() - 1, at.eta.sum() + step.eta.sum() - 1]
-    else:
-        residuals += [step.w + step.lam, at.u * step.w + at.w * step.u + at.u * at.w, step.nu, step.t]
-    assert all(float(r.abs().max()) < 1e-11 for r in residuals)
+    P = P / at.rho
+    system = NewtonSystem(kernels, at, q, P, program.prices)
+    step = system.direction(program.residual(at, q, P @ at.eta), at.products())
+    value, change = torch.func.jvp(conditions, point, tuple(getattr(step, name) for name in names))
+    assert all(float((a + b).abs().max()) < 1e-9 for a, b in zip(value, change, strict=True) if a.numel())
+    bend = program.bend(at, step, q, P)
+    _, second = torch.func.jvp(
+        lambda *values: torch.func.jvp(conditions, values, tuple(getattr(step, name) for name in names))[1],
+        point,
+        tuple(getattr(step, name) for name in names),
+    )
+    assert all(float((a - b / 2).abs().max()) < 1e-9 for a, b in zip(vars(bend).values(), second, strict=False))
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)

@@ -1,15 +1,17 @@
 """A primal-dual interior-point method (Mehrotra) for margin problems over group kernels, hard and soft.
 
-The hard margin is the bounded saddle point min_{λ ∈ Δ} max_{η ∈ Δ} ½ Σ_h η_h λᵀK_hλ over two simplices:
+The dual's best multiple of a direction λ in the simplex is 1/ρ, ρ the least number with √q_h ≤ ρ for q_h = λᵀK_hλ of
+every group and, where slack has prices p, λ ≤ pρ:
 
-    minimise t   subject to   ½ λᵀK_hλ + s_h = t,   s ≥ 0,   λ ≥ 0,   1ᵀλ = 1,
+    minimise ρ   subject to   q_h/(2ρ) + s_h = ρ/2,   λ + w = pρ,   1ᵀλ = 1,   λ, s, w ≥ 0,
 
-with multipliers η ≥ 0 of the groups, z ≥ 0 of λ and ν of the sum. The soft margin fixes the scale instead:
+with multipliers η of the groups, z of λ, u of w and ν of the sum. It is convex and bounded, has interior points from
+the start whether or not the data are separable, and no scale. Its optimality conditions, with f = K(η)λ/ρ:
 
-    maximise 1ᵀλ   subject to   ½ λᵀK_hλ + s_h = ½,   s ≥ 0,   0 ≤ λ = p − w ≤ p,
+    f + u = z + ν,   ½ Σ_h η_h (q_h/ρ² + 1) + uᵀp = 1,   λz = 0,   ηs = 0,   uw = 0.
 
-with multipliers u ≥ 0 of w: the same conditions with ν = 1 and t = ½ held fixed, and no sums. All sides have interior
-points from the start, whether or not the data are separable. At the optimum W_h = η_h Φ_hᵀ(λ∘y).
+The hard margin, without w and u, is the saddle point min_{λ ∈ Δ} max_{η ∈ Δ} ½ Σ_h η_h λᵀK_hλ over two simplices.
+At the optimum W_h is a multiple of η_h Φ_hᵀ(λ∘y).
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from torch import Tensor
 
 from implicit_bias.solvers.certificate import best_multiple
 from implicit_bias.solvers.conic.kernels import GroupKernels
-from implicit_bias.solvers.conic.newton import NewtonSystem, Point
+from implicit_bias.solvers.conic.newton import NewtonSystem, Point, Residual
 from implicit_bias.solvers.solution import Status
 
 #: Fraction of the way to the boundary that a step takes, and the least centring.
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 #: A largest margin below this (samples have mean square length 1) is taken for none; the judge then asks for a proof.
 NO_MARGIN = 1e-9
-#: A step shorter than this makes no progress any more.
-SHORTEST_STEP = 1e-6
+#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are.
+SHORTEST_STEP, PATIENCE = 1e-6, 15
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,52 @@ class Program:
         return Bounds(scale * float(lam.sum()), upper)
 
     def start(self) -> Point:
-        """A point with room on every side: the centre of both simplices, or near the central path of a soft margin."""
-        kernels = self.kernels
-        ones = kernels.X.new_ones(kernels.n)
-        if self.prices is None:
-            lam, eta = ones / kernels.n, kernels.X.new_full((kernels.H,), 1 / kernels.H)
-            q, P = kernels.sweep(lam)
-            f = P @ eta
-            t = 0.55 * q.max() + 0.5 * q.mean() + 1e-12
-            nu = f.min() - 0.1 * (f.max() - f.min()) - 0.1 * f.abs().max() / kernels.n - 1e-12
-            return Point(lam, f - nu, eta, t - q / 2, ones[:0], ones[:0], nu, t)
-        size = kernels.sweep(ones / kernels.n)[0].max().sqrt() * kernels.n
-        lam = torch.minimum(self.prices / 2, 0.7 / size)
-        s = (1 - kernels.sweep(lam)[0]) / 2
-        w, mu = self.prices - lam, lam.mean()
-        return Point(lam, mu / lam, mu / s, s, mu / w, w, ones[0], ones[0] / 2)
+        """An iterate with room on every side and balanced products."""
+        kernels, prices = self.kernels, self.prices
+        lam = kernels.X.new_ones(kernels.n) if prices is None else torch.minimum(prices, prices.median())
+        lam = lam / lam.sum()
+        eta = kernels.X.new_ones(kernels.H)
+        q, P = kernels.sweep(lam)
+        rho = (1.1 * q.max() + q.mean() + 1e-12).sqrt()
+        u = lam[:0]
+        if prices is not None:
+            rho = torch.maximum(rho, 2 * (lam / prices).max())
+            u = rho / (2 * kernels.n * (prices * rho - lam))
+        return self.feasible(lam, eta, q, P, rho, u)
+
+    def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor) -> Point:
+        """The iterate of λ, ρ and multiples of η and u that leaves no residual; ν keeps z away from zero."""
+        w, taken = lam[:0], rho.new_zeros(())
+        if self.prices is not None:
+            u = u * (0.9 / (u @ self.prices)).clamp_max(1.0)
+            w, taken = self.prices * rho - lam, u @ self.prices
+        eta = eta * ((1 - taken) / (eta @ (q / rho**2 + 1) / 2))
+        f = P @ eta / rho
+        f = f if self.prices is None else f + u
+        least = f.min()
+        nu = least - 0.1 * (f @ lam - least).abs() - 0.01 * f.abs().max() / len(f) - 1e-12
+        return Point(lam, f - nu, eta, (rho - q / rho) / 2, u, w, nu, rho)
+
+    def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
+        """What the iterate misses, with f = K(η)λ/ρ."""
+        lam = f - at.z - at.nu
+        rho = 1 - at.eta @ (q / at.rho**2 + 1) / 2
+        if self.prices is not None:
+            lam, rho = lam + at.u, rho - at.u @ self.prices
+        return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, 1 - at.lam.sum(), rho)
+
+    def bend(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
+        """The second-order part of how the residual changes along a step, with P the columns K_hλ/ρ."""
+        q2, P2 = self.kernels.directional(step.lam)
+        q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
+        cross = P.T @ step.lam / at.rho
+        curl = q2 - 2 * cross * shrunk + q * shrunk**2
+        return Residual(
+            (P2 - shrunk * P) @ step.eta - shrunk * ((P2 - shrunk * P) @ at.eta),
+            at.rho * curl / 2,
+            torch.zeros_like(at.nu),
+            -step.eta @ (cross - q * shrunk) - at.eta @ (q2 - 4 * cross * shrunk + 3 * q * shrunk**2) / 2,
+        )
 
 
 @dataclass(frozen=True)
@@ -114,6 +147,7 @@ def descend(
     interruption ends the descent with the best so far.
     """
     at = start or program.start()
+    bounds: list[Bounds] = []
     best = Outcome(at.lam, (at.lam, at.eta), Bounds(), 0, [], None)
     try:
         for iteration in range(max_iterations + 1):
@@ -123,10 +157,12 @@ def descend(
             best = _better(best, at, now, iteration)
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
+            stuck = len(best.path) > PATIENCE and best.bounds == bounds[-PATIENCE]
+            bounds.append(best.bounds)
             done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / NO_MARGIN)
             if done or stop or iteration == max_iterations:
                 return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
-            moved = _step(program, at, q, P, f)
+            moved = None if stuck else _step(program, at, q, P, f)
             if moved is None:
                 return best
             at = moved
@@ -149,24 +185,21 @@ def _better(best: Outcome, at: Point, new: Bounds, iteration: int) -> Outcome:
 
 def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:
     """Mehrotra's predictor and corrector; None if nothing can be gained any more."""
-    kernels, mu = program.kernels, at.complementarity()
+    mu = at.complementarity()
     if not mu > 0:
         return None
-    stationarity, curvature = f - at.z - at.nu, q / 2 + at.s - at.t
-    if len(at.u):
-        stationarity = stationarity + at.u
+    P, f = P / at.rho, f / at.rho
+    missing = program.residual(at, q, f)
     try:
-        system = NewtonSystem(kernels, at, P, program.prices is None)
+        system = NewtonSystem(program.kernels, at, q, P, program.prices)
     except ArithmeticError:
         return None
-    guess = system.direction(stationarity, curvature, at.products())
+    guess = system.direction(missing, at.products())
     affine = at.moved(at.room(guess), guess).complementarity()
     target = mu * min(1.0, max(LEAST_CENTRING, (affine / mu) ** 3))
-    q2, P2 = kernels.directional(guess.lam)
-    second = guess.products()
+    second, bend = guess.products(), program.bend(at, guess, q, P)
     step = system.direction(
-        stationarity + P2 @ guess.eta,
-        curvature + q2 / 2,
+        Residual(**{name: value + vars(bend)[name] for name, value in vars(missing).items()}),
         {name: product + second[name] - target for name, product in at.products().items()},
     )
     length = TO_BOUNDARY * at.room(step)

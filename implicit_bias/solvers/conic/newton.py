@@ -16,7 +16,7 @@ PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
 
 @dataclass
 class Point:
-    """The iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty where nothing bounds λ, ν and t."""
+    """The iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty where nothing bounds λ, ν and ρ."""
 
     lam: Tensor
     z: Tensor
@@ -25,7 +25,7 @@ class Point:
     u: Tensor
     w: Tensor
     nu: Tensor
-    t: Tensor
+    rho: Tensor
 
     def moved(self, step: float, direction: Point) -> Point:
         """This point, `step` along `direction`."""
@@ -33,9 +33,10 @@ class Point:
         return Point(**{name: ours[name] + step * theirs[name] for name in ours})
 
     def room(self, direction: Point) -> float:
-        """The longest step, at most 1, that keeps every member of a pair non-negative."""
-        values = torch.cat([getattr(self, name) for pair in PAIRS for name in pair])
-        changes = torch.cat([getattr(direction, name) for pair in PAIRS for name in pair])
+        """The longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
+        names = [name for pair in PAIRS for name in pair]
+        values = torch.cat([self.rho[None], *(getattr(self, name) for name in names)])
+        changes = torch.cat([direction.rho[None], *(getattr(direction, name) for name in names)])
         lengths = torch.where(changes < 0, -values / changes, torch.ones_like(values))
         return min(1.0, float(lengths.min()))
 
@@ -52,53 +53,65 @@ class Point:
         return all(bool(torch.isfinite(value).all()) for value in vars(self).values())
 
 
+@dataclass(frozen=True)
+class Residual:
+    """What the optimality conditions miss: rows λ (n,), η (H,), ν and ρ."""
+
+    lam: Tensor
+    eta: Tensor
+    nu: Tensor
+    rho: Tensor
+
+
 class NewtonSystem:
     """One factorisation of the linearised optimality conditions, for several right-hand sides.
 
-    Eliminating z, s, u and w leaves (K(η) + diag(z/λ + u/w)) Δλ + PΔη − 1Δν = a with P the columns K_hλ: one n×n
-    Cholesky factor, and a bordered system of the unknowns η and, where the scale is free, ν and t.
+    Eliminating z, s, u and w leaves, with M = K(η)/ρ + diag(z/λ + u/w), P the columns K_hλ/ρ, f = Pη,
+    e_h = ½(q_h/ρ² + 1) and c = f/ρ + up/w, the symmetric system
+
+        MΔλ + PΔη − 1Δν − cΔρ = a          PᵀΔλ − diag(s/η)Δη − eΔρ = b
+        −1ᵀΔλ = 1ᵀλ − 1                    −cᵀΔλ − eᵀΔη + (Σ_h η_h q_h/ρ³ + Σ_i u_i p_i²/w_i)Δρ = d
+
+    one n×n Cholesky factor, and a bordered system of H + 2 unknowns (η, ν, ρ). A hard margin has no u and w.
     """
 
-    def __init__(self, kernels: GroupKernels, at: Point, P: Tensor, scale_free: bool) -> None:
-        self.at, self.P = at, P
-        matrix = kernels.weighted(at.eta)
+    def __init__(self, kernels: GroupKernels, at: Point, q: Tensor, P: Tensor, prices: Tensor | None) -> None:
+        self.at, self.prices = at, prices
+        H, f = P.shape[1], P @ at.eta
+        matrix = kernels.weighted(at.eta / at.rho)
         matrix.diagonal().add_(at.z / at.lam)
-        if len(at.u):
+        c, corner = f / at.rho, at.eta @ q / at.rho**3
+        if prices is not None:
             matrix.diagonal().add_(at.u / at.w)
+            c, corner = c + at.u * prices / at.w, corner + at.u @ (prices**2 / at.w)
         if not cholesky_(matrix):
             raise ArithmeticError("the normal matrix is no longer positive definite")
         self.factor = matrix
-        solved = cholesky_solve(matrix, torch.hstack([P, torch.ones_like(P[:, :1])]))
-        self.MP, self.M1 = solved[:, :-1], solved[:, -1]
-        H = P.shape[1]
-        border = P.new_zeros(H + 2, H + 2)
-        border[:H, :H] = -(P.T @ self.MP) - torch.diag(at.s / at.eta)
-        border[:H, H] = P.T @ self.M1
-        border[:H, H + 1] = -1.0
-        border[H, :H] = -(self.M1 @ P)
-        border[H, H] = self.M1.sum()
-        border[H + 1, :H] = 1.0
-        self.size = H + 2 if scale_free else H
-        *self.border, singular = torch.linalg.lu_factor_ex(border[: self.size, : self.size])
+        self.columns = torch.hstack([P, -torch.ones_like(f)[:, None], -c[:, None]])
+        self.solved = cholesky_solve(matrix, self.columns)
+        border = -(self.columns.T @ self.solved)
+        border[:H, :H] -= torch.diag(at.s / at.eta)
+        border[:H, H + 1] -= (q / at.rho**2 + 1) / 2
+        border[H + 1, :H] -= (q / at.rho**2 + 1) / 2
+        border[H + 1, H + 1] += corner
+        *self.border, singular = torch.linalg.lu_factor_ex(border)
         if singular:
             raise ArithmeticError("the bordered system is singular")
 
-    def direction(self, stationarity: Tensor, curvature: Tensor, products: dict[str, Tensor]) -> Point:
-        """The step that removes the residuals of f − z + u − ν, ½q + s − t, the sums of λ and η, and the products."""
-        at, H = self.at, len(curvature)
-        a = -stationarity - products["lam"] / at.lam
-        if len(at.u):
-            a = a + products["u"] / at.w
+    def direction(self, residual: Residual, products: dict[str, Tensor]) -> Point:
+        """The step that removes the residuals and the products λz, ηs and uw."""
+        at, prices, H = self.at, self.prices, len(residual.eta)
+        a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
+        if prices is not None:
+            a, d = a + products["u"] / at.w, d - prices @ (products["u"] / at.w)
         Ma = cholesky_solve(self.factor, a[:, None])[:, 0]
-        right = torch.hstack(
-            [products["eta"] / at.eta - curvature - self.P.T @ Ma, 1 - at.lam.sum() - Ma.sum(), 1 - at.eta.sum()]
-        )
-        small = right.new_zeros(H + 2)
-        small[: self.size] = torch.linalg.lu_solve(*self.border, right[: self.size, None])[:, 0]
-        eta, nu, t = small[:H], small[H], small[H + 1]
-        lam = Ma - self.MP @ eta + self.M1 * nu
+        b = products["eta"] / at.eta - residual.eta
+        right = torch.hstack([b, -residual.nu, d]) - self.columns.T @ Ma
+        small = torch.linalg.lu_solve(*self.border, right[:, None])[:, 0]
+        eta, nu, rho = small[:H], small[H], small[H + 1]
+        lam = Ma - self.solved @ small
         z = -(products["lam"] + at.z * lam) / at.lam
         s = -(products["eta"] + at.s * eta) / at.eta
-        w = -lam if len(at.u) else at.w
+        w = at.w if prices is None else prices * rho - lam
         u = -(products["u"] + at.u * w) / at.w
-        return Point(lam, z, eta, s, u, w, nu, t)
+        return Point(lam, z, eta, s, u, w, nu, rho)

@@ -23,8 +23,8 @@ TOLERANCES = (3e-2, 1e-2, 1e-3)
 GROWTH = 0.4
 #: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
 WARM_SHARE, WARM_GAP = 0.3, 0.1
-#: The λ of newcomers, as a share of the mean; the distance of ν from the least margin, as a share of the spread.
-NEWCOMER, ROOM = 0.1, 0.1
+#: The λ of newcomers, as a share of the mean.
+NEWCOMER = 0.1
 #: A λ_i below this share of the largest is taken for 0 when an earlier solution chooses the first working set.
 IDLE = 1e-5
 
@@ -67,13 +67,14 @@ def solve_in_rounds(
     best = Found(nothing, (nothing, samples.share.new_zeros(samples.share.shape[1])), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
     stage = 0
-    warm: tuple[Point, Tensor] | None = None
+    warm: tuple[Point, Tensor, Tensor] | None = None
     try:
         while True:
             program = samples.program(rows)
             start = None if warm is None else _carried(program, *warm)
-            last = samples.n <= ALL_UP_TO or stage == len(TOLERANCES)
-            aim = tol / 2 if last else max(TOLERANCES[stage], tol / 2)
+            whole = samples.n <= ALL_UP_TO and len(rows) == samples.n
+            last = whole or stage == len(TOLERANCES)
+            aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
             seen = _counter(watch, best, len(rows))
             outcome = descend(program, aim, max_iterations - best.iterations, start, seen)
             best, f, least = _judged(samples, program, rows, outcome, best)
@@ -87,9 +88,10 @@ def solve_in_rounds(
             idle = (outcome.lam < outcome.lam.mean() * (f[rows] / least - 1)) & ~dropped[rows]
             dropped[rows[idle]] = True
             near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
-            base = NEWCOMER * near.lam.mean().expand(samples.n)
             changed = torch.cat([rows[~idle], new])
-            warm = near, base.index_copy(0, rows, near.lam)[changed]
+            lam = torch.full_like(nothing, NEWCOMER * float(near.lam.mean())).index_copy(0, rows, near.lam)[changed]
+            u = near.u if samples.prices is None else torch.full_like(f, torch.nan).index_copy(0, rows, near.u)[changed]
+            warm = near, lam, u
             rows = changed
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
@@ -132,18 +134,12 @@ def _violated(rows: Tensor, f: Tensor, least: float) -> tuple[Tensor, bool]:
     return new[:most], len(new) > most
 
 
-def _carried(program: Program, start: Point, lam: Tensor) -> Point:
-    """A feasible iterate of `program` with this λ and the η of an iterate for other samples."""
-    if program.prices is None:
-        lam = lam / lam.sum()
-        q, P = program.kernels.sweep(lam)
-        f = P @ start.eta
-        t = torch.maximum(start.t, (q / 2 + start.s.min()).max())
-        nu = f.min() - ROOM * (f @ lam - f.min()).abs()
-        return Point(lam, f - nu, start.eta, t - q / 2, start.u, start.w, nu, t)
-    lam = torch.minimum(lam, 0.9 * program.prices)
-    f = program.kernels.sweep(lam)[1] @ start.eta
-    w, mu = program.prices - lam, start.complementarity()
-    z, u = mu / lam, mu / w
-    excess = f - 1 - z + u
-    return Point(lam, z + excess.clamp_min(0), start.eta, start.s, u - excess.clamp_max(0), w, start.nu, start.t)
+def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
+    """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples."""
+    lam = lam / lam.sum()
+    q, P = program.kernels.sweep(lam)
+    rho = torch.maximum(near.rho, (1.01 * q.max()).sqrt())
+    if program.prices is not None:
+        rho = torch.maximum(rho, 1.1 * (lam / program.prices).max())
+        u = torch.where(torch.isnan(u), near.complementarity() / (program.prices * rho - lam), u)
+    return program.feasible(lam, near.eta, q, P, rho, u)
