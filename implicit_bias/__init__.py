@@ -21,6 +21,7 @@ from implicit_bias.datasets import BinaryTask, dataset_names, load_binary, read_
 from implicit_bias.features import GatedFeatures
 from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
 from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
+from implicit_bias.kernel_features import KernelFeatures
 from implicit_bias.networks import (
     FrozenReLUNetwork,
     GatedLinearNetwork,
@@ -62,6 +63,7 @@ __all__ = [
     "History",
     "HyperplaneGates",
     "InputError",
+    "KernelFeatures",
     "MarginProblem",
     "MarginProgram",
     "Norm",

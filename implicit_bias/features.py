@@ -21,8 +21,9 @@ class GatedFeatures:
     ----------
     X : array, shape (n, d)
         Inputs x_i as rows, the constant input last where a bias is wanted. Stored as float64.
-    gate_values : array, shape (n, k)
-        Gate values g_j(x_i): any real numbers; zeros and ones for hard gates.
+    gate_values : array, shape (n, k), optional
+        Gate values g_j(x_i): any real numbers; zeros and ones for hard gates. Without them one gate is always open:
+        Φ is X, plain inputs.
 
     Raises
     ------
@@ -42,11 +43,12 @@ class GatedFeatures:
     """
 
     X: Array
-    gate_values: Array
+    gate_values: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         X = as_floats(self.X, "X", 2)
-        gate_values = as_floats(self.gate_values, "gate_values", 2)
+        gate_values = np.ones((len(X), 1)) if self.gate_values is None else self.gate_values
+        gate_values = as_floats(gate_values, "gate_values", 2)
         if len(X) != len(gate_values):
             raise InputError(
                 f"X has {len(X)} rows and gate_values has {len(gate_values)}; give one row of each a sample"

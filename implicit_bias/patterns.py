@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from implicit_bias.checks import Array
 from implicit_bias.features import GatedFeatures
+from implicit_bias.kernel_features import KernelFeatures
 
 #: Nonzeros of Φ from which sharing pays for its extra variables.
 SHARE_FROM = 2_000_000
@@ -35,11 +36,13 @@ class PatternBlocks:
         return bool(self.S.shape[0] == self.S.shape[1] and self.S.nnz == self.S.shape[0])
 
 
-def share_patterns(features: GatedFeatures, least: int = SHARE_FROM) -> PatternBlocks:
+def share_patterns(features: GatedFeatures | KernelFeatures, least: int = SHARE_FROM) -> PatternBlocks:
     """Divide the gates, in their order, into blocks whose patterns are few against the samples that share them.
 
-    Below `least` nonzeros of Φ every gate stays a block of its own.
+    Below `least` nonzeros of Φ, and for features without gates, every gate stays a block of its own.
     """
+    if isinstance(features, KernelFeatures):
+        return PatternBlocks(sp.eye_array(features.k, format="csr"), sp.csr_array(features.dense()))
     G = features.gate_values
     share = np.count_nonzero(G) * features.d >= least
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(features.k)]

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from implicit_bias.checks import Array, InputError, as_positive, as_positives, as_signs
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
+from implicit_bias.kernel_features import KernelFeatures
 from implicit_bias.norms import Norm
 from implicit_bias.patterns import share_patterns
 
@@ -51,8 +52,8 @@ class MarginProblem:
 
     Parameters
     ----------
-    features : GatedFeatures
-        Φ: n samples, k gates, d inputs.
+    features : GatedFeatures or KernelFeatures
+        Φ: n samples, k gates (or blocks), d inputs.
     y : array, shape (n,)
         Labels −1 and +1, both present.
     norm : Norm
@@ -82,7 +83,7 @@ class MarginProblem:
     1.0
     """
 
-    features: GatedFeatures
+    features: GatedFeatures | KernelFeatures
     y: Array
     norm: Norm
     C: float = np.inf
@@ -92,8 +93,8 @@ class MarginProblem:
     sample_weight: Any = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, GatedFeatures):
-            raise InputError(f"features must be GatedFeatures, not {type(self.features).__name__}")
+        if not isinstance(self.features, GatedFeatures | KernelFeatures):
+            raise InputError(f"features must be GatedFeatures or KernelFeatures, not {type(self.features).__name__}")
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {self.norm!r}")
         if self.norm.gates not in (None, self.features.k):

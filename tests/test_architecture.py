@@ -13,7 +13,7 @@ PACKAGE = Path(implicit_bias.__file__).parent
 #: From the ground up: a module imports only from layers below its own, or from its own package folder.
 LAYERS = [
     ["checks", "threads"],
-    ["files", "features", "datasets"],
+    ["files", "features", "kernel_features", "datasets"],
     ["gates", "norms", "patterns"],
     ["problems", "networks"],
     ["formulations", "solvers", "training"],

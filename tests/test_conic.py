@@ -22,13 +22,13 @@ from implicit_bias import (
 )
 from implicit_bias.solvers.conic.interior_point import descend
 from implicit_bias.solvers.conic.newton import NewtonSystem, Point
-from implicit_bias.solvers.conic.samples import Samples
+from implicit_bias.solvers.conic.samples import samples_of
 from tests.cases import PAIRS, problem
 
 
 def whole(case):
     """The program of all samples."""
-    samples = Samples(case, "cpu")
+    samples = samples_of(case, "cpu")
     return samples.program(torch.arange(samples.n))
 
 
@@ -141,7 +141,7 @@ def test_the_newton_step_solves_the_linearised_conditions(C):
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm):
     case = problem(gate, norm)
-    samples = Samples(case, "cpu")
+    samples = samples_of(case, "cpu")
     kernels = samples.program(torch.arange(samples.n)).kernels
     lam = np.random.default_rng(0).random(case.features.n)
     q, P = kernels.sweep(torch.as_tensor(lam))

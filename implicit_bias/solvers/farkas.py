@@ -7,11 +7,15 @@ import scipy.linalg
 import scipy.optimize
 
 from implicit_bias.checks import Array, length
+from implicit_bias.features import GatedFeatures
+from implicit_bias.kernel_features import KernelFeatures
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.certificate import FARKAS_TOLERANCE
 
 #: λ below this share of the largest does not count in a proof.
 IDLE = 1e-9
+#: In place of a zero divisor.
+TINY = np.finfo(float).tiny
 #: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
 SEARCH_UP_TO = 50_000_000
 
@@ -46,32 +50,48 @@ def _residual(problem: MarginProblem, lam: Array) -> float:
 
 
 def _polished(problem: MarginProblem, lam: Array) -> Array | None:
-    """λ moved into the null space of its support's Gram matrix K by inverse iteration, λ ← (K + εI)⁻¹λ.
+    """λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) = 0; None if there is no such v.
 
-    Samples whose λ turns negative leave the support. None if nothing is left.
+    Each λ_i changes by a small part of itself, so that few turn negative; these leave the support.
     """
-    scale = problem.features.row_norms()
-    lam = lam * scale
-    for _ in range(5):
-        support = np.flatnonzero(lam > IDLE * lam.max())
-        rows = problem.features.select(support)
-        signs = problem.y[support] / scale[support]
-        K = rows.gram() * signs[:, None] * signs
-        K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * len(K)
-        try:
-            factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            return None
-        part = lam[support]
-        for _ in range(4):
-            part = scipy.linalg.cho_solve(factor, part / part.sum(), check_finite=False)
+    norms = problem.features.row_norms()
+    for _ in range(3):
+        support = np.flatnonzero(lam * norms > IDLE * (lam * norms).max())
+        part = lam[support] / (lam @ norms)
+        v = _in_null_space(problem.features.select(support), problem.y[support] * part)
         lam = np.zeros_like(lam)
-        lam[support] = np.maximum(part, 0.0) * np.sign(part.sum())
-        if not lam.max() > 0:
+        if v is None:
             return None
-        if (part > 0).all():
+        lam[support] = part * np.maximum(v, 0.0)
+        if not lam.max() > 0 or _residual(problem, lam) <= FARKAS_TOLERANCE:
             break
-    return lam / lam.sum() / scale
+    return lam if lam.max() > 0 else None
+
+
+def _in_null_space(rows: GatedFeatures | KernelFeatures, factors: Array) -> Array | None:
+    """A vector near 1 in the null space of Aᵀ, A the features of `rows` times `factors`; None if there is none.
+
+    Few features: 1 less its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v.
+    """
+    v = np.ones(rows.n)
+    if 4 * rows.k * rows.d <= rows.n:
+        A = rows.dense() * factors[:, None]
+        Q, R, _ = scipy.linalg.qr(A / (length(A, axis=0) + TINY), mode="economic", pivoting=True)
+        size = np.abs(np.diag(R))
+        Q = Q[:, size > 1e-14 * size[0]]
+        for _ in range(2):
+            v = v - Q @ (Q.T @ v)
+        return v
+    K = rows.gram() * np.outer(factors, factors)
+    K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
+    try:
+        factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    for _ in range(4):
+        v = scipy.linalg.cho_solve(factor, v, check_finite=False)
+        v /= length(v)
+    return v if v.sum() > 0 else -v
 
 
 def _searched(problem: MarginProblem) -> Array | None:

@@ -70,9 +70,9 @@ class Program:
     def start(self) -> Point:
         """An iterate with room on every side and balanced products."""
         kernels, prices = self.kernels, self.prices
-        lam = kernels.X.new_ones(kernels.n) if prices is None else torch.minimum(prices, prices.median())
+        lam = kernels.ones() if prices is None else torch.minimum(prices, prices.median())
         lam = lam / lam.sum()
-        eta = kernels.X.new_ones(kernels.H)
+        eta = lam.new_ones(kernels.H)
         q, P = kernels.sweep(lam)
         rho = (1.1 * q.max() + q.mean() + 1e-12).sqrt()
         u = lam[:0]

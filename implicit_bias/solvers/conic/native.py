@@ -11,7 +11,7 @@ import torch
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.conic.interior_point import Bounds
-from implicit_bias.solvers.conic.samples import Samples
+from implicit_bias.solvers.conic.samples import samples_of
 from implicit_bias.solvers.conic.working_set import first_rows, solve_in_rounds
 from implicit_bias.solvers.options import Options
 from implicit_bias.solvers.progress import Progress, end_line, print_line
@@ -50,7 +50,7 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     Ŵ_h = η_h Φ_hᵀ(λ∘y).
     """
     begin = time.perf_counter()
-    samples = Samples(problem, options.device)
+    samples = samples_of(problem, options.device)
 
     def watch(iteration: int, size: int, inner: Bounds, whole: Bounds) -> Status | None:
         seconds = time.perf_counter() - begin

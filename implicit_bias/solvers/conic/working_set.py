@@ -48,7 +48,7 @@ def first_rows(samples: Samples, dual: Array | None) -> Tensor:
         rows = np.flatnonzero(dual > IDLE * dual.max())
     elif n > START_UP_TO:
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
-    return torch.as_tensor(rows).to(samples.X.device)
+    return samples.moved(rows)
 
 
 def solve_in_rounds(
@@ -63,8 +63,8 @@ def solve_in_rounds(
     `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate. A sample is
     dropped once at most, so that the rounds end.
     """
-    nothing = samples.signs.new_zeros(samples.n)
-    best = Found(nothing, (nothing, samples.share.new_zeros(samples.share.shape[1])), Bounds(), 0, None)
+    nothing = samples.moved(np.zeros(samples.n))
+    best = Found(nothing, (nothing, nothing.new_zeros(samples.H)), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
     stage = 0
     warm: tuple[Point, Tensor, Tensor] | None = None
@@ -109,7 +109,7 @@ def _judged(
     """The best of both sides over all samples, all margins (n,), and the margin that the weights ask of a sample."""
     lam, eta = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
-    f = samples.margins(program.kernels, lam, eta)
+    f = samples.margins(rows, lam, eta)
     upper, least = samples.upper_bound(value, f)
     if samples.prices is None:
         least = float(f[rows].min())

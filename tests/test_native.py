@@ -1,0 +1,333 @@
+"""The native solver's rounds, limits, warm starts and other features, on problems small enough for a second opinion."""
+
+import dataclasses
+import itertools
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from sklearn.svm import SVC
+
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    HyperplaneGates,
+    InputError,
+    KernelFeatures,
+    MarginProblem,
+    Status,
+    certify,
+    load_binary,
+    margin_path,
+    solve,
+    svm_gln,
+    svm_l2,
+    svm_shallow,
+)
+from implicit_bias.solvers.conic import native, working_set
+from tests.cases import PAIRS, problem
+
+
+@pytest.fixture
+def tiny_sets(monkeypatch):
+    """Working sets at a size that small problems need."""
+    for name, value in (("ALL_UP_TO", 20), ("START_UP_TO", 25), ("FIRST", 20)):
+        monkeypatch.setattr(working_set, name, value)
+
+
+@pytest.fixture(scope="module")
+def gln():
+    task = load_binary("digits", train_size=300)
+    return svm_gln(task.X_train, task.y_train, HyperplaneGates(6, 2, seed=1).fit(task.X_pool))
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.05])
+@pytest.mark.parametrize("build", [svm_gln, svm_l2])
+def test_working_sets_change_the_time_and_not_the_answer(tiny_sets, gln, build, C):
+    case = dataclasses.replace(build(gln.features.X, gln.y, gln.gates), C=C)
+    seen = []
+    found = solve(case, "NATIVE", tol=1e-8, callback=seen.append)
+    assert found.status is Status.OPTIMAL
+    assert 20 <= min(p.working_set for p in seen) < max(p.working_set for p in seen) <= 300
+    assert found.objective == pytest.approx(solve(case, "CLARABEL").objective, rel=2e-6)
+    assert [p.iteration for p in seen] == sorted(p.iteration for p in seen)
+    assert all(b.lower_bound >= a.lower_bound - 1e-12 for a, b in itertools.pairwise(seen))
+    assert found.lower_bound <= min(p.objective for p in seen) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_working_sets_of_every_gate_and_norm(tiny_sets, gate, norm):
+    case = problem(gate, norm)
+    found = solve(case, "NATIVE", tol=1e-8)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(solve(case, "CLARABEL").objective, rel=2e-6)
+
+
+def test_a_conflict_outside_the_first_working_set_is_found_and_proved(tiny_sets, gln):
+    X, y = np.vstack([gln.features.X, gln.features.X[:1]]), np.append(gln.y, -gln.y[0])
+    found = solve(svm_gln(X, y, gln.gates), "NATIVE")
+    assert found.status is Status.NOT_SEPARABLE
+    assert found.farkas_residual <= 1e-13
+    np.testing.assert_allclose(found.dual[[0, -1]], 0.5, rtol=1e-6)
+
+
+def test_required_margins_and_sample_weights_are_scaled_rows_and_prices(gln):
+    rng = np.random.default_rng(0)
+    m, c = rng.uniform(0.5, 2, 300), rng.uniform(0.2, 5, 300)
+    case = dataclasses.replace(gln, required_margin=m, sample_weight=c, C=0.05)
+    found = solve(case, "NATIVE", tol=1e-8)
+    W, ratio = found.weights, found.margins
+    slack = np.maximum(m - ratio, 0)
+    assert found.objective == pytest.approx(case.norm.value(W) + 0.05 * c @ slack, rel=1e-9)
+    assert (found.dual <= 0.05 * c * (1 + 1e-9)).all()
+    assert found.objective == pytest.approx(solve(case, "CLARABEL").objective, rel=2e-6)
+    hard = dataclasses.replace(gln, required_margin=m)
+    answer = solve(hard, "NATIVE", tol=1e-8)
+    assert (answer.margins / m).min() == pytest.approx(1, abs=1e-9)
+    rows = GatedFeatures(gln.features.X / m[:, None], gln.features.gate_values)
+    assert answer.objective == pytest.approx(solve(MarginProblem(rows, gln.y, gln.norm)).objective, rel=1e-6)
+
+
+def test_group_weights_are_scaled_gates():
+    case = problem("contexts 2", "group lasso")
+    weights = np.array([0.5, 1.0, 2.0, 8.0])
+    weighted = dataclasses.replace(case, norm=GroupLasso(case.norm.groups, weights))
+    gates = case.features.gate_values / weights[case.norm.index]
+    scaled = MarginProblem(GatedFeatures(case.features.X, gates), case.y, case.norm)
+    ours, other = solve(weighted, tol=1e-8), solve(scaled, tol=1e-8)
+    assert ours.objective == pytest.approx(other.objective, rel=1e-7)
+    assert ours.objective == pytest.approx(solve(weighted, "CLARABEL").objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.01])
+def test_kernels_a_group_are_the_gated_features_they_come_from(gln, C):
+    groups = gln.norm.groups
+    kernels = []
+    for group in range(6):
+        columns = gln.features.gate_values[:, groups == group]
+        kernels.append(GatedFeatures(gln.features.X, columns).gram())
+    features = KernelFeatures.from_kernels(kernels)
+    weights = [1.0, 2.0, 1.0, 0.5, 1.0, 3.0]
+    case = MarginProblem(features, gln.y, GroupLasso(range(6), weights), C)
+    base = dataclasses.replace(gln, C=C, norm=GroupLasso(groups, weights))
+    ours, other = solve(case, "NATIVE", tol=1e-8), solve(base, "NATIVE", tol=1e-8)
+    assert ours.status is Status.OPTIMAL
+    assert ours.objective == pytest.approx(other.objective, rel=1e-6)
+    np.testing.assert_allclose(features.extended(kernels) @ ours.weights, gln.y * ours.margins, atol=1e-6)
+
+
+def test_working_sets_of_kernels(tiny_sets, gln):
+    features = KernelFeatures.from_kernels([gln.features.gram()])
+    ours = solve(MarginProblem(features, gln.y, Frobenius()), "NATIVE", tol=1e-8)
+    assert ours.objective == pytest.approx(solve(dataclasses.replace(gln, norm=Frobenius())).objective, rel=1e-6)
+
+
+def test_kernel_features_solve_with_cvxpy_too():
+    rng = np.random.default_rng(3)
+    features = KernelFeatures(rng.normal(size=(12, 3, 4)))
+    y = np.where(np.arange(12) % 2, 1, -1)
+    case = MarginProblem(features, y, GroupLasso([0, 1, 1]), 0.7)
+    assert solve(case, "NATIVE").objective == pytest.approx(solve(case, "CLARABEL").objective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "words"),
+    [
+        (np.ones((2, 3)), "3 dimension"),
+        (np.ones((1, 2, 3)), "use extended"),
+        ([[[1.0, 2.0], [0.0, 1.0]]], "not symmetric"),
+        ([[[1.0, 2.0], [2.0, 1.0]]], "not positive semidefinite"),
+    ],
+)
+def test_bad_kernels(kernels, words):
+    with pytest.raises(InputError, match=words):
+        KernelFeatures.from_kernels(kernels)
+
+
+def test_one_group_is_the_support_vector_machine_of_its_kernel(gln):
+    """scikit-learn minimises ½‖w‖² + CΣξ with an intercept. A copy of every sample with x and y negated makes the
+    intercept vanish, and at our solution the same w minimises ‖w‖ + (C/‖w‖)·‖w‖ … : prices C_ours = C_svc·2/‖w‖."""
+    C = 0.01
+    gram = gln.features.gram()
+    doubled = np.block([[gram, -gram], [-gram, gram]])
+    svc = SVC(C=C, kernel="precomputed", tol=1e-10).fit(doubled, np.concatenate([gln.y, -gln.y]))
+    a = np.zeros(600)
+    a[svc.support_] = svc.dual_coef_[0]
+    a = a[:300] - a[300:]
+    norm = np.sqrt(a @ gram @ a)
+    ours = solve(dataclasses.replace(gln, norm=Frobenius(), C=2 * C / norm), "NATIVE", tol=1e-9)
+    assert abs(svc.intercept_[0]) < 1e-6
+    np.testing.assert_allclose(ours.margins, gln.y * (gram @ a), atol=1e-4)
+
+
+def test_brute_force_over_two_weights():
+    X = np.array([[2.0, 1.0], [1.0, 3.0], [-1.0, -1.5], [0.5, -2.0]])
+    G = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+    case = MarginProblem(GatedFeatures(X, G), [1, 1, -1, -1], GroupLasso([0, 1], [1.0, 1.7]), 0.6)
+
+    def objective(w):
+        W = w.reshape(2, 2)
+        return case.norm.value(W) + 0.6 * np.maximum(1 - case.margins(W), 0).sum()
+
+    rng = np.random.default_rng(0)
+    tries = [minimize(objective, rng.normal(size=4), method="Powell", options={"xtol": 1e-10}) for _ in range(30)]
+    best = min(t.fun for t in tries)
+    assert best * (1 - 3e-4) <= solve(case, "NATIVE", tol=1e-9).objective <= best
+
+
+def test_closed_form_for_two_units_of_two_contexts():
+    """One sample a global context: minimise the closed form ½[(|β₁₁−β₁₂| + |β₁₁−β₂₁|)² + (β₁₂+β₂₁)²] over their β."""
+    x = np.array([0.7, -1.3, 0.4, 2.1])
+    y = np.sign(x)
+    G = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]], dtype=float)
+    found = solve(MarginProblem(GatedFeatures(x[:, None], G), y, GroupLasso([0, 0, 1, 1])), "NATIVE", tol=1e-10)
+
+    def norm_over_margin(three):
+        b11, b12, b21 = three
+        margin = (np.abs(x) * [b11, b12, b21, b12 + b21 - b11]).min()
+        square = ((abs(b11 - b12) + abs(b11 - b21)) ** 2 + (b12 + b21) ** 2) / 2
+        return np.sqrt(square) / margin if margin > 0 else np.inf
+
+    rng = np.random.default_rng(0)
+    options = {"xatol": 1e-12, "fatol": 1e-12, "maxiter": 20000, "maxfev": 20000}
+    starts = rng.uniform(1, 3, size=(20, 3)) + [0, 2, 2]
+    best = min(minimize(norm_over_margin, s, method="Nelder-Mead", options=options).fun for s in starts)
+    assert found.objective == pytest.approx(best, rel=1e-6)
+
+
+def test_a_warm_start_needs_fewer_samples(gln):
+    cold = solve(gln, "NATIVE", tol=1e-8)
+    seen = []
+    warm = solve(gln, "NATIVE", tol=1e-8, start=cold, callback=seen.append)
+    assert warm.status is Status.OPTIMAL
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-7)
+    assert max(p.working_set for p in seen) < 300
+
+
+def test_a_start_for_other_samples_is_refused(gln):
+    with pytest.raises(InputError, match="start is a solution for 30 samples, the problem has 300"):
+        solve(gln, start=solve(problem("constant", "frobenius")))
+
+
+def test_the_margin_path_follows_the_price(gln):
+    prices = [1e-4, 1e-3, 1e-2, 0.1, 1.0, np.inf]
+    path = margin_path(gln, prices, tol=1e-7)
+    for C, point in zip(prices, path, strict=True):
+        assert point.status is Status.OPTIMAL
+        assert point.objective == pytest.approx(solve(dataclasses.replace(gln, C=C)).objective, rel=3e-6)
+    objectives = [point.objective for point in path]
+    assert objectives == sorted(objectives)
+
+
+def test_no_weights_are_best_when_slack_is_cheap(gln):
+    found = solve(dataclasses.replace(gln, C=1e-7), "NATIVE")
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(300 * 1e-7)
+    assert not found.weights.any()
+
+
+def test_samples_without_an_open_gate_pay_their_price():
+    case = problem("contexts 2", "group lasso")
+    G = np.vstack([case.features.gate_values, np.zeros((1, 8))])
+    X = np.vstack([case.features.X, np.ones((1, 12))])
+    soft = MarginProblem(GatedFeatures(X, G), np.append(case.y, 1.0), case.norm, 0.5)
+    rest = dataclasses.replace(case, C=0.5)
+    assert solve(soft, tol=1e-8).objective == pytest.approx(solve(rest, tol=1e-8).objective + 0.5, rel=1e-7)
+    everything = MarginProblem(GatedFeatures(X, 0 * G), np.append(case.y, 1.0), case.norm, 0.5)
+    assert solve(everything).objective == pytest.approx(31 * 0.5)
+
+
+def test_the_time_limit_gives_the_best_answer_so_far(gln):
+    found = solve(gln, "NATIVE", tol=1e-9, max_seconds=1e-9)
+    assert found.status is Status.TIME_LIMIT
+    late = solve(gln, "NATIVE", tol=1e-12, max_seconds=1e-9, max_iterations=50)
+    assert late.gap >= 0
+
+
+def test_an_interruption_gives_a_certified_answer(gln):
+    def stop(progress):
+        if progress.gap < 0.1:
+            raise KeyboardInterrupt
+
+    found = solve(gln, "NATIVE", tol=1e-9, callback=stop)
+    assert found.status is Status.INTERRUPTED
+    assert 0 < found.gap < 0.1
+    judged = certify(gln, found.weights, found.dual)
+    assert judged.gap == pytest.approx(found.gap, rel=1e-6)
+    assert solve(gln, "NATIVE", tol=1e-8, start=found).status is Status.OPTIMAL
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+def test_ctrl_c_in_the_middle_of_the_work(tiny_sets, gln):
+    threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began = time.perf_counter()
+    statuses = set()
+    while time.perf_counter() - began < 5 and Status.INTERRUPTED not in statuses:
+        try:
+            statuses.add(solve(gln, "NATIVE", tol=1e-8).status)
+        except KeyboardInterrupt:
+            # The signal came between two solves, or outside of the solver's rounds.
+            return
+    assert Status.INTERRUPTED in statuses
+
+
+def test_verbose_shows_lines(gln, capsys):
+    solve(gln, "NATIVE", verbose=True)
+    text = capsys.readouterr().err.splitlines()
+    assert "300 of 300 samples" in text[0]
+    assert "gap" in text[-1]
+    solve(gln, "NATIVE")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_threads_and_seeds_change_nothing_beyond_the_gap(gln, monkeypatch):
+    monkeypatch.setattr(native, "MANY_SAMPLES", 10)
+    before = torch.get_num_threads()
+    answers = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        answers.append(solve(gln, "NATIVE", tol=1e-8))
+    torch.set_num_threads(before)
+    assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-8)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+@pytest.mark.parametrize("C", [np.inf, 0.05])
+def test_the_same_answer_on_a_gpu(gln, C):
+    case = dataclasses.replace(gln, C=C)
+    there = solve(case, "NATIVE", tol=1e-8, device="cuda")
+    assert there.status is Status.OPTIMAL
+    assert there.objective == pytest.approx(solve(case, "NATIVE", tol=1e-8).objective, rel=1e-7)
+
+
+def test_plain_inputs_need_no_gates():
+    X = np.array([[2.0, 1.0], [-2.0, 1.0], [1.0, 3.0]])
+    plain = solve(MarginProblem(GatedFeatures(X), [1, -1, 1], Frobenius()))
+    gated = solve(svm_shallow(X, [1, -1, 1], ConstantGate()))
+    assert plain.objective == gated.objective
+
+
+def test_rank_deficient_inputs_and_more_samples_than_inputs():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 40))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    for n in (2, 5, 60):
+        rows = np.concatenate([np.flatnonzero(y > 0)[: n // 2], np.flatnonzero(y < 0)[: n - n // 2]])
+        found = solve(svm_gln(X[rows], y[rows], HyperplaneGates(3, 2, seed=1).fit(X)), "NATIVE", tol=1e-8)
+        assert found.status is Status.OPTIMAL
+
+
+@pytest.mark.mnist
+def test_a_thousand_images_and_a_hundred_units(mnist_root):
+    task = load_binary("mnist", 1500, root=mnist_root)
+    case = svm_gln(task.X_train, task.y_train, HyperplaneGates(100, 4, seed=1).fit(task.X_pool))
+    found = solve(case, tol=1e-8)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 40
