@@ -197,7 +197,7 @@ def test_closed_form_for_two_units_of_two_contexts():
 
     rng = np.random.default_rng(0)
     options = {"xatol": 1e-12, "fatol": 1e-12, "maxiter": 20000, "maxfev": 20000}
-    starts = rng.uniform(1, 3, size=(20, 3)) + [0, 2, 2]
+    starts = rng.uniform([1, 3, 3], [3, 5, 5], size=(20, 3))
     best = min(minimize(norm_over_margin, s, method="Nelder-Mead", options=options).fun for s in starts)
     assert found.objective == pytest.approx(best, rel=1e-6)
 

@@ -86,8 +86,12 @@ class GatedSamples(Samples):
         self.G, self.share = map(self.moved, contrasts(gates / gate_scale, form.groups))
 
     def kernels(self, rows: Tensor) -> GatedKernels:
-        """Of the rows y_i x_i / (m_i s)."""
-        return GatedKernels(self.X[rows] * self.signs[rows, None], self.G[rows], self.share)
+        """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
+        X = self.X[rows]
+        constant = (X == X[0]).all(dim=0)
+        if constant.any():
+            X = torch.hstack([X[:, ~constant], X[0, constant].norm().expand(len(X), 1)])
+        return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
 
     def margins(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
         """A few thousand samples at a time."""
