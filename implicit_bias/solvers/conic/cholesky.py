@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-#: Columns factorised at a time, and the size from which that is worth it.
-BLOCK, BLOCK_FROM = 256, 1500
+#: Columns factorised at a time.
+BLOCK = 256
 
 
 def cholesky_(matrix: Tensor) -> bool:
@@ -15,9 +15,8 @@ def cholesky_(matrix: Tensor) -> bool:
     The strict upper triangle is left as it falls.
     """
     n = len(matrix)
-    width = BLOCK if n >= BLOCK_FROM else n
-    for j in range(0, n, width):
-        end = min(j + width, n)
+    for j in range(0, n, BLOCK):
+        end = min(j + BLOCK, n)
         if j:
             matrix[j:, j:end].addmm_(matrix[j:, :j], matrix[j:end, :j].T, alpha=-1)
         corner, failed = torch.linalg.cholesky_ex(matrix[j:end, j:end])

@@ -1,0 +1,246 @@
+"""What the benchmarks share: samples, problems on disk, measured processes, the machine, tables and figures."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import multiprocessing
+import os
+import pickle
+import platform
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary
+from implicit_bias.checks import Array, InputError
+from implicit_bias.datasets import with_constant
+from implicit_bias.datasets.images import load_digits, load_images
+
+#: All labelled images of each data set.
+TOTAL = {"digits": 1797, "mnist": 60_000, "fashion-mnist": 60_000}
+#: Variables that tell the BLAS of NumPy and SciPy, torch, and Clarabel how many threads to use.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+#: Seconds that a process may take to import the package and read its problem.
+START_LIMIT = 600.0
+PACKAGES = ("implicit-bias", "numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
+#: Okabe and Ito's palette.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
+
+
+@lru_cache(maxsize=1)
+def load_samples(dataset: str, n: int, root: str | None) -> tuple[Array, Array, Array]:
+    """Inputs (n, d), labels (n,) and the pool (N, d) of a data set's published split; of all N images for n = N."""
+    if n == TOTAL.get(dataset):
+        images, labels = load_digits() if dataset == "digits" else load_images(dataset, root)
+        X = with_constant(images)
+        return X, np.where(labels < 5, 1.0, -1.0), X
+    task = load_binary(dataset, n, root=root)
+    return task.X_train, task.y_train, task.X_pool
+
+
+def store_problem(problem: MarginProblem, folder: Path) -> None:
+    """Write what defines a hard-margin problem, for a process that shall hold nothing else."""
+    features = problem.features
+    if not isinstance(features, GatedFeatures):
+        raise InputError("the benchmarks store gated features only")
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "X.npy", features.X)
+    np.save(folder / "gates.npy", features.gate_values)
+    np.save(folder / "y.npy", problem.y)
+    (folder / "norm.pickle").write_bytes(pickle.dumps((problem.norm, problem.name)))
+
+
+def load_problem(folder: Path) -> MarginProblem:
+    """What `store_problem` wrote."""
+    norm, name = pickle.loads((folder / "norm.pickle").read_bytes())
+    features = GatedFeatures(np.load(folder / "X.npy"), np.load(folder / "gates.npy"))
+    return MarginProblem(features, np.load(folder / "y.npy"), norm, name=name)
+
+
+def small_problem(one_group: bool = False) -> MarginProblem:
+    """A separable problem of 16 samples, to load libraries and start threads before the clock runs."""
+    X = np.random.default_rng(0).standard_normal((16, 5))
+    gates = np.eye(4)[np.arange(16) % 2 + 2 * (np.arange(16) % 4 > 1)]
+    signs = np.where(X[:, 0] > 0, 1.0, -1.0)
+    return MarginProblem(GatedFeatures(X, gates), signs, Frobenius() if one_group else GroupLasso([0, 0, 1, 1]))
+
+
+def memory_baseline() -> float:
+    """Forget the process's peak of memory where the system allows it; the memory in use, in MiB."""
+    gc.collect()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return memory_peak()
+
+
+def memory_peak() -> float:
+    """The process's peak of resident memory, in MiB."""
+    # Linux hands the parent's ru_maxrss down to a spawned process, so its own high-water mark is read instead.
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def in_process(
+    work: Callable[..., dict[str, Any]], folder: Path, settings: dict[str, Any], limit: float, threads: int
+) -> dict[str, Any]:
+    """`work(problem, begun, **settings)` in a fresh process, which is killed `limit` seconds after it calls `begun()`.
+
+    The result always holds `outcome`: "ok", or why there is nothing else.
+    """
+    for name in THREAD_VARIABLES:
+        os.environ[name] = str(threads)
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(theirs, work, folder, settings, threads), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        return _result(ours, limit)
+    except EOFError:
+        process.join()
+        return {"outcome": f"died with exit code {process.exitcode}"}
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def _result(connection: Connection, limit: float) -> dict[str, Any]:
+    if not connection.poll(START_LIMIT):
+        return {"outcome": f"did not start in {START_LIMIT:g} s"}
+    message: dict[str, Any] = connection.recv()
+    if message:
+        return message
+    if not connection.poll(limit):
+        return {"outcome": f"killed after {limit:g} s"}
+    message = connection.recv()
+    return message
+
+
+def _child(
+    connection: Connection,
+    work: Callable[..., dict[str, Any]],
+    folder: Path,
+    settings: dict[str, Any],
+    threads: int,
+) -> None:
+    # Ctrl-C is for the parent, which then ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+    try:
+        result = work(load_problem(folder), lambda: connection.send({}), **settings)
+        connection.send({"outcome": "ok"} | result)
+    except Exception as error:
+        # Whatever a contestant raises is its result.
+        connection.send({"outcome": " ".join(f"failed: {type(error).__name__}: {error}".split())[:200]})
+
+
+def gemm_rate(size: int = 2000, repeats: int = 3) -> float:
+    """Floating-point operations a second of torch's float64 matrix product: the fastest of some."""
+    A = torch.rand(size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    A @ A
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        A @ A
+        times.append(time.perf_counter() - begin)
+    return 2 * size**3 / min(times)
+
+
+def load_average() -> float:
+    """Processes that wanted a core in the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def surroundings() -> dict[str, Any]:
+    """The versions of the packages, and the machine."""
+    names = {"model name": platform.processor() or "unknown"}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            names[name.strip()] = value.strip()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "machine": {
+            "cpu": names["model name"],
+            "cores": os.cpu_count(),
+            "memory_gib": round(memory, 1),
+            "system": f"{platform.system()} {platform.machine()}",
+            "load": load_average(),
+        },
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def surroundings_line(about: dict[str, Any], threads: str) -> str:
+    """`surroundings()` in a sentence."""
+    machine = about["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, {threads}; "
+        f"load {machine['load']:g} before; {about['date']}. {versions}."
+    )
+
+
+def markdown(rows: Sequence[dict[str, str]]) -> str:
+    """Rows of texts as a Markdown table; numbers to the right."""
+    if not rows:
+        return "(nothing)"
+    heads = list(rows[0])
+    widths = {head: max(len(head), 4, *(len(row[head]) for row in rows)) for head in heads}
+    right = {head: all(row[head][:1] in "0123456789–i" for row in rows) for head in heads}
+
+    def line(cells: dict[str, str]) -> str:
+        parts = [cells[h].rjust(widths[h]) if right[h] else cells[h].ljust(widths[h]) for h in heads]
+        return f"| {' | '.join(parts)} |"
+
+    rule = {h: "-" * (widths[h] - 1) + (":" if right[h] else "-") for h in heads}
+    return "\n".join([line({h: h for h in heads}), line(rule), *(line(row) for row in rows)])
+
+
+def seconds_text(seconds: float) -> str:
+    """Three significant digits from one second, else two."""
+    return f"{seconds:.{0 if seconds >= 100 else 1 if seconds >= 10 else 2}f}" if seconds >= 1 else f"{seconds:#.2g}"
+
+
+def plain_logarithmic(axis: Axis) -> None:
+    """Label a logarithmic axis of few decades with plain numbers."""
+    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=10))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def drawn(figure: Figure) -> bytes:
+    """A figure as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def require_samples(dataset: str, n: int) -> None:
+    """Refuse, before any work, sizes that a data set does not have."""
+    if dataset not in TOTAL:
+        raise InputError(f"unknown data set {dataset!r}; known: {', '.join(TOTAL)}")
+    most = TOTAL[dataset] - TOTAL[dataset] // 5
+    if n > most and n != TOTAL[dataset]:
+        raise InputError(f"{dataset} gives at most {most} samples beside its validation set, or all {TOTAL[dataset]}")

@@ -1,0 +1,264 @@
+"""Measure how the native solver scales in n, H and C, up to all 60 000 images, against its floor; see --help.
+
+Every cell has a process of its own and is written down as soon as it is finished: run the same command again to go on
+after an interruption. The floor is the time of the steps' large products at the measured rate of matrix products; what
+a round needs once (XXᵀ, the margins of all samples) is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from common import (
+    drawn,
+    gemm_rate,
+    in_process,
+    load_average,
+    load_samples,
+    memory_baseline,
+    memory_peak,
+    require_samples,
+    small_problem,
+    store_problem,
+    surroundings,
+    surroundings_line,
+)
+from floor import step_flops, step_sizes
+from scaling_report import picture, section_text
+from tqdm import tqdm
+
+from implicit_bias import (
+    SGD,
+    HyperplaneGates,
+    MarginProblem,
+    Progress,
+    ReLUNetwork,
+    solve,
+    svm_gln,
+    svm_hl,
+    svm_l2,
+    svm_lc,
+    train,
+)
+from implicit_bias.checks import InputError, as_count, as_positive
+from implicit_bias.experiments.command import guarded
+from implicit_bias.files import require_writable, write_atomically
+
+SECTIONS = ("grid", "large", "threads", "norms")
+#: A λ_i above this share of the largest makes a support vector.
+SUPPORT = 1e-5
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured once: a problem, how exactly, and on how many threads."""
+
+    section: str
+    dataset: str
+    problem: str
+    n: int
+    units: int
+    contexts: int
+    seed: int
+    tol: float
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.section}: {self.problem} n={self.n} H={self.units} C={self.contexts} seed {self.seed}"
+
+
+KEYS = [field.name for field in fields(Cell)]
+RESULTS = [
+    *("outcome", "status", "gap", "objective", "iterations", "seconds", "fastest", "slowest", "repeats"),
+    *("working_set", "support_vectors", "memory_mib", "inputs", "gemm_gflops", "floor_gflop", "floor_seconds", "load"),
+]
+
+
+def cells(options: argparse.Namespace) -> list[Cell]:
+    """Every cell that the options ask for."""
+    first, set_name = options.threads[0], options.dataset
+    found: list[Cell] = []
+    if "grid" in options.only:
+        grid = itertools.product(options.sizes, options.units, options.contexts, options.seeds)
+        found += [Cell("grid", set_name, "SVM-GLN", *cell, options.grid_tol, first) for cell in grid]
+    if "large" in options.only:
+        found += [Cell("large", set_name, "SVM-GLN", n, 100, 2, 1, options.tol, first) for n in options.large_sizes]
+    if "threads" in options.only:
+        pairs = itertools.product(options.thread_sizes, options.threads)
+        found += [Cell("threads", set_name, "SVM-GLN", n, 100, 2, 1, options.tol, k) for n, k in pairs]
+    if "norms" in options.only:
+        names = itertools.product(("SVM-L2", "SVM-HL", "SVM-LC"), options.norm_units)
+        found += [Cell("norms", set_name, name, options.norm_size, H, 2, 1, options.tol, first) for name, H in names]
+    for cell in found:
+        require_samples(cell.dataset, as_count(cell.n, "n"))
+        HyperplaneGates(cell.units, cell.contexts, cell.seed)
+        as_positive(cell.tol, "tol")
+        as_count(cell.threads, "threads")
+    return found
+
+
+def build(cell: Cell, root: str | None) -> MarginProblem:
+    """The cell's margin problem."""
+    X, y, pool = load_samples(cell.dataset, cell.n, root)
+    if cell.problem in ("SVM-LC", "SVM-HL"):
+        network = _trained(cell.dataset, cell.n, cell.units, cell.seed, root)
+        return (svm_lc if cell.problem == "SVM-LC" else svm_hl)(X, y, network)
+    gates = HyperplaneGates(cell.units, cell.contexts, cell.seed).fit(pool)
+    return (svm_gln if cell.problem == "SVM-GLN" else svm_l2)(X, y, gates)
+
+
+@lru_cache
+def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> ReLUNetwork:
+    X, y, _ = load_samples(dataset, n, root)
+    network = ReLUNetwork(X.shape[1], units, seed)
+    train(network, X, y, SGD(), seed=seed)
+    return network
+
+
+def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: float, repeats: int) -> dict[str, Any]:
+    """Solve in a process of its own; medians of the times."""
+    solve(small_problem(), "NATIVE")
+    before = memory_baseline()
+    begun()
+    times = []
+    for _ in range(repeats):
+        seen: list[Progress] = []
+        begin = time.perf_counter()
+        solution = solve(problem, "NATIVE", tol=tol, callback=seen.append)
+        times.append(time.perf_counter() - begin)
+    memory = memory_peak() - before
+    return {
+        "status": solution.status.name,
+        "gap": solution.gap,
+        "objective": solution.objective,
+        "iterations": solution.iterations,
+        "seconds": float(np.median(times)),
+        "fastest": min(times),
+        "slowest": max(times),
+        "repeats": repeats,
+        "working_set": seen[-1].working_set if seen else 0,
+        "support_vectors": int(np.sum(solution.dual > SUPPORT * solution.dual.max())),
+        "memory_mib": memory,
+        "inputs": problem.features.d,
+        "gemm_gflops": gemm_rate() / 1e9,
+        "steps": step_sizes(seen),
+    }
+
+
+def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
+    """The result with the floor in Gflop and seconds; SVM-GLN only, whose products the formula counts."""
+    sizes = result.pop("steps", [])
+    if cell.problem == "SVM-GLN" and sizes:
+        flops = sum(step_flops(m, result["inputs"], cell.units, cell.contexts) for m in sizes)
+        result["floor_gflop"] = flops / 1e9
+        result["floor_seconds"] = result["floor_gflop"] / result["gemm_gflops"]
+    return result
+
+
+def finished(file: Path) -> list[dict[Any, Any]]:
+    """The rows of an earlier run that came to an end; those that failed or were killed are tried again."""
+    if not file.exists():
+        return []
+    table = pd.read_csv(file)
+    if not {*KEYS, "outcome"} <= set(table.columns):
+        raise InputError(f"{file} is no table of this benchmark; choose another --out")
+    rows: list[dict[Any, Any]] = table[table.outcome == "ok"].to_dict("records")
+    return rows
+
+
+def measure(wanted: list[Cell], options: argparse.Namespace, file: Path) -> tuple[pd.DataFrame, bool]:
+    """Run the cells that `file` lacks, writing it after each; its whole table, and whether Ctrl-C ended it early."""
+    rows = finished(file)
+    done = {_key(row) for row in rows}
+    left = [cell for cell in wanted if _key(asdict(cell)) not in done]
+    try:
+        for cell in (bar := tqdm(left, unit="cell", desc="scaling")):
+            bar.set_postfix_str(str(cell))
+            load = load_average()
+            with tempfile.TemporaryDirectory() as folder:
+                store_problem(build(cell, options.data_root), Path(folder))
+                settings = {"tol": cell.tol, "repeats": options.repeats}
+                limit = options.time_limit * options.repeats
+                result = in_process(solve_repeatedly, Path(folder), settings, limit, cell.threads)
+            rows.append(asdict(cell) | with_floor(cell, result) | {"load": load})
+            write_atomically(file, _table(rows).to_csv(index=False).encode())
+    except KeyboardInterrupt:
+        return _table(rows), True
+    return _table(rows), False
+
+
+def _key(row: dict[Any, Any]) -> tuple[str, ...]:
+    """What tells a row's cell from the others, the same before and after a CSV file."""
+    return tuple(f"{row[name]:.9g}" if isinstance(row[name], float) else str(row[name]) for name in KEYS)
+
+
+def _table(rows: list[dict[Any, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=[*KEYS, *RESULTS])
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure what is missing, print the tables of all that is there, and write table, record and figure."""
+    out = require_writable(options.out)
+    as_count(options.repeats, "repeats")
+    as_positive(options.time_limit, "time_limit")
+    about = surroundings()
+    table, interrupted = measure(cells(options), options, out / "scaling.csv")
+    if table.empty:
+        raise KeyboardInterrupt
+    parts = ["# The native solver's scaling", surroundings_line(about, "threads as listed")]
+    parts += [section_text(name, table[table.section == name]) for name in SECTIONS if (table.section == name).any()]
+    if interrupted:
+        parts.append("Interrupted: run the same command again to go on.")
+    text = "\n\n".join(parts) + "\n"
+    print(text)
+    config = {name: value for name, value in vars(options).items() if name not in ("data_root", "out")}
+    record = {"config": config, **about, "interrupted": interrupted}
+    record["cells"] = json.loads(table.to_json(orient="records", double_precision=15))
+    contents = {"md": text.encode(), "json": json.dumps(record, indent=2).encode(), "png": drawn(picture(table))}
+    for kind, content in contents.items():
+        print(f"wrote {write_atomically(out / f'scaling.{kind}', content)}")
+    return 130 if interrupted else 0
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+
+    def add_list(name: str, default: list[int], text: str) -> None:
+        add(name, nargs="+", type=int, default=default, help=text, metavar="INT")
+
+    add("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="the sections to run")
+    add("--dataset", default="mnist", help="digits, mnist or fashion-mnist")
+    add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
+    add_list("--sizes", [500, 1000, 2000], "grid: training samples n")
+    add_list("--units", [10, 20, 50, 100], "grid: hidden units H")
+    add_list("--contexts", [2, 4], "grid: contexts a unit C")
+    add_list("--seeds", [1, 2, 3], "grid: seeds of the gates")
+    add("--grid-tol", type=float, default=1e-8, help="grid: relative gap asked for")
+    add_list("--large-sizes", [12_000, 24_000, 48_000, 60_000], "large, H=100, C=2: n; 60000 is every image")
+    add_list("--thread-sizes", [500, 1000, 2000, 12_000], "threads, H=100, C=2: n")
+    add_list("--threads", [1, 2], "threads to compare; the other sections use the first")
+    add("--norm-size", type=int, default=2000, help="norms, C=2: n")
+    add_list("--norm-units", [10, 100], "norms: H")
+    add("--tol", type=float, default=1e-6, help="large, threads and norms: relative gap asked for")
+    add("--repeats", type=int, default=1, help="solves of a cell; their median counts")
+    add("--time-limit", type=float, default=3600.0, help="seconds a solve after which a cell is killed")
+    add("--out", default="results/benchmarks", help="folder for the results, and of the cells already finished")
+    options = parser.parse_args()
+    return guarded(lambda: run(options))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
