@@ -88,7 +88,7 @@ class GatedSamples(Samples):
     def kernels(self, rows: Tensor) -> GatedKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
         X = self.X[rows]
-        constant = (X == X[0]).all(dim=0)
+        constant = (X[0] == X).all(dim=0)
         if constant.any():
             X = torch.hstack([X[:, ~constant], X[0, constant].norm().expand(len(X), 1)])
         return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
