@@ -31,8 +31,11 @@ from implicit_bias.solvers.solution import Status
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 #: A largest margin below this (samples have mean square length 1) is taken for none; the judge then asks for a proof.
 NO_MARGIN = 1e-9
-#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are.
+#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are,
+#: once there are two.
 SHORTEST_STEP, PATIENCE = 1e-6, 15
+#: Steps after which a start from elsewhere that has not led to weights is given up for our own.
+WARM_STEPS = 12
 
 
 @dataclass(frozen=True)
@@ -157,12 +160,13 @@ def descend(
             best = _better(best, at, now, iteration)
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
-            stuck = len(best.path) > PATIENCE and best.bounds == bounds[-PATIENCE]
+            stuck = len(bounds) >= PATIENCE and best.bounds == bounds[-PATIENCE] and best.bounds.gap < 1
             bounds.append(best.bounds)
             done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / NO_MARGIN)
             if done or stop or iteration == max_iterations:
                 return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
-            moved = None if stuck else _step(program, at, q, P, f)
+            astray = start is not None and iteration == WARM_STEPS and best.bounds.gap >= 1
+            moved = program.start() if astray else None if stuck else _step(program, at, q, P, f)
             if moved is None:
                 return best
             at = moved

@@ -85,7 +85,9 @@ def solve_in_rounds(
             if len(new) == 0 and last:
                 return best
             stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
-            idle = (outcome.lam < outcome.lam.mean() * (f[rows] / least - 1)) & ~dropped[rows]
+            # Weights that do not separate the working set itself tell nothing about who is idle.
+            margin = f[rows] / least - 1 if least > 0 else torch.zeros_like(outcome.lam)
+            idle = (outcome.lam < outcome.lam.mean() * margin) & ~dropped[rows]
             dropped[rows[idle]] = True
             near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
             changed = torch.cat([rows[~idle], new])
