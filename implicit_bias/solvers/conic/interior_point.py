@@ -35,7 +35,7 @@ NO_MARGIN = 1e-9
 #: once there are two.
 SHORTEST_STEP, PATIENCE = 1e-6, 15
 #: Steps after which a start from elsewhere that has not led to weights is given up for our own.
-WARM_STEPS = 12
+WARM_STEPS = 6
 
 
 @dataclass(frozen=True)
