@@ -84,7 +84,7 @@ def length(values: Array, axis: int | None = None) -> Any:
 
 def as_positives(values: Any, count: int, name: str) -> float | Array:
     """One positive finite number, or an array of them, shape (count,)."""
-    if np.ndim(values) == 0:
+    if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):
         return as_positive(values, name)
     array = as_floats(values, name, 1)
     if len(array) != count:

@@ -13,6 +13,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias.checks import Array, InputError, as_count, as_positives, context_bits, length
+from implicit_bias.features import GatedFeatures
+from implicit_bias.kernel_features import KernelFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,10 @@ class Norm(ABC):
     @abstractmethod
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖W‖ of a CVXPY expression W (k, r)."""
+
+    def unfit(self, features: GatedFeatures | KernelFeatures) -> str | None:
+        """Why the norm is not meant for these features; None if it is."""
+        return None
 
     def quadratic(self, W: cp.Expression) -> cp.Expression | None:
         """‖W‖² as a CVXPY quadratic form, for QP solvers; None if it is none."""
@@ -208,6 +214,14 @@ class PredictorL2(Norm):
         self.units = as_count(units, "units")
         self.contexts = int(contexts)
         self.gates = self.units * self.contexts
+
+    def unfit(self, features: GatedFeatures | KernelFeatures) -> str | None:
+        """Gate values must have the same sum in every unit, as one-hot contexts do: else margins see the null space."""
+        uneven = True
+        if isinstance(features, GatedFeatures):
+            sums = features.gate_values.reshape(features.n, self.units, -1).sum(axis=2)
+            uneven = np.ptp(sums, axis=1).max() > 1e-9 * np.abs(features.gate_values).max()
+        return "it is for one-hot contexts: gate values whose sum is the same in every unit" if uneven else None
 
     @cached_property
     def factor(self) -> sp.csr_array:

@@ -103,6 +103,11 @@ class MarginProblem:
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
         for name in ("required_margin", "sample_weight"):
             object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
+        if not self.hard and not np.isfinite(self.prices).all():
+            raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
+        reason = self.norm.unfit(self.features)
+        if reason:
+            raise InputError(f"{self.norm!r} cannot take these features: {reason}")
 
     @property
     def hard(self) -> bool:

@@ -1,4 +1,4 @@
-"""One thread of torch at a time: its threads wait by spinning, which on busy cores costs more than it gains."""
+"""One thread of torch at a time, for work too small to share."""
 
 from __future__ import annotations
 

@@ -62,6 +62,35 @@ def test_working_sets_change_the_time_and_not_the_answer(tiny_sets, gln, build, 
     assert found.lower_bound <= min(p.objective for p in seen) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("C", [np.inf, 1e-3, 1.0, 10.0, 1e3, 1e4])
+@pytest.mark.parametrize("seed", range(4))
+def test_working_sets_of_random_data_at_every_price(tiny_sets, C, seed):
+    """The labels of a plane, a few flipped for soft margins."""
+    rng = np.random.default_rng(seed)
+    X, G = rng.normal(size=(150, 12)), (rng.random((150, 4)) > 0.4) + 0.1
+    w = rng.normal(size=12)
+    y = np.sign(X @ w)
+    X += 0.05 * y[:, None] * w
+    if seed % 2 and np.inf > C:
+        y[rng.choice(150, 5)] *= -1
+    norm = GroupLasso([0, 1, 1, 2]) if seed < 2 else Frobenius()
+    found = solve(MarginProblem(GatedFeatures(X, G), y, norm, C), "NATIVE", tol=1e-7)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations < 200
+
+
+@pytest.mark.parametrize("e", [1e-3, 1e-4])
+def test_near_conflicts_are_separated(e):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(10, 12))
+        X[1] = X[0] + e * rng.normal(size=12)
+        y = np.where(rng.random(10) > 0.5, 1.0, -1.0)
+        y[:2] = 1.0, -1.0
+        found = solve(MarginProblem(GatedFeatures(X), y, Frobenius()), "NATIVE")
+        assert found.status is Status.OPTIMAL
+
+
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_working_sets_of_every_gate_and_norm(tiny_sets, gate, norm):
     case = problem(gate, norm)
@@ -247,8 +276,8 @@ def test_samples_without_an_open_gate_pay_their_price():
 def test_the_time_limit_gives_the_best_answer_so_far(gln):
     found = solve(gln, "NATIVE", tol=1e-9, max_seconds=1e-9)
     assert found.status is Status.TIME_LIMIT
-    late = solve(gln, "NATIVE", tol=1e-12, max_seconds=1e-9, max_iterations=50)
-    assert late.gap >= 0
+    assert found.iterations == 0
+    assert 0 < found.lower_bound <= solve(gln).objective
 
 
 def test_an_interruption_gives_a_certified_answer(gln):
@@ -287,14 +316,16 @@ def test_verbose_shows_lines(gln, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_threads_and_seeds_change_nothing_beyond_the_gap(gln, monkeypatch):
+def test_threads_change_nothing_beyond_the_gap(gln, monkeypatch):
     monkeypatch.setattr(native, "MANY_SAMPLES", 10)
     before = torch.get_num_threads()
     answers = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        answers.append(solve(gln, "NATIVE", tol=1e-8))
-    torch.set_num_threads(before)
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            answers.append(solve(gln, "NATIVE", tol=1e-8))
+    finally:
+        torch.set_num_threads(before)
     assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-8)
 
 

@@ -149,7 +149,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     Returns
     -------
     list of Solution
-        One a price, each with its own certificate. An interruption ends the list with the INTERRUPTED answer.
+        One a price, each with its own certificate. An interruption ends the list with what is there.
 
     Raises
     ------
@@ -165,12 +165,19 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     >>> all(point.gap < 1e-6 for point in path), path[0].objective < path[2].objective
     (True, True)
     """
-    if isinstance(C, str) or np.ndim(C) != 1 or len(C) == 0:
+    if not isinstance(problem, MarginProblem):
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
+    if isinstance(C, str | bytes | dict) or not hasattr(C, "__len__") or len(C) == 0:
         raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
     path: list[Solution] = []
     for point in [replace(problem, C=price) for price in C]:
         warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
-        path.append(solve(point, **(options | warm)))
+        try:
+            path.append(solve(point, **(options | warm)))
+        except KeyboardInterrupt:
+            if not path:
+                raise
+            break
         if path[-1].status is Status.INTERRUPTED:
             break
     return path

@@ -113,13 +113,15 @@ def _upper_bound(problem: MarginProblem, W: Array) -> tuple[float, float]:
 def best_multiple(value: float, f: Array, required: Array, prices: Array) -> tuple[float, float]:
     """The t ≥ 0 that minimises t‖W‖ + Σ p_i (m_i − t f_i)₊, and that minimum; ‖W‖ = `value`.
 
-    Convex and piecewise linear in t: the slope rises by p_i f_i at m_i/f_i (f_i > 0) from ‖W‖ − Σ p_i f_i.
+    Convex and piecewise linear in t: the slope rises by p_i f_i at m_i/f_i (f_i > 0), up to ‖W‖ − Σ_{f_i<0} p_i f_i;
+    summed from that end, it loses nothing to large prices.
     """
     positive = f > 0
-    breaks = required[positive] / f[positive]
+    with np.errstate(over="ignore"):
+        breaks = required[positive] / f[positive]
     order = np.argsort(breaks)
-    rises = np.cumsum((prices[positive] * f[positive])[order])
-    slopes = value - prices @ f + np.concatenate([[0.0], rises])
+    to_come = np.cumsum((prices[positive] * f[positive])[order][::-1])[::-1]
+    slopes = value - prices[~positive] @ f[~positive] - np.append(to_come, 0.0)
     first = int(np.argmax(slopes >= 0))
     t = 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
     return t, t * value + float(prices @ np.maximum(required - t * f, 0.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from implicit_bias.checks import InputError, as_count, as_positive
+from implicit_bias.checks import InputError, as_count, as_floats, as_positive
 from implicit_bias.solvers.progress import Progress
 from implicit_bias.solvers.solution import Solution
 
@@ -30,5 +30,7 @@ class Options:
             object.__setattr__(self, "max_seconds", as_positive(self.max_seconds, "max_seconds"))
         if not isinstance(self.start, Solution | None):
             raise InputError(f"start must be a Solution of an earlier solve, not {type(self.start).__name__}")
+        if self.start is not None:
+            as_floats(self.start.dual, "the dual of start", 1)
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be a function of a Progress, not {type(self.callback).__name__}")

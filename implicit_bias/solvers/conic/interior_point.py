@@ -31,8 +31,8 @@ from implicit_bias.solvers.solution import Status
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 #: A largest margin below this (samples have mean square length 1) is taken for none; the judge then asks for a proof.
 NO_MARGIN = 1e-9
-#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are,
-#: once there are two.
+#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are;
+#: three times as many as long as there are no weights.
 SHORTEST_STEP, PATIENCE = 1e-6, 15
 #: Steps after which a start from elsewhere that has not led to weights is given up for our own.
 WARM_STEPS = 6
@@ -160,7 +160,8 @@ def descend(
             best = _better(best, at, now, iteration)
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
-            stuck = len(bounds) >= PATIENCE and best.bounds == bounds[-PATIENCE] and best.bounds.gap < 1
+            patience = PATIENCE if best.bounds.gap < 1 else 3 * PATIENCE
+            stuck = len(bounds) >= patience and best.bounds == bounds[-patience]
             bounds.append(best.bounds)
             done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / NO_MARGIN)
             if done or stop or iteration == max_iterations:
@@ -206,5 +207,9 @@ def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point
         Residual(**{name: value + vars(bend)[name] for name, value in vars(missing).items()}),
         {name: product + second[name] - target for name, product in at.products().items()},
     )
+    if at.room(step) < 0.5:
+        # Large second-order terms can leave no room where the first order alone has some.
+        plain = system.direction(missing, {name: product - target for name, product in at.products().items()})
+        step = max(step, plain, key=at.room)
     length = TO_BOUNDARY * at.room(step)
     return at.moved(length, step) if length > SHORTEST_STEP and step.finite() else None

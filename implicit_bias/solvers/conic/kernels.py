@@ -12,6 +12,9 @@ from torch import Tensor
 
 from implicit_bias.checks import Array
 
+#: Columns of a group up to which it is turned into contrasts.
+MOST_CONTEXTS = 64
+
 
 class GroupKernels(ABC):
     """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; tensors of one dtype and device."""
@@ -89,11 +92,12 @@ class GatedKernels(GroupKernels):
 
 
 class StackedKernels(GroupKernels):
-    """K_h = A_hA_hᵀ, kept as one stack; A (n, H, r) carries the signs y."""
+    """K_h = A_hA_hᵀ, kept as one stack unless H·r ≤ n; A (n, H, r) carries the signs y."""
 
     def __init__(self, A: Tensor) -> None:
         self.A = A
         self.n, self.H = A.shape[:2]
+        self.short = A.shape[1] * A.shape[2] <= self.n
 
     def ones(self) -> Tensor:
         """1 (n,)."""
@@ -106,7 +110,10 @@ class StackedKernels(GroupKernels):
         return A @ A.transpose(1, 2)
 
     def weighted(self, eta: Tensor) -> Tensor:
-        """Σ_h η_h K_h."""
+        """Σ_h η_h K_h, through the factors if they are smaller."""
+        if self.short:
+            B = (self.A * eta.sqrt()[:, None]).reshape(self.n, -1)
+            return B @ B.T
         return torch.tensordot(eta, self.stack, dims=1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
@@ -119,7 +126,9 @@ class StackedKernels(GroupKernels):
         return (V * V).sum(dim=1), (self.A * V).sum(dim=2)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """Through the kernels."""
+        """Through the kernels, or the factors if they are smaller."""
+        if self.short:
+            return self.sweep(change)
         P = (self.stack @ change).T
         return change @ P, P
 
@@ -129,7 +138,8 @@ def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
 
     A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is turned by
     Helmert's orthogonal matrix into that constant and c − 1 contrasts; all groups then share one constant column.
-    Columns that are zero in every sample are left out.
+    Columns that are zero in every sample are left out, and groups of more than MOST_CONTEXTS columns as they are: one
+    column less is not worth the turn.
     """
     columns, owners = [np.ones((len(G), 1))], [-1]
     labels = np.unique(groups)
@@ -137,7 +147,7 @@ def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
     for h, label in enumerate(labels):
         own = G[:, groups == label]
         sums = own.sum(axis=1)
-        if (sums == sums[0]).all() and sums[0] != 0:
+        if (sums == sums[0]).all() and sums[0] != 0 and own.shape[1] <= MOST_CONTEXTS:
             c = own.shape[1]
             constant[h] = sums[0] ** 2 / c
             own = own @ scipy.linalg.helmert(c).T if c > 1 else own[:, :0]

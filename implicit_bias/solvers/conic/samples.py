@@ -51,13 +51,17 @@ class Samples(ABC):
         """The problem of the samples `rows` alone."""
         return Program(self.kernels(rows), None if self.prices is None else self.prices[rows])
 
-    def upper_bound(self, value: float, f: Tensor) -> tuple[float, float]:
-        """The objective of the best multiple of weights with norm `value` and margins f, and the margin it asks."""
+    def upper_bound(self, value: float, f: Tensor, rows: Tensor | None = None) -> tuple[float, float]:
+        """The objective of the best multiple of weights with norm `value` and margins f, and the margin it asks.
+
+        Of all samples, or of `rows`, whose margins f are.
+        """
         if self.prices is None:
             worst = float(f.min())
             return (value / worst if worst > 0 else float("inf")), worst
         ones = torch.ones_like(f).cpu().numpy()
-        t, objective = best_multiple(value, f.cpu().numpy(), ones, self.prices.cpu().numpy())
+        prices = self.prices if rows is None else self.prices[rows]
+        t, objective = best_multiple(value, f.cpu().numpy(), ones, prices.cpu().numpy())
         return objective, 1 / t if t > 0 else float("inf")
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:

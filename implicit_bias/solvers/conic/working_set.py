@@ -112,9 +112,9 @@ def _judged(
     lam, eta = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
     f = samples.margins(rows, lam, eta)
-    upper, least = samples.upper_bound(value, f)
-    if samples.prices is None:
-        least = float(f[rows].min())
+    upper = samples.upper_bound(value, f)[0]
+    # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
+    least = samples.upper_bound(value, f[rows], rows)[1]
     whole = torch.zeros_like(f)
     found = Found(
         whole.index_copy(0, rows, outcome.lam) if outcome.bounds.lower > best.bounds.lower else best.lam,
