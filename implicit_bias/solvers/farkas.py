@@ -17,7 +17,9 @@ IDLE = 1e-9
 #: In place of a zero divisor.
 TINY = np.finfo(float).tiny
 #: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
-SEARCH_UP_TO = 50_000_000
+SEARCH_UP_TO = 5_000_000
+#: Supports that are polished in turn: the λ above these shares of the largest.
+SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
 
 
 def closed_sample(problem: MarginProblem) -> Array | None:
@@ -52,20 +54,30 @@ def _residual(problem: MarginProblem, lam: Array) -> float:
 def _polished(problem: MarginProblem, lam: Array) -> Array | None:
     """λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) = 0; None if there is no such v.
 
-    Each λ_i changes by a small part of itself, so that few turn negative; these leave the support.
+    Each λ_i changes by a small part of itself, so that few turn negative; these leave the support. Small supports come
+    first: λ that should be zero spoil a proof.
     """
     norms = problem.features.row_norms()
-    for _ in range(3):
-        support = np.flatnonzero(lam * norms > IDLE * (lam * norms).max())
-        part = lam[support] / (lam @ norms)
-        v = _in_null_space(problem.features.select(support), problem.y[support] * part)
-        lam = np.zeros_like(lam)
-        if v is None:
-            return None
-        lam[support] = part * np.maximum(v, 0.0)
-        if not lam.max() > 0 or _residual(problem, lam) <= FARKAS_TOLERANCE:
-            break
-    return lam if lam.max() > 0 else None
+    sizes = lam * norms / (lam @ norms)
+    best, least, tried = None, np.inf, 0
+    for share in SUPPORTS:
+        support = np.flatnonzero(sizes > share * sizes.max())
+        for _ in range(3):
+            if len(support) < 2 or len(support) == tried:
+                break
+            tried, part = len(support), sizes[support] / norms[support]
+            v = _in_null_space(problem.features.select(support), problem.y[support] * part)
+            if v is None or not v.max() > 0:
+                break
+            moved = np.zeros_like(lam)
+            moved[support] = part * np.maximum(v, 0.0)
+            residual = _residual(problem, moved)
+            if residual < least:
+                best, least = moved, residual
+            if least <= FARKAS_TOLERANCE:
+                return best
+            support = support[v > 0]
+    return best
 
 
 def _in_null_space(rows: GatedFeatures | KernelFeatures, factors: Array) -> Array | None:
