@@ -148,8 +148,8 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
     from implicit_bias.experiments.study import run as run_study
     from implicit_bias.solvers.answer import Answer
 
-    def gives_up(problem, tol, max_iterations, verbose):
-        return Answer(np.zeros((problem.features.k, problem.features.d)), np.ones(problem.features.n), 3, False)
+    def gives_up(problem, options):
+        return Answer(np.zeros((problem.features.k, problem.features.d)), np.ones(problem.features.n), 3)
 
     monkeypatch.setitem(solvers.SOLVERS, "NATIVE", gives_up)
     table = run_study(STUDY, Config(train_size=(60,), units=(3,), seeds=(1,), steps=50)).table
