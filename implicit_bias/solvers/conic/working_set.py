@@ -66,7 +66,8 @@ def solve_in_rounds(
     nothing = samples.moved(np.zeros(samples.n))
     best = Found(nothing, (nothing, nothing.new_zeros(samples.H)), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
-    stage = 0
+    # Where nobody is left out, only idle samples are to be told: one finer round does.
+    stage = int(len(rows) == samples.n)
     warm: tuple[Point, Tensor, Tensor] | None = None
     try:
         while True:
