@@ -32,6 +32,7 @@ from implicit_bias.networks import (
 )
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.problems import MarginProblem, MarginProgram
+from implicit_bias.regions import OccupiedRegions
 from implicit_bias.solvers import (
     Certificate,
     Progress,
@@ -67,6 +68,7 @@ __all__ = [
     "MarginProblem",
     "MarginProgram",
     "Norm",
+    "OccupiedRegions",
     "PredictorL2",
     "Progress",
     "RandomHalfSpaces",

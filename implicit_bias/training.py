@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 from torch.nn.functional import softplus
 
 from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_seed, as_signs, one_of
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.threads import one_thread
+from implicit_bias.updates import Updates, updates_of
 
 #: ℓ(m) of the margins m = y·f(x).
 LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -85,8 +85,9 @@ class History:
     Attributes
     ----------
     table : DataFrame
-        One row an epoch, the first before training: epoch, step; loss, error and minimum margin min_i y_i f(x_i) over
-        the training set; norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L for L layers of weights.
+        One row an epoch (or every few), the first before training: epoch, step; loss, error and minimum margin
+        min_i y_i f(x_i) over the training set; norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L
+        for L layers of weights.
     config : SGD
     seed : int
         Of the batches.
@@ -119,6 +120,7 @@ def train(
     *,
     seed: int = 1,
     device: str = "cpu",
+    every: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> History:
     """Train a network in place.
@@ -126,7 +128,7 @@ def train(
     Parameters
     ----------
     network : GatedNetwork
-        Trained in its own dtype (float32 unless changed).
+        Trained in its own dtype (float32 unless changed); shallow GLNs in float64, in the span of their features.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     config : SGD, default SGD()
     seed : int
@@ -134,6 +136,8 @@ def train(
         weights, bit for bit; on the CPU training uses one thread, which is faster for networks of this size.
     device : str
         'cpu', or a torch device such as 'cuda'; the network returns to the CPU at the end.
+    every : int
+        Epochs between two rows of the history; the first and the last are always there.
     progress : callable(epoch, epochs), optional
         Called after every epoch.
 
@@ -154,6 +158,7 @@ def train(
     config = SGD() if config is None else config
     if not isinstance(network, GatedNetwork) or not isinstance(config, SGD):
         raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) as its config")
+    as_count(every, "every")
     generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
@@ -162,7 +167,7 @@ def train(
         network.to(place)
         start = time.perf_counter()
         with one_thread():
-            rows, interrupted = _descend(network, X, signs, config, generator, progress)
+            rows, interrupted = _descend(updates_of(network, X, signs), config, generator, every, progress)
     finally:
         network.to("cpu")
     seconds = time.perf_counter() - start
@@ -180,63 +185,39 @@ def _device(name: str) -> torch.device:
 
 
 def _descend(
-    network: GatedNetwork,
-    X: np.ndarray,
-    signs: np.ndarray,
+    model: Updates,
     config: SGD,
     generator: torch.Generator,
+    every: int,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[list[dict[str, float]], bool]:
-    inputs, contexts = network.tensors(X)
-    y = torch.as_tensor(signs, dtype=inputs.dtype, device=inputs.device)
-    weights = list(network.parameters())
-    velocities = [torch.zeros_like(w) for w in weights]
-    loss, epochs = LOSSES[config.loss], config.epochs(len(y))
-    rows, step = [_record(network, inputs, contexts, y, loss, 0, 0)], 0
+    n = len(model.y)
+    loss, epochs = LOSSES[config.loss], config.epochs(n)
+    rows, step = [_record(model, loss, 0, 0)], 0
     try:
         for epoch in range(1, epochs + 1):
             rate = config.lr if epoch <= max(1, epochs // 2) else config.lr * config.lr_factor
-            order = torch.randperm(len(y), generator=generator).to(inputs.device)
-            X_mixed, y_mixed = inputs[order], y[order]
-            contexts_mixed = None if contexts is None else contexts[order]
-            for first in range(0, len(y), config.batch_size):
-                batch = slice(first, first + config.batch_size)
-                outputs = network(X_mixed[batch], None if contexts_mixed is None else contexts_mixed[batch])
-                value = loss(y_mixed[batch] * outputs).mean()
-                _update(weights, velocities, torch.autograd.grad(value, weights), rate, config.momentum)
+            order = torch.randperm(n, generator=generator).to(model.y.device)
+            for batch in order.split(config.batch_size):
+                model.step(batch, loss, rate, config.momentum)
                 step += 1
-            rows.append(_record(network, inputs, contexts, y, loss, epoch, step))
-            if not np.isfinite(rows[-1]["loss"]):
-                raise InputError(f"training diverged in epoch {epoch}; use a smaller lr than {config.lr}")
+            if epoch % every == 0 or epoch == epochs:
+                rows.append(_record(model, loss, epoch, step))
+                if not np.isfinite(rows[-1]["loss"]):
+                    raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
             if progress is not None:
                 progress(epoch, epochs)
     except KeyboardInterrupt:
         return rows, True
+    finally:
+        model.finish()
     return rows, False
 
 
 @torch.no_grad()
-def _update(
-    weights: list[Parameter], velocities: list[Tensor], gradients: tuple[Tensor, ...], rate: float, momentum: float
-) -> None:
-    """v ← μ v + g, w ← w − η v."""
-    for weight, velocity, gradient in zip(weights, velocities, gradients, strict=True):
-        velocity.mul_(momentum).add_(gradient)
-        weight.sub_(velocity, alpha=rate)
-
-
-@torch.no_grad()
-def _record(
-    network: GatedNetwork,
-    X: Tensor,
-    contexts: Tensor | None,
-    y: Tensor,
-    loss: Callable[[Tensor], Tensor],
-    epoch: int,
-    step: int,
-) -> dict[str, float]:
-    margins = y * network(X, contexts)
-    margin, norm = float(margins.min()), network.norm()
+def _record(model: Updates, loss: Callable[[Tensor], Tensor], epoch: int, step: int) -> dict[str, float]:
+    margins = model.y * model.outputs()
+    margin, norm = float(margins.min()), model.norm()
     return {
         "epoch": epoch,
         "step": step,
@@ -244,5 +225,5 @@ def _record(
         "error": float((margins <= 0).double().mean()),
         "margin": margin,
         "norm": norm,
-        "normalised_margin": margin / norm**network.degree if norm > 0 else np.nan,
+        "normalised_margin": margin / norm**model.degree if norm > 0 else np.nan,
     }

@@ -15,9 +15,10 @@ LAYERS = [
     ["checks", "threads"],
     ["files", "features", "kernel_features", "datasets"],
     ["gates", "norms", "patterns"],
-    ["problems", "networks"],
-    ["formulations", "solvers", "training"],
-    ["comparison", "plots"],
+    ["problems", "networks", "regions"],
+    ["formulations", "solvers", "updates"],
+    ["training"],
+    ["comparison", "plots", "limit"],
     ["experiments"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -1,9 +1,12 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
 
 from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, InputError, ReLUNetwork, train
 from implicit_bias.training import LOSSES
+from implicit_bias.updates import SpanUpdates, WeightUpdates
 from tests.cases import inputs
 
 X = inputs(n=60)
@@ -108,3 +111,24 @@ def test_interrupted_training_keeps_the_network_and_says_so():
 def test_bad_input(call, words):
     with pytest.raises(InputError, match=words):
         call()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_steps_in_the_span_are_the_steps_on_the_weights(digits, momentum):
+    """A shallow GLN trains through its kernel; the weights come out as if each had been updated."""
+    shallow = GatedLinearNetwork(HyperplaneGates(1, 8, seed=1).fit(digits.X_pool), readout=False).double()
+    weights, outputs, norms = [], [], []
+    for way in (SpanUpdates, WeightUpdates):
+        network = copy.deepcopy(shallow)
+        model = way(network, digits.X_train, digits.y_train)
+        for seed in range(20):
+            batch = torch.randperm(80, generator=torch.Generator().manual_seed(seed))[:30]
+            model.step(batch, LOSSES["logistic"], 0.1, momentum)
+        outputs.append(model.outputs().numpy())
+        norms.append(model.norm())
+        model.finish()
+        weights.append(network.effective_weights())
+    np.testing.assert_allclose(*weights, atol=1e-12)
+    np.testing.assert_allclose(*outputs, atol=1e-12)
+    np.testing.assert_allclose(*norms, rtol=1e-12)
+    assert np.abs(weights[0] - shallow.effective_weights()).max() > 1e-2
