@@ -112,7 +112,8 @@ def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFr
     """
     if not isinstance(table, pd.DataFrame) or not {"status", *(by or ())} <= set(table.columns):
         raise InputError("summarise takes a comparison's table: a DataFrame with a column 'status' and those of `by`")
-    keys = list(by or ["dataset", "train_size", "units", "contexts", "momentum", "model"])
+    usual = ("dataset", "train_size", "units", "contexts", "cutoff", "momentum", "version", "model")
+    keys = list(by or [name for name in usual if name in table])
     groups = table.groupby(keys, sort=False, dropna=False)
     columns: dict[str, Any] = {
         "seeds": groups.size(),

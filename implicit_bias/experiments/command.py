@@ -15,10 +15,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from implicit_bias.checks import InputError
+from implicit_bias.checks import InputError, one_of
 from implicit_bias.comparison import summarise
 from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.study import Config, Run, Study, run
+from implicit_bias.experiments.engines import ENGINES
+from implicit_bias.experiments.store import Job, Store, jobs_of
+from implicit_bias.experiments.study import VERSIONS, Config, Study
+from implicit_bias.experiments.sweep import Run, run
 from implicit_bias.files import require_writable, write_atomically
 from implicit_bias.plots import comparison_figure
 from implicit_bias.solvers import Status, solver_names
@@ -35,37 +38,60 @@ def guarded(action: Callable[[], int]) -> int:
         print("error: out of memory; ask for fewer samples, units or contexts, or fewer --jobs", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
+        print("interrupted: no cell was finished", file=sys.stderr)
         return 130
 
 
 def main(study: Study, arguments: Sequence[str] | None = None) -> int:
     """The whole of a comparison script; returns its exit code."""
     options = vars(_parser(study).parse_args(arguments))
-    out, jobs = options.pop("out"), options.pop("jobs")
-    return guarded(lambda: _compare(study, Config(**options), Path(out or f"results/{study.name}"), jobs))
+    out = Path(options.pop("out") or f"results/{study.name}")
+    where = (options.pop("engine"), options.pop("jobs"), options.pop("scheduler"))
+    return guarded(lambda: _compare(study, Config(**options), out, *where))
 
 
-def _compare(study: Study, config: Config, out: Path, jobs: int) -> int:
-    require_writable(out)
-    total = len(config.cells())
-    with tqdm(total=total, unit="cell", desc=study.name) as bar:
-
-        def show(cell: str) -> None:
-            bar.set_postfix_str(cell)
-            bar.update()
-
-        result = run(study, config, jobs, show)
+def _compare(study: Study, config: Config, out: Path, engine: str, jobs: int, scheduler: str | None) -> int:
+    result = watched([(study, config)], out, engine, jobs, scheduler)
     if result.table.empty:
         raise KeyboardInterrupt
     print(readable(result.table))
     for path in write_results(study, result, out):
         print(f"wrote {path}")
-    if result.interrupted:
-        done = len(result.table.drop_duplicates(["train_size", "units", "contexts", "seed"]))
-        print(f"interrupted: these are {done} of {total} cells", file=sys.stderr)
-        return 130
-    return 0
+    return 130 if result.missing else 0
+
+
+def watched(
+    plan: Sequence[tuple[Study, Config]], out: Path, engine: str = "local", jobs: int = 1, scheduler: str | None = None
+) -> Run:
+    """Run a plan with its cells stored in `out`/cells, and a bar with the time left.
+
+    Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work.
+    """
+    chosen = ENGINES[one_of(engine, ENGINES, "engine")](jobs, scheduler)
+    require_writable(out)
+    work = [job for study, config in plan for job in jobs_of(study, config)]
+    with tqdm(
+        total=round(sum(job.cost for job in work)),
+        bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
+    ) as bar:
+        done = stored = 0
+
+        def show(job: Job, was_stored: bool) -> None:
+            nonlocal done, stored
+            done, stored = done + 1, stored + was_stored
+            bar.set_description_str(f"{done} of {len(work)} cells", refresh=False)
+            if was_stored:
+                bar.total -= job.cost
+                bar.set_postfix_str(f"{stored} stored earlier")
+            else:
+                bar.set_postfix_str(str(job), refresh=False)
+                bar.update(job.cost)
+
+        result = run(plan, chosen, Store(out / "cells"), show)
+    if result.missing:
+        print(f"interrupted: {done} of {len(work)} cells are stored in {out / 'cells'}; run again to go on",
+              file=sys.stderr)  # fmt: skip
+    return result
 
 
 def readable(table: pd.DataFrame) -> str:
@@ -79,6 +105,7 @@ def readable(table: pd.DataFrame) -> str:
                 "units": row["units"],
                 "contexts": row["contexts"],
                 "momentum": row["momentum"],
+                **({"version": row["version"]} if table.version.nunique() > 1 else {}),
                 "model": row["model"],
                 "seeds": row["seeds"],
                 "certified": solved,
@@ -105,7 +132,7 @@ def _percent(row: dict[Any, Any], name: str) -> str:
 def write_results(study: Study, result: Run, out: Path) -> list[Path]:
     """Write `comparison.csv`, `comparison.json` (how it was made) and `comparison.png` and `.pdf` into `out`."""
     width = "contexts" if result.table.contexts.nunique() > result.table.units.nunique() else "units"
-    title = f"{study.title} ({result.record['config']['dataset']})"
+    title = f"{study.title} ({result.table.dataset[0]})"
     figure = comparison_figure(result.table, study.reference, title, width)
     contents = {
         "csv": result.table.to_csv(index=False).encode(),
@@ -166,11 +193,28 @@ def _parser(study: Study) -> argparse.ArgumentParser:
     add_list("--seeds", int, "seeds of gates, weights and batches")
     add_list("--momentum", float, "momentum of gradient descent")
     add("--cutoff", type=_cutoff, default=defaults.cutoff, help="median, random, a number, or two quantile levels")
-    if study.reference == "GD-ReLU":
-        add("--always-on", action="store_true", help="SVM-RC: add the published always-on gate")
+    add_versions(parser, ("corrected",))
     add("--solver", help=f"one of {', '.join(solver_names())}; else the default of solve()")
     add("--tol", type=float, default=defaults.tol, help="relative gap asked of the solver")
     add("--steps", type=int, default=defaults.steps, help="steps of gradient descent")
-    add("--jobs", type=int, default=os.cpu_count(), help="processes that share the cells")
+    add_engine(parser)
     add("--out", help=f"folder for the table and the figure; else results/{study.name}")
     return parser
+
+
+def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
+    """Options --corrected, --as-published and --both."""
+    choice = parser.add_mutually_exclusive_group()
+    kinds = (("--corrected", VERSIONS[:1], "without"), ("--as-published", VERSIONS[1:], "with"))
+    for name, versions, with_out in kinds:
+        text = f"{with_out} the published faults (docs/errata.md)"
+        choice.add_argument(name, dest="versions", action="store_const", const=versions, default=default, help=text)
+    choice.add_argument("--both", dest="versions", action="store_const", const=VERSIONS, help="both, side by side")
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Options --engine, --jobs and --scheduler."""
+    add = parser.add_argument
+    add("--engine", default="local", help=f"where cells are computed: {' or '.join(ENGINES)}")
+    add("--jobs", type=int, default=os.cpu_count(), help="local processes that share the cells")
+    add("--scheduler", help="address of a running Dask scheduler, for --engine dask")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from implicit_bias.checks import InputError
 from implicit_bias.datasets import BinaryTask
+from implicit_bias.experiments.published import published_scores
 from implicit_bias.experiments.study import Cell, Config, Solved, Study, Trained, comparison_rows
 from implicit_bias.formulations import svm_shallow
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import GatedLinearNetwork
+from implicit_bias.regions import OccupiedRegions
 
 
 def _check(config: Config) -> None:
@@ -21,13 +24,26 @@ def _check(config: Config) -> None:
 
 def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     gates = HyperplaneGates(1, cell.contexts, cell.seed, config.cutoff).fit(task.X_pool)
-    solved = Solved.of(svm_shallow(task.X_train, task.y_train, gates), task.X_val, config)
+    regions = OccupiedRegions(gates).fit(task.X_train)
+    solved = Solved.of(svm_shallow(task.X_train, task.y_train, regions), task.X_val, config)
+    initial = GatedLinearNetwork(gates, readout=False)
     rows: list[dict[str, Any]] = []
     for momentum in config.momentum:
-        network = GatedLinearNetwork(gates, readout=False)
-        trained = Trained.of(network, task, config, momentum, cell.seed)
-        rows += comparison_rows(STUDY.reference, trained, [solved], solved, task)
+        trained = Trained.of(copy.deepcopy(initial), task, config, momentum, cell.seed)
+        weights = trained.network.effective_weights()[regions.occupied_]
+        for version in config.versions:
+            faults = config.faults if version == "published" else ()
+            compared = published_scores(trained.network, gates, task.X_val, faults)
+            rows += comparison_rows(
+                STUDY.reference, trained, [solved], solved, task, version=version, weights=weights, compared=compared
+            )
     return rows
+
+
+def _cost(config: Config, cell: Cell) -> float:
+    n = cell.train_size / 2000
+    descent = len(config.momentum) * config.steps / 3200 * (1.2 + 1.5 * n)
+    return descent + n**2 * (1.2 + 4 * min(1.0, cell.contexts / 8192)) + 4 * cell.contexts / 32768
 
 
 STUDY = Study(
@@ -36,5 +52,6 @@ STUDY = Study(
     reference="GD-shallow",
     defaults=Config(units=(1,), contexts=(1, 2, 4, 8, 16)),
     rows=_rows,
+    cost=_cost,
     check=_check,
 )

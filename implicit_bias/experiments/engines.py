@@ -1,0 +1,134 @@
+"""Where cells are computed: in this process, in local processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import joblib
+
+from implicit_bias.checks import InputError, as_count
+from implicit_bias.experiments.store import Job, Result, code_version
+from implicit_bias.experiments.study import run_cell
+
+#: From jobs to their results, in any order.
+Engine = Callable[[list[Job]], Iterator[tuple[Job, Result]]]
+#: How often a cell may lose its worker.
+ATTEMPTS = 3
+
+
+def compute(job: Job, one_core: bool = True, code: str | None = None) -> Result:
+    """Compute a job here; `code` is the version of the code that the asking side runs."""
+    if code is not None and code != code_version():
+        here = platform.node()
+        raise InputError(f"the worker {here} runs other code ({code_version()}, not {code}); install the same version")
+    start = time.perf_counter()
+    rows = run_cell(job.study, job.config, job.cell, one_core)
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return Result(rows, round(time.perf_counter() - start, 3), machine)
+
+
+def local(jobs: int = 1) -> Engine:
+    """`jobs` processes of this machine, one core each; 1 computes in this process, with all threads.
+
+    A process that is lost (killed, or out of memory) costs its cell another attempt, three in all.
+    """
+    as_count(jobs, "jobs")
+
+    def engine(work: list[Job]) -> Iterator[tuple[Job, Result]]:
+        if jobs == 1 or len(work) == 1:
+            yield from ((job, compute(job, False)) for job in work)
+            return
+        losses = 0
+        left = list(work)
+        while left:
+            # Unordered, so that an interruption keeps every finished cell.
+            parallel = joblib.Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered", batch_size=1)
+            done = set()
+            try:
+                for index, result in parallel(joblib.delayed(_indexed)(i, job) for i, job in enumerate(left)):
+                    done.add(index)
+                    yield left[index], result
+            except BrokenProcessPool:
+                losses = 0 if done else losses + 1
+                if losses == ATTEMPTS:
+                    raise InputError(
+                        f"a worker process was lost {ATTEMPTS} times in a row (killed, or out of memory); "
+                        "finished cells are stored: run again, with fewer --jobs"
+                    ) from None
+            left = [job for i, job in enumerate(left) if i not in done]
+
+    return engine
+
+
+def _indexed(index: int, job: Job) -> tuple[int, Result]:
+    return index, compute(job)
+
+
+def dask(scheduler: str | None) -> Engine:
+    """The workers of a running Dask cluster, one cell at a time on each of their threads.
+
+    Workers need this package, of the same version, and the data set's files (`IMPLICIT_BIAS_DATA`, or the same
+    `data_root`). Results come back to this process, which stores them: the workers share no files with it. A cell
+    whose worker is lost moves to another one.
+
+    Raises
+    ------
+    InputError
+        Without a scheduler's address, if none answers there, if dask is not installed, if no worker is left, or if a
+        worker runs other code.
+    """
+    if not scheduler:
+        raise InputError("the dask engine needs the address of a running scheduler: --scheduler tcp://host:8786")
+    try:
+        import distributed
+    except ImportError:
+        raise InputError("the dask engine needs dask: pip install 'implicit-bias[dask]'") from None
+
+    def engine(work: list[Job]) -> Iterator[tuple[Job, Result]]:
+        client = _connect(distributed, scheduler)
+        futures: dict[Any, Job] = {}
+        try:
+            for job in work:
+                future = client.submit(compute, job, True, code_version(), pure=False, retries=0)
+                futures[future] = job
+            for future in distributed.as_completed(list(futures)):
+                yield futures[future], _outcome(distributed, future, futures[future])
+        finally:
+            client.cancel(list(futures), force=True)
+            client.close(timeout=5)
+
+    return engine
+
+
+def _connect(distributed: Any, scheduler: str) -> Any:
+    try:
+        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"no Dask scheduler answers at {scheduler} ({reason}); check the address") from None
+    if not client.scheduler_info()["workers"]:
+        client.close()
+        raise InputError(f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}")
+    return client
+
+
+def _outcome(distributed: Any, future: Any, job: Job) -> Result:
+    try:
+        result: Result = future.result()
+    except distributed.KilledWorker:
+        raise InputError(f"{job} lost its worker again and again (out of memory?); finished cells are stored") from None
+    except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError):
+        raise InputError("the Dask scheduler is gone; finished cells are stored: run again") from None
+    return result
+
+
+#: Every engine: from the number of local processes and the scheduler's address.
+ENGINES: dict[str, Callable[[int, str | None], Engine]] = {
+    "local": lambda jobs, scheduler: local(jobs),
+    "dask": lambda jobs, scheduler: dask(scheduler),
+}
