@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from implicit_bias.experiments.command import add_engine, add_versions, guarded, watched
+from implicit_bias.experiments.findings import findings
 from implicit_bias.experiments.paper import chosen, plan
+from implicit_bias.experiments.report import load_results, save_results, write_report
 from implicit_bias.experiments.study import VERSIONS
+from implicit_bias.files import require_writable
 
 
 def run(options: argparse.Namespace) -> int:
-    figures = chosen(options.figure)
+    figures, out = chosen(options.figure), Path(options.out)
+    if options.redraw:
+        require_writable(out)
+        return show(*load_results(options.redraw), out)
     steps = plan(
         figures, quick=options.quick, dataset=options.dataset, data_root=options.data_root, versions=options.versions
     )
-    out = Path(options.out)
     result = watched(steps, out, options.engine, options.jobs, options.scheduler)
-    result.table.to_csv(out / "paper.csv", index=False)
-    return 130 if result.missing else 0
+    if result.table.empty:
+        raise KeyboardInterrupt
+    save_results(result.table, result.record, out)
+    return show(result.table, result.record, out, result.missing)
+
+
+def show(table: pd.DataFrame, record: dict[str, Any], out: Path, missing: int = 0) -> int:
+    for finding in findings(table):
+        print(f"{finding.question}\n    {finding.answer}")
+    for path in write_report(table, record, out, missing):
+        print(f"wrote {path}")
+    return 130 if missing else 0
 
 
 def main() -> int:
@@ -28,6 +46,9 @@ def main() -> int:
     add("--quick", action="store_true", help="a part of every figure, in a few minutes")
     add("--dataset", default="mnist", help="mnist as published, or another data set")
     add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
+    add(
+        "--redraw", metavar="FOLDER", help="compute nothing: figures and report from an earlier run, such as data/paper"
+    )
     add_versions(parser, VERSIONS)
     add_engine(parser)
     add("--out", default="results/paper", help="folder for cells, table, figures and report")

@@ -19,6 +19,7 @@ LAYERS = [
     ["formulations", "solvers", "updates"],
     ["training"],
     ["comparison", "plots", "limit"],
+    ["paper_figures"],
     ["experiments"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -28,7 +28,7 @@ def run(script, *arguments, **environment):
 @pytest.mark.parametrize(
     ("script", "options", "models"),
     [
-        ("compare_gln", ["--units", "3,4", "--contexts", "2", "4"], ["GD-GLN", "SVM-L2", "SVM-GLN"]),
+        ("compare_gln", ["--units", "3,4", "--contexts", "2", "4"], ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]),
         ("compare_relu", ["--units", "5", "--momentum", "0", "0.9"], ["GD-ReLU", "SVM-RC", "SVM-LC", "SVM-HL"]),
         ("compare_shallow_gln", ["--contexts", "1", "4", "64"], ["GD-shallow", "SVM-shallow"]),
     ],
@@ -46,7 +46,7 @@ def test_comparisons(script, options, models, tmp_path):
     assert table.error.dropna().between(0, 1).all()
     assert (tmp_path / "out" / "comparison.png").stat().st_size > 10_000
     record = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert record["config"]["seeds"] == [1, 2]
+    assert record["studies"][0]["seeds"] == [1, 2]
     assert models[-1] in done.stdout
     assert "100%" in done.stderr
 
@@ -145,15 +145,15 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
     from implicit_bias import solvers
     from implicit_bias.experiments.gln import STUDY
     from implicit_bias.experiments.study import Config
-    from implicit_bias.experiments.study import run as run_study
+    from implicit_bias.experiments.sweep import run as run_sweep
     from implicit_bias.solvers.answer import Answer
 
     def gives_up(problem, options):
         return Answer(np.zeros((problem.features.k, problem.features.d)), np.ones(problem.features.n), 3)
 
     monkeypatch.setitem(solvers.SOLVERS, "NATIVE", gives_up)
-    table = run_study(STUDY, Config(train_size=(60,), units=(3,), seeds=(1,), steps=50)).table
+    table = run_sweep([(STUDY, Config(train_size=(60,), units=(3,), seeds=(1,), steps=50))]).table
     unfinished = table[table.status == "INACCURATE"]
-    assert len(unfinished) == 2
+    assert len(unfinished) == 3
     assert unfinished.error.isna().all()
     assert unfinished.inconsistency.isna().all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from implicit_bias.checks import InputError, one_of
@@ -23,7 +21,7 @@ from implicit_bias.experiments.store import Job, Store, jobs_of
 from implicit_bias.experiments.study import VERSIONS, Config, Study
 from implicit_bias.experiments.sweep import Run, run
 from implicit_bias.files import require_writable, write_atomically
-from implicit_bias.plots import comparison_figure
+from implicit_bias.plots import comparison_figure, drawn
 from implicit_bias.solvers import Status, solver_names
 
 
@@ -71,7 +69,7 @@ def watched(
     require_writable(out)
     work = [job for study, config in plan for job in jobs_of(study, config)]
     with tqdm(
-        total=round(sum(job.cost for job in work)),
+        total=(1 + 1e-9) * sum(job.cost for job in work),
         bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
     ) as bar:
         done = stored = 0
@@ -137,16 +135,10 @@ def write_results(study: Study, result: Run, out: Path) -> list[Path]:
     contents = {
         "csv": result.table.to_csv(index=False).encode(),
         "json": json.dumps(result.record, indent=2).encode(),
-        "png": _drawn(figure, "png"),
-        "pdf": _drawn(figure, "pdf"),
+        "png": drawn(figure, "png"),
+        "pdf": drawn(figure, "pdf"),
     }
     return [write_atomically(out / f"comparison.{kind}", content) for kind, content in contents.items()]
-
-
-def _drawn(figure: Figure, kind: str) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=200)
-    return buffer.getvalue()
 
 
 def _cutoff(text: str) -> Any:

@@ -111,7 +111,7 @@ def _record(plan: Sequence[tuple[Study, Config]], results: Sequence[Result], sec
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "machines": sorted({result.machine for result in results}),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "seconds": round(seconds, 2),
-        "cell_seconds": round(sum(result.seconds for result in results), 2),
+        "seconds_of_this_run": round(seconds, 2),
+        "seconds_of_all_cells": round(sum(result.seconds for result in results), 2),
         "cells": len(results),
     }

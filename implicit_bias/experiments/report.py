@@ -1,0 +1,98 @@
+"""The paper's table turned into files: figures, findings, and one self-contained page."""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from implicit_bias.checks import InputError, as_file
+from implicit_bias.comparison import summarise
+from implicit_bias.experiments.findings import as_markdown, findings
+from implicit_bias.experiments.study import COLUMNS
+from implicit_bias.files import write_atomically
+from implicit_bias.paper_figures import LAYOUTS, paper_figure
+from implicit_bias.plots import drawn
+
+TITLE = "The implicit bias of gated networks on binary MNIST: the whole paper, certified"
+
+SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "momentum", "version", "model")
+
+
+def save_results(table: pd.DataFrame, record: dict[str, Any], folder: str | Path) -> list[Path]:
+    """Write `cells.csv` and `record.json`, from which `load_results` and every figure follow."""
+    out = Path(folder)
+    content = table.to_csv(index=False, float_format="%.9g").encode()
+    return [
+        write_atomically(out / "cells.csv", content),
+        write_atomically(out / "record.json", json.dumps(record, indent=2).encode()),
+    ]
+
+
+def load_results(folder: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table and the record that `save_results` wrote into a folder.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or is not what was written.
+    """
+    cells, notes = as_file(Path(folder) / "cells.csv"), as_file(Path(folder) / "record.json")
+    try:
+        table, record = pd.read_csv(cells), json.loads(notes.read_text())
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"{cells.parent} holds damaged results ({error}); restore them or run again") from None
+    lacking = [name for name in ("study", *COLUMNS) if name not in table]
+    if lacking or table.empty:
+        raise InputError(f"{cells} is no table of reproduce_paper.py (it lacks {', '.join(lacking) or 'rows'})")
+    return table, record
+
+
+def write_report(table: pd.DataFrame, record: dict[str, Any], folder: str | Path, missing: int = 0) -> list[Path]:
+    """Write every figure the table has cells for (PNG, PDF), `findings.md` and `report.html` into a folder."""
+    out = Path(folder)
+    written, pictures = [], []
+    for number, layout in LAYOUTS.items():
+        for cutoff in table[table.study == layout.study].cutoff.unique():
+            figure = paper_figure(table, number, cutoff)
+            png = drawn(figure, "png")
+            name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")
+            written.append(write_atomically(out / f"{name}.png", png))
+            written.append(write_atomically(out / f"{name}.pdf", drawn(figure, "pdf")))
+            pictures.append((f"Figure {number}, {cutoff} cutoffs", base64.b64encode(png).decode()))
+    found = findings(table)
+    written.append(write_atomically(out / "findings.md", as_markdown(found).encode()))
+    summary = summarise(table, SETTINGS).round(4)
+    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
+        files("implicit_bias.experiments").joinpath("report.html").read_text("utf-8")
+    )
+    page = template.render(
+        title=TITLE,
+        findings=found,
+        figures=pictures,
+        rows=len(summary),
+        table=summary.to_html(index=False, border=0, na_rep="–"),
+        record=_readable(record),
+        missing=missing,
+    )
+    return [*written, write_atomically(out / "report.html", page.encode())]
+
+
+def _readable(record: dict[str, Any]) -> dict[str, str]:
+    """The record as lines of text; a study's lists become one line each."""
+    lines: dict[str, str] = {}
+    for name, value in record.items():
+        if name == "studies":
+            for number, study in enumerate(value, 1):
+                lists = "; ".join(f"{k}: {v}" for k, v in study.items() if k not in ("study", "data_root"))
+                lines[f"study {number}, {study['study']}"] = lists
+        elif isinstance(value, dict):
+            lines[name] = ", ".join(f"{k} {v}" for k, v in value.items())
+        else:
+            lines[name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return lines
