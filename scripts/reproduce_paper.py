@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     figures, out = chosen(options.figure), Path(options.out)
     if options.redraw:
         require_writable(out)
-        return show(*load_results(options.redraw), out)
+        return show(*load_results(options.redraw), out, figures)
     steps = plan(
         figures, quick=options.quick, dataset=options.dataset, data_root=options.data_root, versions=options.versions
     )
@@ -28,13 +29,13 @@ def run(options: argparse.Namespace) -> int:
     if result.table.empty:
         raise KeyboardInterrupt
     save_results(result.table, result.record, out)
-    return show(result.table, result.record, out, result.missing)
+    return show(result.table, result.record, out, figures, result.missing)
 
 
-def show(table: pd.DataFrame, record: dict[str, Any], out: Path, missing: int = 0) -> int:
+def show(table: pd.DataFrame, record: dict[str, Any], out: Path, figures: Sequence[str], missing: int = 0) -> int:
     for finding in findings(table):
         print(f"{finding.question}\n    {finding.answer}")
-    for path in write_report(table, record, out, missing):
+    for path in write_report(table, record, out, figures, missing):
         print(f"wrote {path}")
     return 130 if missing else 0
 

@@ -96,7 +96,7 @@ def dask(scheduler: str | None) -> Engine:
             for job in work:
                 future = client.submit(compute, job, True, code_version(), pure=False, retries=0)
                 futures[future] = job
-            for future in distributed.as_completed(list(futures)):
+            for future in distributed.as_completed(list(futures), loop=client.loop):
                 yield futures[future], _outcome(distributed, future, futures[future])
         finally:
             client.cancel(list(futures), force=True)
@@ -107,6 +107,7 @@ def dask(scheduler: str | None) -> Engine:
 
 def _connect(distributed: Any, scheduler: str) -> Any:
     try:
+        distributed.comm.get_address_host_port(scheduler)
         client = distributed.Client(scheduler, timeout=10, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -53,12 +54,14 @@ def load_results(folder: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     return table, record
 
 
-def write_report(table: pd.DataFrame, record: dict[str, Any], folder: str | Path, missing: int = 0) -> list[Path]:
-    """Write every figure the table has cells for (PNG, PDF), `findings.md` and `report.html` into a folder."""
+def write_report(
+    table: pd.DataFrame, record: dict[str, Any], folder: str | Path, figures: Sequence[str], missing: int = 0
+) -> list[Path]:
+    """Write those of the figures that the table has cells for (PNG, PDF), `findings.md` and `report.html`."""
     out = Path(folder)
     written, pictures = [], []
-    for number, layout in LAYOUTS.items():
-        for cutoff in table[table.study == layout.study].cutoff.unique():
+    for number in figures:
+        for cutoff in table[table.study == LAYOUTS[number].study].cutoff.unique():
             figure = paper_figure(table, number, cutoff)
             png = drawn(figure, "png")
             name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")

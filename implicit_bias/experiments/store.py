@@ -18,8 +18,10 @@ from implicit_bias.experiments.study import Cell, Config, Study
 from implicit_bias.files import write_atomically
 
 #: Modules that arrange, draw or report results but do not make them; every other module's code is part of the key.
-IRRELEVANT = ("plots", "limit", "limit_figure", "__init__", "command", "dask_engine", "engines", "findings", "grid",
-              "paper", "paper_figures", "report", "store", "sweep")  # fmt: skip
+IRRELEVANT = (
+    *("__init__.py", "limit.py", "paper_figures.py", "plots.py"),
+    *(f"experiments/{name}.py" for name in ("command", "engines", "findings", "paper", "report", "store", "sweep")),
+)
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +35,8 @@ def code_version() -> str:
     digest = hashlib.sha256()
     folder = Path(implicit_bias.__file__).parent
     for path in sorted(folder.rglob("*.py")):
-        if path.stem in IRRELEVANT and path.parent.name != "solvers":
+        name = path.relative_to(folder).as_posix()
+        if name in IRRELEVANT:
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -41,7 +44,7 @@ def code_version() -> str:
             first = body[0] if isinstance(body, list) and body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 first.value.value = ""
-        digest.update(f"{path.relative_to(folder).as_posix()}\n{ast.dump(tree)}\n".encode())
+        digest.update(f"{name}\n{ast.dump(tree)}\n".encode())
     return digest.hexdigest()[:12]
 
 
