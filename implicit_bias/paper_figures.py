@@ -87,7 +87,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     blocks = [version for version in TITLES if (table.version == version).any()]
     sizes = sorted(table.train_size.unique())
     rows = [row for row in layout.rows if row[0] is None or (table.contexts == row[0]).any()]
-    style = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 8}
+    style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 8}
     with mpl.rc_context(style):
         heights = [1.7 * len(rows) + 0.9, 2.5][: 1 + layout.scatter]
         width = max(1.75 * len(blocks) * len(sizes), 6.5)

@@ -192,9 +192,9 @@ def test_the_report_stands_alone_and_redraws(tmp_path):
     assert "http" not in page
     for text in ("Does the GLN norm generalise better", "code", "torch", "seeds"):
         assert text in page
-    again = subprocess.run([sys.executable, str(SCRIPT), "--redraw", str(tmp_path / "a"), "--out", str(tmp_path / "b")],
-                           capture_output=True, text=True, timeout=120)  # fmt: skip
-    assert again.returncode == 0, again.stderr
+    again = reproduce(tmp_path / "b", "--redraw", str(tmp_path / "a"))
+    _, err = again.communicate(timeout=120)
+    assert again.returncode == 0, err
     assert (tmp_path / "b" / "report.html").read_text() == page
 
 
