@@ -18,6 +18,9 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from implicit_bias.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
 from implicit_bias.features import GatedFeatures
 
+#: Hyperplanes whose projections of all inputs are held at once.
+FIT_AT_ONCE = 64
+
 Cutoff = str | float | tuple[float, float]
 
 
@@ -114,21 +117,29 @@ class ThresholdGates(Gates):
             return random
         if isinstance(cutoff, numbers.Real):
             return np.full(len(random), float(cutoff))
-        projections = X @ self.directions_.T
+        cutoffs = np.empty(len(random))
+        for first in range(0, len(random), FIT_AT_ONCE):
+            block = slice(first, first + FIT_AT_ONCE)
+            cutoffs[block] = self._divide(X @ self.directions_[block].T, random[block] / spread, cutoff)
+        return cutoffs
+
+    @staticmethod
+    def _divide(projections: Array, levels: Array, cutoff: Cutoff) -> Array:
+        """The median, or the quantile at a normally distributed level, of each projection (N, p)."""
         size = np.abs(projections).max(axis=0, initial=0.0)
         constant = np.ptp(projections, axis=0) <= 1e-12 * size
         if constant.any():
             raise InputError(
-                f"the projections on hyperplane {int(np.argmax(constant))} are the same for all {len(X)} inputs, "
-                f"so cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
+                f"a hyperplane's projections are the same for all {len(projections)} inputs, so cutoff={cutoff!r} "
+                "cannot divide them; give more varied inputs, or cutoff='random' or a number"
             )
         # Raised at rounding level: a sample that is the median or quantile itself is closed however it is computed.
         if cutoff == "median":
             return np.asarray(np.median(projections, axis=0) + 1e-12 * size)
         assert isinstance(cutoff, (tuple, list))
         low, high = cutoff
-        levels = low + (high - low) * ndtr(random / spread)
-        return np.array([np.quantile(p, q) for p, q in zip(projections.T, levels, strict=True)]) + 1e-12 * size
+        quantiles = zip(projections.T, low + (high - low) * ndtr(levels), strict=True)
+        return np.array([np.quantile(p, q) for p, q in quantiles]) + 1e-12 * size
 
 
 def check_cutoff(cutoff: Any) -> None:

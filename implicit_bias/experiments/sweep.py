@@ -95,6 +95,7 @@ def _require_data(jobs: Sequence[Job]) -> None:
         largest[place] = max(largest.get(place, 0), job.cell.train_size)
     for (dataset, root), train_size in largest.items():
         source(dataset, root, train_size)
+    source.cache_clear()
 
 
 def _ordered(jobs: Sequence[Job]) -> list[Job]:
