@@ -21,7 +21,9 @@ from implicit_bias.datasets import BinaryTask, dataset_names, load_binary, read_
 from implicit_bias.features import GatedFeatures
 from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
 from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
+from implicit_bias.homogeneous import Stationarity, stationarity
 from implicit_bias.kernel_features import KernelFeatures
+from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
 from implicit_bias.networks import (
     FrozenReLUNetwork,
     GatedLinearNetwork,
@@ -54,6 +56,7 @@ __all__ = [
     "BinaryTask",
     "Certificate",
     "ConstantGate",
+    "Descent",
     "Frobenius",
     "FrozenReLUNetwork",
     "GatedFeatures",
@@ -65,20 +68,24 @@ __all__ = [
     "HyperplaneGates",
     "InputError",
     "KernelFeatures",
+    "LossScaled",
     "MarginProblem",
     "MarginProgram",
     "Norm",
     "OccupiedRegions",
+    "PlainDescent",
     "PredictorL2",
     "Progress",
     "RandomHalfSpaces",
     "ReLUGates",
     "ReLUNetwork",
     "Solution",
+    "Stationarity",
     "Status",
     "alignment",
     "certify",
     "dataset_names",
+    "descend_to_limit",
     "error",
     "expected_inconsistency",
     "inconsistency",
@@ -94,6 +101,7 @@ __all__ = [
     "save_solution",
     "solve",
     "solver_names",
+    "stationarity",
     "summarise",
     "svm_gln",
     "svm_hl",

@@ -17,8 +17,8 @@ LAYERS = [
     ["gates", "norms", "patterns"],
     ["problems", "networks", "regions"],
     ["formulations", "solvers", "updates"],
-    ["training"],
-    ["comparison", "plots", "limit"],
+    ["training", "homogeneous"],
+    ["comparison", "plots", "limit", "limit_figure"],
     ["paper_figures"],
     ["experiments"],
 ]

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,11 @@ from implicit_bias.solvers import Status, solver_names
 
 
 def guarded(action: Callable[[], int]) -> int:
-    """Run a script's work; bad input becomes one sentence on standard error and exit code 2."""
+    """Run a script's work; bad input becomes one sentence on standard error and exit code 2, a warning one sentence."""
     try:
-        return action()
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: tqdm.write(f"warning: {message}", sys.stderr)
+            return action()
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -79,7 +82,9 @@ def watched(
             done, stored = done + 1, stored + was_stored
             bar.set_description_str(f"{done} of {len(work)} cells", refresh=False)
             if was_stored:
-                bar.total -= job.cost
+                # Counted as done, but not towards the speed from which the time left follows.
+                bar.initial += job.cost
+                bar.n += job.cost
                 bar.set_postfix_str(f"{stored} stored earlier")
             else:
                 bar.set_postfix_str(str(job), refresh=False)

@@ -1,0 +1,263 @@
+"""Homogeneous networks: as a function of one vector of weights, and the stationarity that Theorem 3.1 asks of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from implicit_bias.checks import Array, InputError, as_floats, as_positive, as_signs, check_size
+from implicit_bias.features import GatedFeatures
+from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.threads import one_thread
+
+#: Samples whose gradients are taken at once.
+CHUNK = 64
+#: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
+DEVIATION = 1e-6
+
+
+def log_sum_exp(margins: Tensor) -> Tensor:
+    """log Σ_i exp(−q_i) of margins q (n,), however large they are.
+
+    >>> import torch
+    >>> from implicit_bias.homogeneous import log_sum_exp
+    >>> float(log_sum_exp(torch.tensor([1e6, 1e6 + 800.0])))
+    -1000000.0
+    """
+    return torch.logsumexp(-margins, 0)
+
+
+def sine(a: Tensor, b: Tensor) -> float:
+    """The sine of the angle between the lines of two vectors, accurate for small angles; 1 if one of them is 0."""
+    lengths = float(a.norm()), float(b.norm())
+    if not min(lengths) > 0:
+        return 1.0
+    a, b = a / lengths[0], b / lengths[1]
+    return float((b - (a @ b) * a).norm())
+
+
+def homogeneous_parameters(network: nn.Module) -> list[Parameter]:
+    """The trainable parameters, a GLN's readout bias left out."""
+    bias = network.readout.bias if isinstance(network, GatedLinearNetwork) and network.readout is not None else None
+    return [p for p in network.parameters() if p.requires_grad and p is not bias]
+
+
+def input_layers(network: GatedNetwork) -> Any:
+    """The list of a known network's weights whose first reads the inputs; None for other networks."""
+    if isinstance(network, GatedLinearNetwork):
+        return network.hidden_weights
+    return network.layers if isinstance(network, ReLUNetwork | FrozenReLUNetwork) else None
+
+
+class Samples:
+    """The margins q = y f_w(X) of a network as a function of one vector w of all its weights, and their gradients."""
+
+    def __init__(self, network: GatedNetwork, X: Array, signs: Array) -> None:
+        network.double()
+        if isinstance(network, GatedLinearNetwork) and network.readout is not None:
+            network.readout.bias.data.zero_()
+        self.degree = network.degree
+        self.network = network
+        self.inputs, self.contexts = network.tensors(X)
+        self.y = torch.as_tensor(signs)
+        self.twin = copy.deepcopy(network)
+        self.rotation, self.rest = self._rotate(X)
+        self.parameters = homogeneous_parameters(self.twin)
+        self.start = torch.cat([p.detach().flatten() for p in self.parameters])
+        if not float(self.start.norm()) > 0:
+            raise InputError("the network's weights are all zero, so it has no direction to start from")
+
+    def _rotate(self, X: Array) -> tuple[Tensor | None, Tensor | None]:
+        """Replace the twin's inputs x by Vᵀx; the input weights' part outside V's span, which never moves, stays."""
+        layers = input_layers(self.twin)
+        if layers is None:
+            return None, None
+        V = torch.as_tensor(GatedFeatures(X).reduced()[1])
+        weights = layers[0].detach()
+        self.inputs = self.inputs @ V
+        layers[0] = Parameter(weights @ V)
+        return V, weights - (weights @ V) @ V.T
+
+    def _set(self, w: Tensor) -> None:
+        first = 0
+        for parameter in self.parameters:
+            parameter.data = w[first : first + parameter.numel()].view(parameter.shape)
+            first += parameter.numel()
+
+    @torch.no_grad()
+    def margins(self, w: Tensor) -> Tensor:
+        """q (n,)."""
+        self._set(w)
+        return self.y * self.twin(self.inputs, self.contexts)
+
+    def gradient(self, w: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss of the margins, its gradient as a vector like w, and the margins (n,)."""
+        self._set(w)
+        margins = self.y * self.twin(self.inputs, self.contexts)
+        value = loss(margins)
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters)])
+        return value.detach(), gradient, margins.detach()
+
+    @torch.no_grad()
+    def write(self, w: Tensor) -> None:
+        """Give w to the network."""
+        self._set(w)
+        for target, source in zip(homogeneous_parameters(self.network), self.parameters, strict=True):
+            if source.shape == target.shape:
+                target.copy_(source)
+        layers = input_layers(self.network)
+        if layers is not None and self.rotation is not None:
+            layers[0].copy_(input_layers(self.twin)[0] @ self.rotation.T + self.rest)
+
+    def state(self, w: Tensor) -> dict[str, float]:
+        """A row of the table."""
+        loss, gradient, margins = self.gradient(w, log_sum_exp)
+        norm = float(w.norm()) if self.rest is None else float(torch.hypot(w.norm(), self.rest.norm()))
+        return {
+            "log_loss": float(loss) - float(np.log(len(margins))),
+            "margin": float(margins.min()),
+            "norm": norm,
+            "normalised_margin": float(margins.min()) / norm**self.degree,
+            "residual": sine(w, gradient),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Stationarity:
+    """How far a network is from ŵ = Σ_i λ_i y_i ∇f_ŵ(x_i), λ ≥ 0 on the samples of minimum margin.
+
+    Attributes
+    ----------
+    residual : float
+        min_λ ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖, from 0 (stationary) to 1.
+    dual : array, shape (n,)
+        The minimising λ, 0 away from the minimum margin.
+    support : int
+        Number of samples that λ may use.
+    margin : float
+        min_i y_i f_ŵ(x_i), the normalised margin.
+    degree : float
+        L, as ⟨ŵ, ∇f_ŵ(x)⟩/f_ŵ(x) gives it.
+
+    Examples
+    --------
+    >>> from implicit_bias.homogeneous import Stationarity
+    >>> Stationarity.__name__
+    'Stationarity'
+    """
+
+    residual: float
+    dual: Array = field(repr=False)
+    support: int
+    margin: float
+    degree: float
+
+
+def stationarity(network: nn.Module, X: Any, y: Any, tolerance: float = 0.05) -> Stationarity:
+    """The stationarity residual of Theorem 3.1, by non-negative least squares, at the direction ŵ = w/‖w‖.
+
+    minimise ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖ over λ ≥ 0, λ_i = 0 unless y_i f_ŵ(x_i) ≤ (1 + tolerance) min_j y_j f_ŵ(x_j)
+
+    Where ReLU units with learned gates sit on a kink for a supporting sample, ∇f is the one gradient that torch picks
+    out of Clarke's subdifferential, and the residual is an upper bound only.
+
+    Parameters
+    ----------
+    network : torch module, homogeneous in its trainable parameters
+        Any, of outputs (n,) for inputs (n, d), not only the networks of this toolkit. It is left as it is; the
+        computation is in float64. A GLN's readout bias takes no part, and must be 0.
+    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    tolerance : float
+        How close to the minimum margin a sample must be to count.
+
+    Raises
+    ------
+    InputError
+        For bad arrays, outputs of another shape, or a network that does not separate the samples or is not
+        homogeneous.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from implicit_bias.homogeneous import stationarity
+    >>> linear = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.Flatten(0))
+    >>> _ = linear[0].weight.data.copy_(torch.tensor([[1.0, 0.0]]))
+    >>> stationarity(linear, [[1.0, 3.0], [-1.0, 3.0]], [1, -1]).residual < 1e-12
+    True
+    """
+    if not isinstance(network, nn.Module):
+        raise InputError(f"stationarity takes a torch module, not {type(network).__name__}")
+    X = as_floats(X, "X", 2)
+    signs = as_signs(y, len(X))
+    as_positive(tolerance, "tolerance")
+    unit = copy.deepcopy(network).cpu().double()
+    parameters = homogeneous_parameters(unit)
+    norm = float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
+    if not norm > 0:
+        raise InputError("the network's weights are all zero, so it has no direction")
+    for parameter in parameters:
+        parameter.data = parameter.data / norm
+    with one_thread():
+        q = signs * _outputs(unit, X).detach().numpy()
+        if not q.min() > 0:
+            raise InputError(
+                f"the network does not separate the samples (normalised margin {q.min():.2g}); train it further"
+            )
+        support = np.flatnonzero(q <= (1 + tolerance) * q.min())
+        A = _gradients(unit, X[support], signs[support], parameters)
+        u = torch.cat([p.detach().flatten() for p in parameters]).numpy()
+        weights, residual = _nonnegative(A, u)
+        degree = _degree(unit, X, q, A @ u / q[support], parameters)
+    dual = np.zeros(len(X))
+    dual[support] = weights
+    return Stationarity(residual, dual, len(support), float(q.min()), degree)
+
+
+def _outputs(network: nn.Module, X: Array) -> Tensor:
+    arguments = network.tensors(X) if isinstance(network, GatedNetwork) else (torch.as_tensor(X),)
+    outputs = network(*arguments)
+    if not isinstance(outputs, Tensor) or outputs.shape != (len(X),):
+        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise InputError(f"the network must give outputs of shape ({len(X)},), not {shape}")
+    return outputs
+
+
+def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Parameter]) -> Array:
+    """The gradients of y_i f(x_i) as rows, shape (n, number of weights)."""
+    check_size(len(X) * sum(p.numel() for p in parameters), "the samples' gradients")
+    rows = []
+    for first in range(0, len(X), CHUNK):
+        margins = torch.as_tensor(signs[first : first + CHUNK]) * _outputs(network, X[first : first + CHUNK])
+        each = torch.eye(len(margins), dtype=torch.float64)
+        gradients = torch.autograd.grad(margins, parameters, each, is_grads_batched=True)
+        rows.append(torch.hstack([g.flatten(1) for g in gradients]).numpy())
+    return np.vstack(rows)
+
+
+def _degree(network: nn.Module, X: Array, margins: Array, products: Array, parameters: list[Parameter]) -> float:
+    """L = ⟨w, ∇q_i⟩/q_i, if f_{2w} = 2^L f_w for all samples; leaves the network at 2w."""
+    degree = float(np.mean(products))
+    for parameter in parameters:
+        parameter.data = 2 * parameter.data
+    doubled = np.abs(_outputs(network, X).detach().numpy())
+    if not np.abs(doubled - 2**degree * margins).max() <= DEVIATION * doubled.max():
+        raise InputError("the network is not homogeneous in its weights; take out its biases (a GLN's must be 0)")
+    return degree
+
+
+def _nonnegative(A: Array, u: Array) -> tuple[Array, float]:
+    """min ‖u − Aᵀλ‖ over λ ≥ 0 for A (s, p) and u (p,): by a QR factorisation of [Aᵀ u], which keeps the residual."""
+    lengths = np.linalg.norm(A, axis=1)
+    lengths[lengths == 0] = 1.0
+    columns = np.column_stack([(A / lengths[:, None]).T, u])
+    R = torch.linalg.qr(torch.as_tensor(columns), mode="r")[1].numpy()
+    weights, residual = scipy.optimize.nnls(R[:, :-1], R[:, -1], maxiter=100 * len(A))
+    return weights / lengths, float(residual)

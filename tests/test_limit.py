@@ -1,0 +1,352 @@
+"""The limit of gradient descent: its objective, its certified end, and the stationarity of Theorem 3.1."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from implicit_bias import (
+    ConstantGate,
+    FrozenReLUNetwork,
+    GatedLinearNetwork,
+    HyperplaneGates,
+    InputError,
+    ReLUNetwork,
+    alignment,
+    inconsistency,
+    load_binary,
+    optimality_ratio,
+    solve,
+    svm_gln,
+    svm_lc,
+    svm_shallow,
+    train,
+)
+from implicit_bias.homogeneous import Samples, log_sum_exp, stationarity
+from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
+from tests.cases import inputs
+from tests.test_scripts import run
+
+X = inputs(n=60)
+Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+
+
+def gln(d=X):
+    return GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(d))
+
+
+def linear(d=X):
+    return GatedLinearNetwork(HyperplaneGates(1, 1).fit(d), readout=False)
+
+
+NETWORKS = {
+    "gln": gln,
+    "deep gln": lambda: GatedLinearNetwork([HyperplaneGates(4, 2, seed=s).fit(X) for s in (1, 2)]),
+    "many contexts": lambda: GatedLinearNetwork(HyperplaneGates(2, 32, seed=1).fit(X)),
+    "linear": linear,
+    "relu": lambda: ReLUNetwork(12, 8),
+    "frozen": lambda: FrozenReLUNetwork(12, 8),
+    "deep relu": lambda: ReLUNetwork(12, [8, 6]),
+}
+
+
+@pytest.fixture(params=NETWORKS)
+def network(request):
+    return NETWORKS[request.param]()
+
+
+def flat(network):
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def balanced(network, problem, W):
+    """Give a two-layer GLN the weights ζ with |w2_h| = ‖w1_h‖, where ½‖w‖² = Σ_h ‖ζ_h‖."""
+    units, contexts = network.shape[0]
+    blocks = torch.as_tensor(W).reshape(units, contexts, -1)
+    roots = blocks.flatten(1).norm(dim=1).sqrt()
+    network.double()
+    with torch.no_grad():
+        safe = torch.where(roots > 0, roots, 1.0)
+        network.hidden_weights[0].copy_((blocks / safe[:, None, None]).flatten(0, 1))
+        network.readout.weight.copy_(roots[None])
+        network.readout.bias.zero_()
+
+
+def test_log_sum_exp_is_stable():
+    margins = torch.tensor([1e4, 1e4 + 1, -1e4, 1e300], dtype=torch.float64, requires_grad=True)
+    value = log_sum_exp(margins)
+    value.backward()
+    assert value.item() == 1e4
+    torch.testing.assert_close(margins.grad, torch.tensor([0.0, 0.0, -1.0, 0.0]).double())
+    assert float(log_sum_exp(torch.full((60,), 1e4))) == pytest.approx(math.log(60) - 1e4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 40.0])
+def test_gradient_is_that_of_the_mean_under_the_softmax(network, scale):
+    """∇ log Σ exp(−q) = −Σ p_i ∇q_i, on inputs rotated to their rank, at margins of any size."""
+    network.double()
+    with torch.no_grad():
+        for p in network.parameters():
+            p *= scale
+    samples = Samples(network, X, Y)
+    _, gradient, margins = samples.gradient(samples.start, log_sum_exp)
+    np.testing.assert_allclose(margins, Y * network.decision_function(X), rtol=1e-9, atol=1e-9 * scale**2)
+    weights = torch.exp(-margins - log_sum_exp(margins))
+    assert float(weights.sum()) == pytest.approx(1.0, rel=1e-6)
+    _, expected, _ = samples.gradient(samples.start, lambda q: -(weights * q).sum())
+    torch.testing.assert_close(gradient, expected, rtol=1e-8, atol=1e-10 * float(gradient.norm()))
+    assert gradient.isfinite().all()
+
+
+def test_rotated_inputs_give_the_weights_back(network):
+    network.double()
+    wide = np.hstack([X[:5], X[:5]])[:, : X.shape[1]]
+    samples = Samples(network, wide, Y[:5])
+    before = flat(network)
+    samples.write(samples.start)
+    torch.testing.assert_close(flat(network), before, rtol=1e-12, atol=1e-13)
+    samples.write(2 * samples.start)
+    got = Y[:5] * network.decision_function(wide)
+    np.testing.assert_allclose(got, samples.margins(2 * samples.start), atol=1e-9)
+
+
+def test_linear_descent_ends_at_the_certified_svm(digits):
+    problem = svm_shallow(digits.X_train, digits.y_train, ConstantGate())
+    solution, network = solve(problem), linear(digits.X_pool)
+    descent = descend_to_limit(network, digits.X_train, digits.y_train)
+    W = network.effective_weights()
+    assert descent.end == "converged"
+    assert 1 - 1e-9 <= optimality_ratio(problem, W, solution.lower_bound) <= 1.002
+    assert alignment(W, solution.weights) >= 0.9999
+    assert inconsistency(digits.X_val @ W[0], digits.X_val @ solution.weights[0]) <= 0.003
+
+
+@pytest.mark.parametrize("momentum", [True, False])
+@pytest.mark.parametrize("kind", ["gln", "frozen relu"])
+def test_two_layers_fall_to_the_certified_optimum_from_above(digits, kind, momentum):
+    if kind == "gln":
+        network = gln(digits.X_pool)
+        problem = svm_gln(digits.X_train, digits.y_train, network.gates())
+    else:
+        learned = ReLUNetwork(65, 20, seed=1)
+        train(learned, digits.X_train, digits.y_train)
+        network = learned.freeze()
+        problem = svm_lc(digits.X_train, digits.y_train, network)
+    bound = solve(problem).lower_bound
+    config = LossScaled(momentum=momentum, max_steps=20_000 if momentum else 1500)
+
+    def measure(network):
+        return {"ratio": optimality_ratio(problem, network.effective_weights(), bound)}
+
+    table = descend_to_limit(network, digits.X_train, digits.y_train, config, measure=measure).table
+    assert (table.ratio >= 1 - 1e-9).all()
+    assert (0.5 / bound * (1 + 1e-9) >= table.normalised_margin).all()
+    finite = table.ratio[np.isfinite(table.ratio)]
+    assert finite.iloc[-1] < 0.8 * finite.iloc[0]
+    if momentum:
+        assert finite.iloc[-1] <= 1.005
+
+
+def test_the_norm_is_only_a_temperature():
+    """Twice the weights: the same direction in the end."""
+    directions = []
+    for scale in (1.0, 2.0):
+        network = gln().double()
+        with torch.no_grad():
+            network.readout.bias.zero_()
+            for p in network.parameters():
+                p *= scale
+        descend_to_limit(network, X, Y)
+        directions.append(network.effective_weights())
+    assert alignment(*directions) >= 0.999
+
+
+def test_a_separable_limit_is_stationary_for_every_network(network):
+    descent = descend_to_limit(network, X, Y, LossScaled(max_steps=3000, max_seconds=20))
+    before = flat(network)
+    result = stationarity(network, X, Y)
+    torch.testing.assert_close(flat(network), before, rtol=0, atol=0)
+    assert (result.dual >= 0).all()
+    assert (result.dual > 0).sum() <= result.support
+    assert result.degree == pytest.approx(network.degree)
+    assert result.margin == pytest.approx(descent.table.normalised_margin.iloc[-1], rel=1e-9)
+    if not isinstance(network, ReLUNetwork):
+        assert result.residual <= 0.1
+
+
+def test_stationarity_at_the_balanced_solution_and_elsewhere():
+    network = gln()
+    problem = svm_gln(X, Y, network.gates())
+    solution = solve(problem, tol=1e-8)
+    balanced(network, problem, solution.weights)
+    np.testing.assert_allclose(Y * network.decision_function(X), problem.margins(solution.weights), atol=1e-9)
+    exact = stationarity(network, X, Y, tolerance=1e-3)
+    assert exact.residual <= 1e-3
+    with torch.no_grad():
+        network.readout.weight *= 4
+    assert stationarity(network, X, Y, tolerance=1e-3).residual >= 0.1
+    trained = gln()
+    train(trained.double(), X, Y)
+    with torch.no_grad():
+        trained.readout.bias.zero_()
+    assert stationarity(trained, X, Y).residual >= 0.3
+
+
+def test_stationarity_takes_any_homogeneous_module():
+    class Cubic(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([1.0, 0.0]))
+
+        def forward(self, x):
+            return (x @ self.w) ** 3
+
+    result = stationarity(Cubic(), [[1.0, 3.0], [-1.0, 3.0], [2.0, 0.0]], [1, -1, 1])
+    assert result.degree == pytest.approx(3)
+    assert result.residual <= 1e-9
+    assert result.support == 2
+
+
+def test_plain_descent_is_the_written_out_loop():
+    network, twin = gln().double(), gln().double()
+    with torch.no_grad():
+        twin.readout.bias.zero_()
+    x, y = torch.as_tensor(X), torch.as_tensor(Y)
+    descent = descend_to_limit(network, X, Y, PlainDescent(lr=0.1, max_steps=20))
+    weights = [twin.hidden_weights[0], twin.readout.weight]
+    for _ in range(20):
+        loss = torch.log(1 + torch.exp(-y * twin(x))).mean()
+        with torch.no_grad():
+            for p, g in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+                p.sub_(0.1 * g)
+    torch.testing.assert_close(flat(network), flat(twin), rtol=1e-9, atol=1e-11)
+    assert descent.end == "max_steps"
+    assert descent.table.step.iloc[-1] == 20
+
+
+@pytest.mark.parametrize("config", [LossScaled(max_steps=300), PlainDescent(max_steps=300)])
+def test_reproducible_bit_for_bit_whatever_the_threads(config):
+    results, before = [], torch.get_num_threads()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        network = gln()
+        descend_to_limit(network, X, Y, config)
+        assert torch.get_num_threads() == threads
+        results.append(network.effective_weights())
+    torch.set_num_threads(before)
+    np.testing.assert_array_equal(*results)
+
+
+def test_ends_early_and_keeps_what_it_has():
+    def stop(step, seconds):
+        if step >= 100:
+            raise KeyboardInterrupt
+
+    network = gln()
+    descent = descend_to_limit(network, X, Y, LossScaled(tolerance=1e-9), progress=stop)
+    assert isinstance(descent, Descent)
+    assert descent.end == "interrupted"
+    assert descent.table.step.iloc[-1] == 100
+    assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
+    assert descent.table.margin.iloc[-1] > descent.table.margin.iloc[0]
+    brief = descend_to_limit(gln(), X, Y, LossScaled(tolerance=1e-9, max_seconds=0.2))
+    assert brief.end == "max_seconds"
+    assert 0.2 <= brief.seconds < 2
+
+
+def test_samples_that_cannot_be_separated_do_not_break_it():
+    labels = np.where(np.arange(60) % 2, 1.0, -1.0)
+    doubled = np.vstack([X[:30], X[:30]])
+    descent = descend_to_limit(linear(), doubled, labels * np.repeat([1, -1], 30), LossScaled(max_steps=300))
+    assert descent.end == "max_steps"
+    assert (descent.table.margin <= 1e-9).all()
+    assert np.isfinite(descent.table.drop(columns="step")).all(axis=None)
+
+
+def zeroed():
+    network = gln()
+    for p in network.parameters():
+        p.data.zero_()
+    return network
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: descend_to_limit("network", X, Y), "takes a GatedNetwork"),
+        (lambda: descend_to_limit(gln(), X, Y, 3), "LossScaled"),
+        (lambda: descend_to_limit(gln(), X, Y[:-1]), "59 labels for 60"),
+        (lambda: descend_to_limit(gln(), X[:, :5], Y), "5 columns"),
+        (lambda: descend_to_limit(zeroed(), X, Y), "all zero"),
+        (lambda: descend_to_limit(gln(), X, Y, PlainDescent(lr=1e200)), "smaller lr"),
+        (lambda: LossScaled(tolerance=0), "tolerance"),
+        (lambda: LossScaled(stationarity=1), "below 1"),
+        (lambda: LossScaled(growth=1.0), "above 1"),
+        (lambda: LossScaled(max_steps=0), "max_steps"),
+        (lambda: LossScaled(max_seconds=math.nan), "max_seconds"),
+        (lambda: PlainDescent(lr=-1), "lr"),
+        (lambda: stationarity(gln(), X, Y), "does not separate"),
+        (lambda: stationarity(zeroed(), X, Y), "all zero"),
+        (lambda: stationarity("network", X, Y), "torch module"),
+        (lambda: stationarity(torch.nn.Linear(12, 1), X, Y), "outputs of shape"),
+        (lambda: stationarity(with_biases(), X, Y), "not homogeneous"),
+        (lambda: stationarity(gln(), X, Y, tolerance=-1), "tolerance"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def with_biases():
+    network = torch.nn.Sequential(torch.nn.Linear(12, 1), torch.nn.Linear(1, 1), torch.nn.Flatten(0)).double()
+    for parameter, value in zip(network.parameters(), (np.eye(1, 12), [1e-3], [[1.0]], [1e-3]), strict=True):
+        parameter.data = torch.as_tensor(value, dtype=torch.float64)
+    return network
+
+
+def test_the_script(tmp_path):
+    names = ["gln", "deep-gln", "deep-relu"]
+    done = run("limit_of_gradient_descent", "--network", *names, "--units", 5, "--train-size", 40, "--start", "initial",
+               "--tolerance", 0.05, "--max-seconds", 3, "--out", tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "limit.csv")
+    assert table.network.drop_duplicates().tolist() == names
+    assert set(table.descent) == {"plain", "loss-scaled"}
+    last = table[table.descent == "loss-scaled"].groupby("network").last()
+    assert last.ratio["gln"] <= 1.05
+    assert (table.ratio.dropna() >= 1 - 1e-9).all()
+    assert json.loads((tmp_path / "limit.json").read_text())["results"][0]["optimum"] > 0
+    assert (tmp_path / "limit.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--dataset", "cifar"], "unknown data set"),
+        (["--network", "gln", "gln"], "twice"),
+        (["--network", "linear", "--train-size", "500"], "cannot separate"),
+    ],
+)
+def test_the_script_refuses_bad_input_in_one_sentence(options, words, tmp_path):
+    done = run("limit_of_gradient_descent", *options, "--out", tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.mnist
+def test_the_published_cell_reaches_its_limit(mnist_root):
+    task = load_binary("mnist", 500, seed=1, root=mnist_root)
+    network = GatedLinearNetwork(HyperplaneGates(10, 2, seed=1).fit(task.X_pool))
+    problem = svm_gln(task.X_train, task.y_train, network.gates())
+    solution = solve(problem)
+    config = LossScaled(tolerance=0.01, max_seconds=60)
+    descend_to_limit(network, task.X_train, task.y_train, config)
+    assert 1 <= optimality_ratio(problem, network.effective_weights(), solution.lower_bound) <= 1.01
+    svm = problem.decision_function(solution.weights, task.X_val)
+    assert inconsistency(network.decision_function(task.X_val), svm) <= 0.005
