@@ -20,7 +20,9 @@ from implicit_bias.files import write_atomically
 #: Modules that arrange, draw or report results but do not make them; every other module's code is part of the key.
 IRRELEVANT = (
     *("__init__.py", "homogeneous.py", "limit.py", "limit_figure.py", "paper_figures.py", "plots.py"),
-    *(f"experiments/{name}.py" for name in ("command", "engines", "findings", "paper", "report", "store", "sweep")),
+    *("experiments/command.py", "experiments/descent_to_limit.py", "experiments/engines.py"),
+    *("experiments/findings.py", "experiments/paper.py", "experiments/report.py"),
+    *("experiments/store.py", "experiments/sweep.py"),
 )
 
 

@@ -103,15 +103,27 @@ def _ordered(jobs: Sequence[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: (-job.cell.train_size, -job.cost))
 
 
+def surroundings() -> dict[str, Any]:
+    """Versions, kind of machine and time: what a record of any results says besides its configuration.
+
+    >>> from implicit_bias.experiments.sweep import surroundings
+    >>> sorted(surroundings())
+    ['finished', 'machine', 'versions']
+    """
+    return {
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
 def _record(plan: Sequence[tuple[Study, Config]], results: Sequence[Result], seconds: float) -> dict[str, Any]:
     return {
         "studies": [{"study": study.name} | asdict(replace(config, data_root=None)) for study, config in plan],
         "split_seed": SPLIT_SEED,
         "code": code_version(),
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        **surroundings(),
         "machines": sorted({result.machine for result in results}),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds_of_this_run": round(seconds, 2),
         "seconds_of_all_cells": round(sum(result.seconds for result in results), 2),
         "cells": len(results),
