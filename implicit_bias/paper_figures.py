@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from implicit_bias.checks import InputError
 from implicit_bias.plots import STYLES, inconsistency_against_error
@@ -106,7 +107,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
             axes[0].set_ylim(0.0 if quantity == "inconsistency" else None)
         if layout.scatter:
             _scatters(parts[1].subplots(1, len(blocks), sharex=True, sharey=True, squeeze=False)[0], table, layout)
-        _legend(drawing)
+        _legend(drawing, table, layout)
         drawing.suptitle(f"Figure {figure}. {layout.title} ({_names(table)}, {cutoff} cutoffs)")
     return drawing
 
@@ -134,7 +135,6 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: Layout, quantity: str) -> None
             ax.errorbar(x, mean, yerr=spread, elinewidth=0.6, **line)
             fill = np.where(found == groups.size(), colour, "white")
             ax.scatter(x, mean, s=11, marker=marker, c=fill, edgecolors=colour, linewidths=0.8, zorder=3)
-            ax.plot([], [], marker=marker, markersize=3.5, label=_label(model, momentum, table, quantity), **line)
             none = x[(found == 0).to_numpy()]
             height = np.full_like(none, 0.04 * level)
             (crosses,) = ax.plot(none, height, "x", color=colour, clip_on=False, transform=ax.get_xaxis_transform())
@@ -146,11 +146,6 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: Layout, quantity: str) -> None
     ax.set_xticks(range(0, len(widths), step), names[::step])
 
 
-def _label(model: str, momentum: float, table: pd.DataFrame, quantity: str) -> str:
-    several = table.momentum.nunique() > 1
-    return f"{model}, momentum {momentum:g}" if several and (quantity != "error" or model.startswith("GD")) else model
-
-
 def _scatters(axes: Any, table: pd.DataFrame, layout: Layout) -> None:
     versions = [version for version in TITLES if (table.version == version).any()]
     for ax, version in zip(axes, versions, strict=True):
@@ -160,10 +155,20 @@ def _scatters(axes: Any, table: pd.DataFrame, layout: Layout) -> None:
         ax.set_ylabel(LABELS["inconsistency"] if ax is axes[0] else "")
 
 
-def _legend(drawing: Figure) -> None:
-    handles: dict[str, Any] = {}
-    for ax in drawing.get_axes():
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            if not any(known == label or known.startswith(f"{label}, ") for known in handles):
-                handles[label] = handle
-    drawing.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False)
+def _legend(drawing: Figure, table: pd.DataFrame, layout: Layout) -> None:
+    """One entry a model, one a momentum, and the signs."""
+    handles = []
+    for model in table.model.unique():
+        colour, marker = STYLES.get(model, ("#CC79A7", "v"))
+        handles.append(Line2D([], [], color=colour, marker=marker, markersize=4, linewidth=1, label=model))
+    if table.momentum.nunique() > 1:
+        for momentum in sorted(table.momentum.unique()):
+            line: Any = DASHES.get(momentum, ":")
+            handles.append(Line2D([], [], color="0.4", linestyle=line, linewidth=1, label=f"momentum {momentum:g}"))
+    if (table.status == "NOT_SEPARABLE").any():
+        sign: dict[str, Any] = {"color": "0.4", "linestyle": "none"}
+        handles.append(Line2D([], [], marker="o", markerfacecolor="white", label="some seeds not separable", **sign))
+        handles.append(Line2D([], [], marker="x", label="no seed separable", **sign))
+    if layout.scatter:
+        handles.append(Line2D([], [], color="0.5", linestyle="--", linewidth=1, label="chance"))
+    drawing.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)

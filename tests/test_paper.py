@@ -80,7 +80,10 @@ def test_the_verdict_follows_the_numbers(l2, word):
     errors = lambda model, seed: {"SVM-L2": l2, "SVM-GLN": 0.1}.get(model, 0.12) + 0.001 * seed  # noqa: E731
     found = findings(cells("compare_gln", ["GD-GLN", "SVM-L2", "SVM-GLN"], error=errors))
     assert found[0].answer.startswith(word)
-    assert f"{100 * (l2 - 0.1):.2f} ± 0.00 percentage points" in found[0].answer
+    assert (
+        f"{abs(100 * (l2 - 0.1)):.2f} ± 0.00 percentage points {'above' if word == 'Yes' else 'below'}"
+        in found[0].answer
+    )
 
 
 def test_missing_cells_are_counted_by_their_reason():
@@ -119,7 +122,9 @@ def test_every_cell_of_our_run_is_certified(ours):
 def test_the_published_numbers_are_met_by_our_run(ours):
     details = findings(ours)[-1].details
     assert len(details) == 6
-    assert (details.ours - details.published).abs().max() <= 0.001
+    off = (details.ours - details.published).abs()
+    assert off[details.quantity == "accuracy"].max() <= 0.001
+    assert off[details.quantity == "agreement"].max() <= 0.005
 
 
 def test_the_page_of_findings_is_made_from_our_run(ours):

@@ -20,7 +20,7 @@ from implicit_bias.files import write_atomically
 from implicit_bias.paper_figures import LAYOUTS, paper_figure
 from implicit_bias.plots import drawn
 
-TITLE = "The implicit bias of gated networks on binary MNIST: the whole paper, certified"
+TITLE = "The implicit bias of gated networks: the whole paper, certified"
 
 SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "momentum", "version", "model")
 
