@@ -198,11 +198,11 @@ def stationarity(network: nn.Module, X: Any, y: Any, tolerance: float = 0.05) ->
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     as_positive(tolerance, "tolerance")
-    unit = copy.deepcopy(network).cpu().double()
+    unit = copy.deepcopy(network).cpu().double().eval()
     parameters = homogeneous_parameters(unit)
     norm = float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
-    if not norm > 0:
-        raise InputError("the network's weights are all zero, so it has no direction")
+    if not 0 < norm < np.inf:
+        raise InputError(f"the network's weights have norm {norm:g}, so they have no direction")
     for parameter in parameters:
         parameter.data = parameter.data / norm
     with one_thread():
@@ -223,11 +223,17 @@ def stationarity(network: nn.Module, X: Any, y: Any, tolerance: float = 0.05) ->
 
 def _outputs(network: nn.Module, X: Array) -> Tensor:
     arguments = network.tensors(X) if isinstance(network, GatedNetwork) else (torch.as_tensor(X),)
-    outputs = network(*arguments)
-    if not isinstance(outputs, Tensor) or outputs.shape != (len(X),):
+    try:
+        outputs = network(*arguments)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the network does not take inputs of shape {X.shape} ({reason})") from None
+    if not isinstance(outputs, Tensor) or outputs.numel() != len(X):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError(f"the network must give outputs of shape ({len(X)},), not {shape}")
-    return outputs
+    if not outputs.requires_grad:
+        raise InputError("the network's outputs have no gradient; its forward must not detach them or run without grad")
+    return outputs.flatten()
 
 
 def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Parameter]) -> Array:
@@ -237,8 +243,10 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
     for first in range(0, len(X), CHUNK):
         margins = torch.as_tensor(signs[first : first + CHUNK]) * _outputs(network, X[first : first + CHUNK])
         each = torch.eye(len(margins), dtype=torch.float64)
-        gradients = torch.autograd.grad(margins, parameters, each, is_grads_batched=True)
-        rows.append(torch.hstack([g.flatten(1) for g in gradients]).numpy())
+        gradients = torch.autograd.grad(margins, parameters, each, is_grads_batched=True, allow_unused=True)
+        pairs = zip(gradients, parameters, strict=True)
+        parts = [torch.zeros(len(margins), p.numel()) if g is None else g.flatten(1) for g, p in pairs]
+        rows.append(torch.hstack(parts).numpy())
     return np.vstack(rows)
 
 

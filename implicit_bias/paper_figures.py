@@ -83,11 +83,11 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
         raise InputError(f"unknown figure {figure!r}; known: {', '.join(LAYOUTS)}")
     layout = LAYOUTS[figure]
     table = table[(table.study == layout.study) & (table.cutoff == cutoff)]
-    if table.empty:
+    rows = [row for row in layout.rows if row[0] is None or (table.contexts == row[0]).any()]
+    if table.empty or not rows:
         raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
     blocks = [version for version in TITLES if (table.version == version).any()]
     sizes = sorted(table.train_size.unique())
-    rows = [row for row in layout.rows if row[0] is None or (table.contexts == row[0]).any()]
     style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 8}
     with mpl.rc_context(style):
         heights = [1.7 * len(rows) + 0.9, 2.5][: 1 + layout.scatter]
@@ -108,11 +108,12 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
         if layout.scatter:
             _scatters(parts[1].subplots(1, len(blocks), sharex=True, sharey=True, squeeze=False)[0], table, layout)
         _legend(drawing, table, layout)
-        drawing.suptitle(f"Figure {figure}. {layout.title} ({_names(table)}, {cutoff} cutoffs)")
+        drawing.suptitle(f"Figure {figure}. {layout.title} ({names(table)}, {cutoff} cutoffs)")
     return drawing
 
 
-def _names(table: pd.DataFrame) -> str:
+def names(table: pd.DataFrame) -> str:
+    """The data sets of a table, as a title says them."""
     return ", ".join({"mnist": "MNIST"}.get(name, name) for name in table.dataset.unique())
 
 

@@ -55,6 +55,8 @@ class OccupiedRegions(Gates):
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
         """One group of all regions, shape (k,)."""
+        if not self.is_fitted:
+            raise InputError("these OccupiedRegions are not fitted; call fit(X) first")
         return np.zeros(len(self.occupied_), dtype=np.int64)
 
     def transform(self, X: Any) -> Array:

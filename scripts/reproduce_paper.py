@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from implicit_bias.checks import InputError
 from implicit_bias.experiments.command import add_engine, add_versions, guarded, watched
 from implicit_bias.experiments.findings import findings
 from implicit_bias.experiments.paper import chosen, plan
@@ -18,26 +19,30 @@ from implicit_bias.files import require_writable
 
 
 def run(options: argparse.Namespace) -> int:
-    figures, out = chosen(options.figure), Path(options.out)
+    figures = chosen(options.figure)
     if options.redraw:
-        require_writable(out)
-        return show(*load_results(options.redraw), out, figures)
+        if options.quick or options.scheduler:
+            raise InputError("--redraw computes nothing, so --quick and --scheduler do not go with it")
+        out = require_writable(options.out or "results/redrawn")
+        table, record = load_results(options.redraw)
+        return show(table[table.version.isin(options.versions)], record, out, figures)
     steps = plan(
         figures, quick=options.quick, dataset=options.dataset, data_root=options.data_root, versions=options.versions
     )
+    out = Path(options.out or "results/paper")
     result = watched(steps, out, options.engine, options.jobs, options.scheduler)
     if result.table.empty:
         raise KeyboardInterrupt
     save_results(result.table, result.record, out)
-    return show(result.table, result.record, out, figures, result.missing)
+    return show(*load_results(out), out, figures)
 
 
-def show(table: pd.DataFrame, record: dict[str, Any], out: Path, figures: Sequence[str], missing: int = 0) -> int:
+def show(table: pd.DataFrame, record: dict[str, Any], out: Path, figures: Sequence[str]) -> int:
     for finding in findings(table):
         print(f"{finding.question}\n    {finding.answer}")
-    for path in write_report(table, record, out, figures, missing):
+    for path in write_report(table, record, out, figures):
         print(f"wrote {path}")
-    return 130 if missing else 0
+    return 130 if record["missing"] else 0
 
 
 def main() -> int:
@@ -52,7 +57,7 @@ def main() -> int:
     )
     add_versions(parser, VERSIONS)
     add_engine(parser)
-    add("--out", default="results/paper", help="folder for cells, table, figures and report")
+    add("--out", help="folder for cells, table, figures and report; else results/paper, for --redraw results/redrawn")
     options = parser.parse_args()
     return guarded(lambda: run(options))
 

@@ -19,7 +19,7 @@ SMALL = Config(train_size=(60,), units=(3, 4, 5), seeds=(1, 2), steps=40)
 
 @pytest.fixture(scope="module")
 def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None) as made:
         yield made
 
 
@@ -45,6 +45,18 @@ def test_workers_with_other_code_are_refused(cluster, monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "code_version", lambda: "other")
     with pytest.raises(InputError, match="runs other code"):
         run([(STUDY, SMALL)], engines.dask(cluster.scheduler_address), Store(tmp_path))
+
+
+def test_a_cluster_that_loses_its_last_worker_is_given_up(monkeypatch, tmp_path):
+    monkeypatch.setattr(engines, "PATIENCE", 2.0)
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as lone:
+
+        def retire(job, stored):
+            lone.scale(0)
+
+        with pytest.raises(InputError, match="no Dask worker is left"):
+            run([(STUDY, SMALL)], engines.dask(lone.scheduler_address), Store(tmp_path), retire)
+    assert list(tmp_path.glob("*.json"))
 
 
 def test_a_cluster_without_workers_is_refused():

@@ -339,6 +339,38 @@ def test_the_script_refuses_bad_input_in_one_sentence(options, words, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_script_keeps_what_is_finished_when_a_later_network_is_refused(tmp_path):
+    done = run("limit_of_gradient_descent", "--network", "gln", "linear", "--train-size", 300, "--max-seconds", 2,
+               "--start", "initial", "--out", tmp_path)  # fmt: skip
+    assert done.returncode == 2
+    assert "cannot separate" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert set(pd.read_csv(tmp_path / "limit.csv").descent) == {"plain", "loss-scaled"}
+    assert "cannot separate" in json.loads((tmp_path / "limit.json").read_text())["end"]
+
+
+class Wide(torch.nn.Module):
+    """A homogeneous module with an unused parameter and outputs of shape (n, 1)."""
+
+    def __init__(self):
+        super().__init__()
+        self.used = torch.nn.Parameter(torch.tensor([[1.0, 0.0]]))
+        self.unused = torch.nn.Parameter(torch.zeros(3))
+
+    def forward(self, X):
+        return X @ self.used.T
+
+
+def test_stationarity_of_any_module():
+    assert stationarity(Wide(), [[1.0, 3.0], [-1.0, 3.0]], [1, -1]).residual < 1e-12
+    with pytest.raises(InputError, match="does not take inputs of shape"):
+        stationarity(Wide(), [[1.0, 3.0, 2.0], [-1.0, 3.0, 2.0]], [1, -1])
+    broken = Wide()
+    broken.used.data[0, 0] = float("nan")
+    with pytest.raises(InputError, match="norm nan"):
+        stationarity(broken, [[1.0, 3.0], [-1.0, 3.0]], [1, -1])
+
+
 @pytest.mark.mnist
 def test_the_published_cell_reaches_its_limit(mnist_root):
     task = load_binary("mnist", 500, seed=1, root=mnist_root)

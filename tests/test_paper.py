@@ -1,5 +1,6 @@
 """The paper's grid, its figures and its findings, from tables made up and from our own run."""
 
+import json
 import re
 from pathlib import Path
 
@@ -90,17 +91,53 @@ def test_missing_cells_are_counted_by_their_reason():
     status = lambda model, seed: "OPTIMAL" if seed == 3 else "NOT_SEPARABLE"  # noqa: E731
     table = cells("compare_relu", ["SVM-LC"], status=status, closed=lambda model, seed: int(seed == 1))
     answer = next(f.answer for f in findings(table) if "missing" in f.question)
-    assert "Of 3 solved cells 1 are OPTIMAL" in answer
+    assert "Of 3 margin problems 1 are OPTIMAL" in answer
     assert "2 are proved NOT_SEPARABLE, and 0 are anything else" in answer
     assert "1 of the inseparable ones hold samples whose every gate is closed" in answer
 
 
-def test_damaged_results_are_refused(tmp_path):
-    table = cells("compare_gln", ["GD-GLN"])
-    save_results(table, {"seed": 1}, tmp_path)
-    with pytest.raises(InputError, match="it lacks"):
+def test_findings_compare_only_what_both_have():
+    """Median cutoffs at two sizes, random ones at the easier: unpaired means would favour the random ones."""
+    hard = cells("compare_gln", ["SVM-GLN"], error=0.15)
+    easy = cells("compare_gln", ["SVM-GLN"], error=0.05, train_size=2000)
+    random = cells("compare_gln", ["SVM-GLN"], error=0.08, train_size=2000, cutoff="random")
+    found = findings(pd.concat([hard, easy, random]))
+    answer = next(f.answer for f in found if "median cutoffs" in f.question)
+    assert answer.startswith("Yes: with random cutoffs SVM-GLN's error is 3.00 ± 0.00 percentage points above")
+    lost = random.assign(error=np.nan, status="NOT_SEPARABLE")
+    assert not any(
+        "random ones" in f.question for f in findings(pd.concat([hard, easy, lost])) if "cutoffs" in f.question
+    )
+
+
+@pytest.mark.parametrize(("later", "word"), [(0.04, "Yes"), (0.05, "Not clearly"), (0.06, "No")])
+def test_the_verdict_on_momentum(later, word):
+    slow = cells("compare_gln", ["SVM-GLN"], inconsistency=0.05)
+    fast = cells("compare_gln", ["SVM-GLN"], inconsistency=later, momentum=0.9)
+    found = findings(pd.concat([slow, fast]))
+    assert next(f.answer for f in found if "momentum" in f.question).startswith(word)
+
+
+def test_the_published_numbers_are_those_of_mnist():
+    table = cells("compare_gln", ["GD-GLN"], version="published")
+    assert any("published numbers" in f.question for f in findings(table))
+    assert not any("published numbers" in f.question for f in findings(table.assign(dataset="digits")))
+
+
+@pytest.mark.parametrize("damage", [lambda r: [1], lambda r: r | {"sha256": "0"}, lambda r: {"studies": [1]}])
+def test_damaged_results_are_refused(tmp_path, damage):
+    save_results(cells("compare_gln", ["GD-GLN"]), {"missing": 0}, tmp_path)
+    table, record = load_results(tmp_path)
+    assert len(table) == 3
+    (tmp_path / "record.json").write_text(json.dumps(damage(record)))
+    with pytest.raises(InputError, match="damaged results"):
         load_results(tmp_path)
-    (tmp_path / "record.json").write_text("{")
+
+
+def test_a_table_cut_short_is_refused(tmp_path):
+    save_results(cells("compare_gln", ["GD-GLN"]), {"missing": 0}, tmp_path)
+    whole = (tmp_path / "cells.csv").read_bytes()
+    (tmp_path / "cells.csv").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="damaged results"):
         load_results(tmp_path)
 

@@ -51,6 +51,13 @@ def test_comparisons(script, options, models, tmp_path):
     assert "100%" in done.stderr
 
 
+def test_both_versions_have_a_figure_each(tmp_path):
+    done = run("compare_gln", *SMALL, "--units", "3", "--both", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in tmp_path.glob("*.png")} == {"comparison.png", "comparison_published.png"}
+    assert "published" in done.stdout
+
+
 def test_the_same_run_gives_the_same_table_on_one_and_two_processes(tmp_path):
     tables = []
     for jobs in ("1", "2"):

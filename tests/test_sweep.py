@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -93,14 +94,22 @@ def test_stored_results_of_other_code_are_told_and_left(tmp_path, monkeypatch):
     assert cells.get(job) is None
 
 
+def test_configurations_take_lists_and_numpy_numbers(tmp_path):
+    config = Config(train_size=[60], units=np.array([3]), seeds=[np.int64(1)], steps=40)
+    assert config == replace(SMALL, seeds=(1,))
+    assert run([(STUDY, config)], store=Store(tmp_path)).missing == 0
+    with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
+        Config(units=3)
+
+
 def test_the_codes_version_ignores_comments_and_docstrings(tmp_path, monkeypatch):
     versions = []
     for text in ('"""One."""\nx = 1\n', '"""Two."""\n\nx = 1  # why\n', '"""Two."""\nx = 2\n'):
         (tmp_path / "module.py").write_text(text)
         monkeypatch.setattr(store.implicit_bias, "__file__", str(tmp_path / "__init__.py"))
-        store.code_version.cache_clear()
+        store._code_version.cache_clear()
         versions.append(store.code_version())
-    store.code_version.cache_clear()
+    store._code_version.cache_clear()
     assert versions[0] == versions[1] != versions[2]
 
 
@@ -156,7 +165,8 @@ def test_a_process_that_is_always_lost_ends_the_run(tmp_path):
 
 
 def reproduce(out, *options):
-    command = [sys.executable, str(SCRIPT), "--dataset", "digits", "--quick", "--figure", "2", "--jobs", "2"]
+    quick = [] if "--redraw" in options else ["--quick"]
+    command = [sys.executable, str(SCRIPT), "--dataset", "digits", *quick, "--figure", "2", "--jobs", "2"]
     return subprocess.Popen([*command, *options, "--out", str(out)], stderr=subprocess.PIPE, stdout=subprocess.PIPE,
                             text=True, start_new_session=True)  # fmt: skip
 
@@ -208,6 +218,8 @@ def test_the_report_stands_alone_and_redraws(tmp_path):
         (["--engine", "dask", "--scheduler", "nonsense"], "no Dask scheduler answers"),
         (["--jobs", "0"], "jobs"),
         (["--redraw", "/nowhere"], "not a readable file"),
+        (["--redraw", "/nowhere", "--scheduler", "tcp://127.0.0.1:9"], "do not go with it"),
+        (["--scheduler", "tcp://127.0.0.1:9"], "add --engine dask"),
         (["--dataset", "cifar"], "unknown data set"),
     ],
 )

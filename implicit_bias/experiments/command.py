@@ -133,17 +133,21 @@ def _percent(row: dict[Any, Any], name: str) -> str:
 
 
 def write_results(study: Study, result: Run, out: Path) -> list[Path]:
-    """Write `comparison.csv`, `comparison.json` (how it was made) and `comparison.png` and `.pdf` into `out`."""
+    """Write `comparison.csv`, `comparison.json` (how it was made) and `comparison.png` and `.pdf` into `out`.
+
+    The figure of the published version, if there are both, is `comparison_published.png` and `.pdf`.
+    """
     width = "contexts" if result.table.contexts.nunique() > result.table.units.nunique() else "units"
-    title = f"{study.title} ({result.table.dataset[0]})"
-    figure = comparison_figure(result.table, study.reference, title, width)
     contents = {
-        "csv": result.table.to_csv(index=False).encode(),
-        "json": json.dumps(result.record, indent=2).encode(),
-        "png": drawn(figure, "png"),
-        "pdf": drawn(figure, "pdf"),
+        "comparison.csv": result.table.to_csv(index=False).encode(),
+        "comparison.json": json.dumps(result.record, indent=2).encode(),
     }
-    return [write_atomically(out / f"comparison.{kind}", content) for kind, content in contents.items()]
+    for number, version in enumerate(result.table.version.unique()):
+        title = f"{study.title} ({result.table.dataset[0]}{', as published' if version == 'published' else ''})"
+        figure = comparison_figure(result.table[result.table.version == version], study.reference, title, width)
+        name = "comparison" if number == 0 else f"comparison_{version}"
+        contents |= {f"{name}.{kind}": drawn(figure, kind) for kind in ("png", "pdf")}
+    return [write_atomically(out / name, content) for name, content in contents.items()]
 
 
 def _cutoff(text: str) -> Any:

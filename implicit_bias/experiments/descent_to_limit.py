@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from implicit_bias.checks import InputError, as_count, one_of
+from implicit_bias.checks import InputError, as_count, as_positive, one_of
 from implicit_bias.comparison import alignment, inconsistency, optimality_ratio
 from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.experiments.sweep import surroundings
@@ -61,7 +63,8 @@ class LimitConfig:
             raise InputError("--network lists a network twice, or none; give each once")
         one_of(self.start, ("trained", "initial"), "start")
         as_count(self.units, "units")
-        LossScaled(self.tolerance, max_seconds=self.max_seconds)
+        as_positive(self.max_seconds, "max_seconds")
+        LossScaled(self.tolerance)
         PlainDescent(self.lr)
 
 
@@ -115,17 +118,15 @@ def measurer(task: BinaryTask, problem: MarginProblem | None, solution: Solution
     return measure
 
 
-def descend(name: str, task: BinaryTask, options: LimitConfig) -> list[tuple[str, Descent, Solution | None]]:
+def descend(name: str, task: BinaryTask, options: LimitConfig) -> Iterator[tuple[str, Descent, Solution | None]]:
     """The loss-scaled descent of a network, and a plain one from the same weights with as many steps."""
     network, problem = build(name, task, options)
     solution = solved(name, problem) if problem is not None else None
     twin, measure = copy.deepcopy(network), measurer(task, problem, solution)
-    descents: list[tuple[str, Descent, Solution | None]] = []
+    limit, steps = options.max_seconds, 0
     for label in ("loss-scaled", "plain"):
-        limit = options.max_seconds
         config: LossScaled | PlainDescent = LossScaled(options.tolerance, max_seconds=limit)
-        if descents:
-            steps = int(descents[0][1].table.step.iloc[-1])
+        if label == "plain":
             network, config = twin, PlainDescent(options.lr, max(1, steps), limit)
         with tqdm(total=round(limit), desc=f"{name}, {label}", unit="s", leave=False) as bar:
 
@@ -134,11 +135,9 @@ def descend(name: str, task: BinaryTask, options: LimitConfig) -> list[tuple[str
                 bar.update(min(int(seconds), bar.total) - bar.n)
 
             descent = descend_to_limit(network, task.X_train, task.y_train, config, measure=measure, progress=show)
-        descents.append((label, descent, solution))
+        steps = int(descent.table.step.iloc[-1])
         print(line(name, label, descent), flush=True)
-        if descent.end == "interrupted":
-            break
-    return descents
+        yield label, descent, solution
 
 
 def line(name: str, label: str, descent: Descent) -> str:
@@ -152,27 +151,35 @@ def line(name: str, label: str, descent: Descent) -> str:
 
 
 def run(options: LimitConfig, out: Path) -> int:
-    """Run and write `limit.csv`, `limit.json`, `limit.png` and `limit.pdf` into `out`; returns the exit code."""
+    """Run and write `limit.csv`, `limit.json`, `limit.png` and `limit.pdf` into `out`; returns the exit code.
+
+    What is finished when Ctrl-C or an error ends the run is written as well.
+    """
     require_writable(out)
     task = load_binary(options.dataset, options.train_size, root=options.data_root)
-    frames, records, interrupted = [], [], False
-    for name in options.network:
-        for label, descent, solution in descend(name, task, options):
-            frames.append(descent.table.assign(network=name, descent=label))
-            interrupted |= descent.end == "interrupted"
-            optimum = {} if solution is None else {"optimum": solution.objective, "gap": solution.gap}
-            last = {key: float(value) for key, value in descent.table.iloc[-1].items()}
-            records.append({"network": name, "descent": label, "end": descent.end, **optimum, "last": last})
-        if interrupted:
-            break
-    for path in write(pd.concat(frames), records, interrupted, options, out):
+    frames: list[pd.DataFrame] = []
+    records: list[dict[str, Any]] = []
+    end = "finished"
+    try:
+        for name in options.network:
+            for label, descent, solution in descend(name, task, options):
+                frames.append(descent.table.assign(network=name, descent=label))
+                optimum = {} if solution is None else {"optimum": solution.objective, "gap": solution.gap}
+                last = {key: float(value) for key, value in descent.table.iloc[-1].items()}
+                records.append({"network": name, "descent": label, "end": descent.end, **optimum, "last": last})
+                if descent.end == "interrupted":
+                    raise KeyboardInterrupt
+    except (InputError, KeyboardInterrupt) as error:
+        if not frames:
+            raise
+        end = f"ended by {type(error).__name__} {error}".strip()
+        print(f"{end}: what was finished is written", file=sys.stderr)
+    for path in write(pd.concat(frames), records, end, options, out):
         print(f"wrote {path}")
-    return 130 if interrupted else 0
+    return 0 if end == "finished" else 130 if end == "ended by KeyboardInterrupt" else 2
 
 
-def write(
-    table: pd.DataFrame, results: list[dict[str, Any]], interrupted: bool, options: LimitConfig, out: Path
-) -> list[Path]:
+def write(table: pd.DataFrame, results: list[dict[str, Any]], end: str, options: LimitConfig, out: Path) -> list[Path]:
     """Write table, record and figure."""
     first = ["network", "descent", "step", "seconds"]
     table = table[[*first, *(name for name in table if name not in first)]]
@@ -182,7 +189,7 @@ def write(
         **surroundings(),
         "threads": 1,
         "seconds": round(sum(result["last"]["seconds"] for result in results), 2),
-        "interrupted": interrupted,
+        "end": end,
         "results": results,
     }
     title = f"The limit of gradient descent ({options.dataset}, n = {options.train_size})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import queue
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -17,8 +18,10 @@ from implicit_bias.experiments.study import run_cell
 
 #: From jobs to their results, in any order.
 Engine = Callable[[list[Job]], Iterator[tuple[Job, Result]]]
-#: How often a cell may lose its worker.
+#: How often in a row a local process may be lost.
 ATTEMPTS = 3
+#: Seconds that a Dask cluster may be without workers.
+PATIENCE = 60.0
 
 
 def compute(job: Job, one_core: bool = True, code: str | None = None) -> Result:
@@ -43,14 +46,13 @@ def local(jobs: int = 1) -> Engine:
         if jobs == 1 or len(work) == 1:
             yield from ((job, compute(job, False)) for job in work)
             return
-        losses = 0
-        left = list(work)
+        losses, left, code = 0, list(work), code_version()
         while left:
             # Unordered, so that an interruption keeps every finished cell.
             parallel = joblib.Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered", batch_size=1)
             done = set()
             try:
-                for index, result in parallel(joblib.delayed(_indexed)(i, job) for i, job in enumerate(left)):
+                for index, result in parallel(joblib.delayed(_indexed)(i, job, code) for i, job in enumerate(left)):
                     done.add(index)
                     yield left[index], result
             except BrokenProcessPool:
@@ -65,8 +67,8 @@ def local(jobs: int = 1) -> Engine:
     return engine
 
 
-def _indexed(index: int, job: Job) -> tuple[int, Result]:
-    return index, compute(job)
+def _indexed(index: int, job: Job, code: str) -> tuple[int, Result]:
+    return index, compute(job, True, code)
 
 
 def dask(scheduler: str | None) -> Engine:
@@ -91,12 +93,16 @@ def dask(scheduler: str | None) -> Engine:
 
     def engine(work: list[Job]) -> Iterator[tuple[Job, Result]]:
         client = _connect(distributed, scheduler)
+        # A queue, because only a wait that ends can notice that the last worker is gone.
+        finished: queue.Queue[Any] = queue.Queue()
         futures: dict[Any, Job] = {}
         try:
             for job in work:
-                future = client.submit(compute, job, True, code_version(), pure=False, retries=0)
+                future = client.submit(compute, job, True, code_version(), pure=False)
                 futures[future] = job
-            for future in distributed.as_completed(list(futures), loop=client.loop):
+                future.add_done_callback(finished.put)
+            for _ in work:
+                future = _next(client, finished)
                 yield futures[future], _outcome(distributed, future, futures[future])
         finally:
             client.cancel(list(futures), force=True)
@@ -118,18 +124,40 @@ def _connect(distributed: Any, scheduler: str) -> Any:
     return client
 
 
+def _next(client: Any, finished: queue.Queue[Any]) -> Any:
+    """The next future that is done; InputError once there has been no worker for `PATIENCE` seconds."""
+    deserted = 0.0
+    while True:
+        try:
+            return finished.get(timeout=1.0)
+        except queue.Empty:
+            deserted = 0.0 if client.scheduler_info()["workers"] else deserted + 1.0
+            if deserted >= PATIENCE:
+                raise InputError(
+                    "no Dask worker is left; finished cells are stored: start some and run again"
+                ) from None
+
+
 def _outcome(distributed: Any, future: Any, job: Job) -> Result:
     try:
         result: Result = future.result()
     except distributed.KilledWorker:
         raise InputError(f"{job} lost its worker again and again (out of memory?); finished cells are stored") from None
+    except ImportError as error:
+        raise InputError(f"a Dask worker lacks what it needs ({error}); install this package there") from None
     except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError):
         raise InputError("the Dask scheduler is gone; finished cells are stored: run again") from None
     return result
 
 
+def _local(jobs: int, scheduler: str | None) -> Engine:
+    if scheduler:
+        raise InputError(f"--scheduler {scheduler} is for the dask engine; add --engine dask")
+    return local(jobs)
+
+
 #: Every engine: from the number of local processes and the scheduler's address.
 ENGINES: dict[str, Callable[[int, str | None], Engine]] = {
-    "local": lambda jobs, scheduler: local(jobs),
+    "local": _local,
     "dask": lambda jobs, scheduler: dask(scheduler),
 }

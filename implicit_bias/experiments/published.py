@@ -21,7 +21,7 @@ from implicit_bias.norms import GroupForm, GroupLasso, Norm
 from implicit_bias.problems import MarginProblem
 
 #: Every fault, by the name that `Config.faults` and the functions here take.
-FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate")
+FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
 #: Size of the least-norm term that makes the published SVM-L2 well posed.
 FLOOR = 1e-3
 
@@ -163,8 +163,7 @@ def published_half_spaces(units: int, seed: int, cutoff: Cutoff, faults: Collect
     1
     """
     check_faults(faults)
-    fault = "always-on gate" in faults
-    return RandomHalfSpaces(units, 1 if fault else seed, cutoff, always_on=fault)
+    return RandomHalfSpaces(units, 1 if "one draw" in faults else seed, cutoff, always_on="always-on gate" in faults)
 
 
 def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faults: Collection[str] = FAULTS) -> Array:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
 from collections.abc import Sequence
 from importlib.resources import files
@@ -15,13 +17,11 @@ import pandas as pd
 from implicit_bias.checks import InputError, as_file
 from implicit_bias.comparison import summarise
 from implicit_bias.experiments.findings import as_markdown, findings
-from implicit_bias.experiments.study import COLUMNS
 from implicit_bias.files import write_atomically
-from implicit_bias.paper_figures import LAYOUTS, paper_figure
+from implicit_bias.paper_figures import LAYOUTS, names, paper_figure
 from implicit_bias.plots import drawn
 
-TITLE = "The implicit bias of gated networks: the whole paper, certified"
-
+#: What a row of the report's last table stands for.
 SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "momentum", "version", "model")
 
 
@@ -29,6 +29,7 @@ def save_results(table: pd.DataFrame, record: dict[str, Any], folder: str | Path
     """Write `cells.csv` and `record.json`, from which `load_results` and every figure follow."""
     out = Path(folder)
     content = table.to_csv(index=False, float_format="%.9g").encode()
+    record = record | {"sha256": hashlib.sha256(content).hexdigest()}
     return [
         write_atomically(out / "cells.csv", content),
         write_atomically(out / "record.json", json.dumps(record, indent=2).encode()),
@@ -45,45 +46,47 @@ def load_results(folder: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """
     cells, notes = as_file(Path(folder) / "cells.csv"), as_file(Path(folder) / "record.json")
     try:
-        table, record = pd.read_csv(cells), json.loads(notes.read_text())
-    except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(f"{cells.parent} holds damaged results ({error}); restore them or run again") from None
-    lacking = [name for name in ("study", *COLUMNS) if name not in table]
-    if lacking or table.empty:
-        raise InputError(f"{cells} is no table of reproduce_paper.py (it lacks {', '.join(lacking) or 'rows'})")
+        content, record = cells.read_bytes(), json.loads(notes.read_text())
+        whole = isinstance(record, dict) and record["sha256"] == hashlib.sha256(content).hexdigest()
+    except (OSError, ValueError, KeyError):
+        whole = False
+    if not whole:
+        raise InputError(f"{cells.parent} holds damaged results or none of reproduce_paper.py; run it again")
+    table = pd.read_csv(io.BytesIO(content))
     return table, record
 
 
-def write_report(
-    table: pd.DataFrame, record: dict[str, Any], folder: str | Path, figures: Sequence[str], missing: int = 0
-) -> list[Path]:
-    """Write those of the figures that the table has cells for (PNG, PDF), `findings.md` and `report.html`."""
-    out = Path(folder)
-    written, pictures = [], []
+def write_report(table: pd.DataFrame, record: dict[str, Any], folder: str | Path, figures: Sequence[str]) -> list[Path]:
+    """Write the figures, `findings.md` and `report.html`; everything is made before anything is written.
+
+    Of several figures those are left out that the table has no cells of; InputError if it has none of a single one.
+    """
+    contents: dict[str, bytes] = {}
+    pictures = []
     for number in figures:
-        for cutoff in table[table.study == LAYOUTS[number].study].cutoff.unique():
+        cutoffs = table[table.study == LAYOUTS[number].study].cutoff.unique()
+        for cutoff in cutoffs if len(cutoffs) or len(figures) > 1 else ("median",):
             figure = paper_figure(table, number, cutoff)
-            png = drawn(figure, "png")
             name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")
-            written.append(write_atomically(out / f"{name}.png", png))
-            written.append(write_atomically(out / f"{name}.pdf", drawn(figure, "pdf")))
-            pictures.append((f"Figure {number}, {cutoff} cutoffs", base64.b64encode(png).decode()))
+            contents |= {f"{name}.{kind}": drawn(figure, kind) for kind in ("png", "pdf")}
+            pictures.append((f"Figure {number}, {cutoff} cutoffs", base64.b64encode(contents[f"{name}.png"]).decode()))
     found = findings(table)
-    written.append(write_atomically(out / "findings.md", as_markdown(found).encode()))
+    contents["findings.md"] = as_markdown(found).encode()
     summary = summarise(table, SETTINGS).round(4)
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
         files("implicit_bias.experiments").joinpath("report.html").read_text("utf-8")
     )
     page = template.render(
-        title=TITLE,
+        title=f"The implicit bias of gated networks on {names(table)}, certified",
         findings=found,
         figures=pictures,
         rows=len(summary),
         table=summary.to_html(index=False, border=0, na_rep="–"),
         record=_readable(record),
-        missing=missing,
+        missing=record["missing"],
     )
-    return [*written, write_atomically(out / "report.html", page.encode())]
+    contents["report.html"] = page.encode()
+    return [write_atomically(Path(folder) / name, content) for name, content in contents.items()]
 
 
 def _readable(record: dict[str, Any]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import re
+import threading
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -20,13 +21,17 @@ from implicit_bias.files import write_atomically
 #: Modules that arrange, draw or report results but do not make them; every other module's code is part of the key.
 IRRELEVANT = (
     *("__init__.py", "homogeneous.py", "limit.py", "limit_figure.py", "paper_figures.py", "plots.py"),
-    *("experiments/command.py", "experiments/descent_to_limit.py", "experiments/engines.py"),
+    *(
+        "experiments/command.py",
+        "experiments/contrasts.py",
+        "experiments/descent_to_limit.py",
+        "experiments/engines.py",
+    ),
     *("experiments/findings.py", "experiments/paper.py", "experiments/report.py"),
     *("experiments/store.py", "experiments/sweep.py"),
 )
 
 
-@lru_cache(maxsize=1)
 def code_version() -> str:
     """A digest of the package's code as far as it makes results: comments, docstrings and layout play no part.
 
@@ -34,6 +39,13 @@ def code_version() -> str:
     >>> len(code_version())
     12
     """
+    # Python's parser does not stand several threads at once, which Dask's workers may have.
+    with _PARSING:
+        return _code_version()
+
+
+@lru_cache(maxsize=1)
+def _code_version() -> str:
     digest = hashlib.sha256()
     folder = Path(implicit_bias.__file__).parent
     for path in sorted(folder.rglob("*.py")):
@@ -48,6 +60,9 @@ def code_version() -> str:
                 first.value.value = ""
         digest.update(f"{name}\n{ast.dump(tree)}\n".encode())
     return digest.hexdigest()[:12]
+
+
+_PARSING = threading.Lock()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -81,14 +81,19 @@ class Config:
     steps: int = 3200
 
     def __post_init__(self) -> None:
+        for name in ("train_size", "units", "contexts", "seeds", "momentum", "versions", "faults"):
+            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Iterable):
+                raise InputError(f"{name} must list its values, as in {name}=({getattr(self, name)!r},)")
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("train_size", "units", "contexts", "seeds"):
+            counts = [as_count(value, name, least=int(name != "seeds")) for value in getattr(self, name)]
+            object.__setattr__(self, name, tuple(counts))
         for name in ("train_size", "units", "contexts", "seeds", "momentum", "versions"):
             values = getattr(self, name)
             if not values:
                 raise InputError(f"{name} is empty; give at least one value")
             if len(set(values)) < len(values):
                 raise InputError(f"{name} lists a value twice; give each once")
-        for seed in self.seeds:
-            as_count(seed, "seed", least=0)
         for momentum in self.momentum:
             SGD(steps=self.steps, momentum=momentum)
         if self.solver is not None:

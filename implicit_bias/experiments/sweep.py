@@ -79,7 +79,7 @@ def run(
         pass
     rows = [_labelled(job, row) for job in jobs if job in done for row in done[job].rows]
     table = pd.DataFrame(rows, columns=["study", *COLUMNS])
-    record = _record(plan, list(done.values()), time.perf_counter() - start)
+    record = _record(plan, list(done.values()), time.perf_counter() - start) | {"missing": len(jobs) - len(done)}
     return Run(table, record, len(jobs) - len(done))
 
 
