@@ -154,6 +154,8 @@ def _scatters(axes: Any, table: pd.DataFrame, layout: Layout) -> None:
         ax.set_title(f"{TITLES[version]}: every cell")
         ax.set_xlabel("validation error of the SVM (%)")
         ax.set_ylabel(LABELS["inconsistency"] if ax is axes[0] else "")
+    top = 100 * float(np.nanmax([table.inconsistency.max(), table.error.max()]))
+    axes[0].set_ylim(0, 1.05 * top)
 
 
 def _legend(drawing: Figure, table: pd.DataFrame, layout: Layout) -> None:

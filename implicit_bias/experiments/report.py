@@ -68,7 +68,9 @@ def write_report(table: pd.DataFrame, record: dict[str, Any], folder: str | Path
         for cutoff in cutoffs if len(cutoffs) or len(figures) > 1 else ("median",):
             figure = paper_figure(table, number, cutoff)
             name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")
-            contents |= {f"{name}.{kind}": drawn(figure, kind) for kind in ("png", "pdf")}
+            contents[f"{name}.png"] = drawn(figure, "png")
+            figure.set_layout_engine("none")  # Laid out once, which is what takes the time.
+            contents[f"{name}.pdf"] = drawn(figure, "pdf")
             pictures.append((f"Figure {number}, {cutoff} cutoffs", base64.b64encode(contents[f"{name}.png"]).decode()))
     found = findings(table)
     contents["findings.md"] = as_markdown(found).encode()
