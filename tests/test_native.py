@@ -292,7 +292,10 @@ def test_an_interruption_gives_a_certified_answer(gln):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-def test_ctrl_c_in_the_middle_of_the_work(tiny_sets, gln):
+def test_ctrl_c_in_the_middle_of_the_work(tiny_sets, gln, request):
+    # A shell that starts the tests in its background has them ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     found = solve(
         gln, "NATIVE", tol=1e-8, callback=lambda p: os.kill(os.getpid(), signal.SIGINT) if p.iteration == 12 else None
     )

@@ -14,5 +14,6 @@ def test_the_wheel_is_complete(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("implicit_bias-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "implicit_bias").rglob("*.py")}
+    kinds = ("*.py", "*.html")
+    sources = {str(path.relative_to(ROOT)) for kind in kinds for path in (ROOT / "implicit_bias").rglob(kind)}
     assert sources | {"implicit_bias/py.typed"} == {name for name in names if name.startswith("implicit_bias/")}
