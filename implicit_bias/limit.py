@@ -290,6 +290,7 @@ class _Plain:
         self.samples, self.lr, self.weights = samples, config.lr, samples.start
 
     def step(self) -> None:
+        """One step of gradient descent."""
         value, gradient, _ = self.samples.gradient(self.weights, lambda q: LOSSES["logistic"](q).mean())
         if not bool(value.isfinite()):
             raise InputError(f"plain descent diverged; use a smaller lr than {self.lr}")

@@ -141,10 +141,10 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: Layout, quantity: str) -> None
             (crosses,) = ax.plot(none, height, "x", color=colour, clip_on=False, transform=ax.get_xaxis_transform())
             crosses.set_in_layout(False)
     step = 1 if len(widths) < 8 else 3
-    names = [str(width) for width in widths]
+    labels = [str(width) for width in widths]
     if layout.width == "contexts":
-        names = [f"$2^{{{int(width).bit_length() - 1}}}$" for width in widths]
-    ax.set_xticks(range(0, len(widths), step), names[::step])
+        labels = [f"$2^{{{int(width).bit_length() - 1}}}$" for width in widths]
+    ax.set_xticks(range(0, len(widths), step), labels[::step])
 
 
 def _scatters(axes: Any, table: pd.DataFrame, layout: Layout) -> None:

@@ -39,7 +39,7 @@ def guarded(action: Callable[[], int]) -> int:
         print("error: out of memory; ask for fewer samples, units or contexts, or fewer --jobs", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: no cell was finished", file=sys.stderr)
+        print("interrupted: nothing was finished", file=sys.stderr)
         return 130
 
 

@@ -21,17 +21,16 @@ def part_of(table: pd.DataFrame, study: str, version: str = "corrected", **value
     return part
 
 
-def paired(part: pd.DataFrame, a: str, b: str, column: str = "error") -> pd.Series:
-    """`column` of model a minus that of model b, in percent, cell by cell where both are certified."""
-    values = [part[part.model == model].set_index(CELL)[column] for model in (a, b)]
+def paired(part: pd.DataFrame, a: str, b: str) -> pd.Series:
+    """The error of model a minus that of model b, in percent, cell by cell where both are certified."""
+    values = [part[part.model == model].set_index(CELL)["error"] for model in (a, b)]
     return 100 * (values[0] - values[1]).dropna()
 
 
-def spread_of(values: pd.Series, digits: int = 2) -> str:
+def spread_of(values: pd.Series) -> str:
     """Mean ± standard deviation over seeds of the seeds' means over all cells; values in percent, indexed by cell."""
     seeds = values.groupby("seed").mean()
-    text = f"{seeds.mean():.{digits}f}"
-    return text if len(seeds) < 2 else f"{text} ± {seeds.std():.{digits}f}"
+    return _mean_std(seeds.mean(), seeds.std())
 
 
 def difference(values: pd.Series) -> str:

@@ -31,8 +31,17 @@ def compute(job: Job, one_core: bool = True, code: str | None = None) -> Result:
         raise InputError(f"the worker {here} runs other code ({code_version()}, not {code}); install the same version")
     start = time.perf_counter()
     rows = run_cell(job.study, job.config, job.cell, one_core)
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return Result(rows, round(time.perf_counter() - start, 3), machine)
+    return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
+
+
+def machine_kind() -> str:
+    """What a record says of the machine: system, architecture, cores.
+
+    >>> from implicit_bias.experiments.engines import machine_kind
+    >>> machine_kind().endswith("cores")
+    True
+    """
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 def local(jobs: int = 1) -> Engine:

@@ -9,7 +9,7 @@ import re
 import threading
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -90,8 +90,8 @@ class Job:
 
     def key(self) -> dict[str, Any]:
         """Everything that decides the rows: study, cell, the rest of the configuration, and the code's version."""
-        spanned = {"train_size": (), "units": (), "contexts": (), "seeds": ()}
-        rest = {k: v for k, v in asdict(self.config).items() if k not in spanned and k != "data_root"}
+        apart = {"train_size", "units", "contexts", "seeds", "data_root"}
+        rest = {name: value for name, value in asdict(self.config).items() if name not in apart}
         key = {"study": self.study.name, "cell": asdict(self.cell), "config": rest, "code": code_version()}
         plain: dict[str, Any] = json.loads(json.dumps(key))
         return plain
@@ -100,7 +100,7 @@ class Job:
 def jobs_of(study: Study, config: Config) -> list[Job]:
     """The jobs of a configuration, refused if it makes no sense for the study."""
     study.check(config)
-    return [Job(study, replace(config), cell) for cell in config.cells()]
+    return [Job(study, config, cell) for cell in config.cells()]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from implicit_bias.experiments.engines import Engine, local
+from implicit_bias.experiments.engines import Engine, local, machine_kind
 from implicit_bias.experiments.store import Job, Result, Store, code_version, jobs_of
 from implicit_bias.experiments.study import COLUMNS, SPLIT_SEED, Config, Study, source
 
@@ -23,11 +22,15 @@ PACKAGES = ("implicit-bias", "numpy", "scipy", "torch", "cvxpy", "clarabel", "ec
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished (or interrupted) sweep: its table, everything needed to repeat it, and how many cells it lacks."""
+    """A finished (or interrupted) sweep: its table, and a record of everything needed to repeat it."""
 
     table: pd.DataFrame
     record: dict[str, Any]
-    missing: int
+
+    @property
+    def missing(self) -> int:
+        """How many cells are not finished."""
+        return int(self.record["missing"])
 
 
 def run(
@@ -77,14 +80,10 @@ def run(
                 progress(job, False)
     except KeyboardInterrupt:
         pass
-    rows = [_labelled(job, row) for job in jobs if job in done for row in done[job].rows]
+    rows = [{"study": job.study.name} | row for job in jobs if job in done for row in done[job].rows]
     table = pd.DataFrame(rows, columns=["study", *COLUMNS])
     record = _record(plan, list(done.values()), time.perf_counter() - start) | {"missing": len(jobs) - len(done)}
-    return Run(table, record, len(jobs) - len(done))
-
-
-def _labelled(job: Job, row: dict[str, Any]) -> dict[str, Any]:
-    return {"study": job.study.name} | row
+    return Run(table, record)
 
 
 def _require_data(jobs: Sequence[Job]) -> None:
@@ -112,7 +111,7 @@ def surroundings() -> dict[str, Any]:
     """
     return {
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine_kind(),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
