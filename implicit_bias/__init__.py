@@ -1,113 +1,32 @@
-"""Which max-margin problem does gradient descent on a gated network solve? Train, solve, certify, compare."""
+"""Which max-margin problem does gradient descent on a gated network solve? Train, solve, certify, compare.
+
+The public names are listed in `implicit_bias.public`, which is imported when the first of them is used: that loads
+torch and CVXPY, which takes seconds, and the command line's help must not wait for them.
+"""
 
 import os
+from typing import TYPE_CHECKING
+
+from implicit_bias.version import __version__ as __version__
 
 # Before torch is loaded: its threads must sleep while they wait. Spinning on busy cores made two of them many times
 # slower than one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from implicit_bias.checks import InputError
-from implicit_bias.comparison import (
-    alignment,
-    error,
-    expected_inconsistency,
-    inconsistency,
-    normalised_margin,
-    optimality_ratio,
-    predictions,
-    summarise,
-)
-from implicit_bias.datasets import BinaryTask, dataset_names, load_binary, read_samples
-from implicit_bias.features import GatedFeatures
-from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
-from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
-from implicit_bias.homogeneous import Stationarity, stationarity
-from implicit_bias.kernel_features import KernelFeatures
-from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
-from implicit_bias.networks import (
-    FrozenReLUNetwork,
-    GatedLinearNetwork,
-    GatedNetwork,
-    ReLUNetwork,
-    load_network,
-    save_network,
-)
-from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
-from implicit_bias.problems import MarginProblem, MarginProgram
-from implicit_bias.regions import OccupiedRegions
-from implicit_bias.solvers import (
-    Certificate,
-    Progress,
-    Solution,
-    Status,
-    certify,
-    load_solution,
-    margin_path,
-    save_solution,
-    solve,
-    solver_names,
-)
-from implicit_bias.training import SGD, History, train
+if TYPE_CHECKING:
+    from implicit_bias.public import *  # noqa: F403
+else:
 
-__version__ = "0.1.0"
+    def __getattr__(name: str) -> object:
+        """A public name, the list of them (`__all__`), or a submodule that they stand on."""
+        if not name.startswith("_") or name == "__all__":
+            from importlib import import_module
 
-__all__ = [
-    "SGD",
-    "BinaryTask",
-    "Certificate",
-    "ConstantGate",
-    "Descent",
-    "Frobenius",
-    "FrozenReLUNetwork",
-    "GatedFeatures",
-    "GatedLinearNetwork",
-    "GatedNetwork",
-    "Gates",
-    "GroupLasso",
-    "History",
-    "HyperplaneGates",
-    "InputError",
-    "KernelFeatures",
-    "LossScaled",
-    "MarginProblem",
-    "MarginProgram",
-    "Norm",
-    "OccupiedRegions",
-    "PlainDescent",
-    "PredictorL2",
-    "Progress",
-    "RandomHalfSpaces",
-    "ReLUGates",
-    "ReLUNetwork",
-    "Solution",
-    "Stationarity",
-    "Status",
-    "alignment",
-    "certify",
-    "dataset_names",
-    "descend_to_limit",
-    "error",
-    "expected_inconsistency",
-    "inconsistency",
-    "load_binary",
-    "load_network",
-    "load_solution",
-    "margin_path",
-    "normalised_margin",
-    "optimality_ratio",
-    "predictions",
-    "read_samples",
-    "save_network",
-    "save_solution",
-    "solve",
-    "solver_names",
-    "stationarity",
-    "summarise",
-    "svm_gln",
-    "svm_hl",
-    "svm_l2",
-    "svm_lc",
-    "svm_rc",
-    "svm_shallow",
-    "train",
-]
+            public = import_module("implicit_bias.public")
+            globals().update({known: getattr(public, known) for known in ("__all__", *public.__all__)})
+            if name in globals():
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*__getattr__("__all__"), *globals()})

@@ -12,7 +12,7 @@ PACKAGE = Path(implicit_bias.__file__).parent
 
 #: From the ground up: a module imports only from layers below its own, or from its own package folder.
 LAYERS = [
-    ["checks", "threads"],
+    ["checks", "threads", "version"],
     ["files", "features", "kernel_features", "datasets"],
     ["gates", "norms", "patterns"],
     ["problems", "networks", "regions"],
@@ -21,6 +21,7 @@ LAYERS = [
     ["comparison", "plots", "limit", "limit_figure"],
     ["paper_figures"],
     ["experiments"],
+    ["public"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -47,6 +48,7 @@ def test_imports_point_downwards(path):
 
 
 def test_the_public_names_are_listed():
+    assert sorted(dir(implicit_bias)) == sorted({*implicit_bias.__all__, *vars(implicit_bias)})
     assert sorted(implicit_bias.__all__) == sorted(set(implicit_bias.__all__))
     for name in implicit_bias.__all__:
         assert hasattr(implicit_bias, name)

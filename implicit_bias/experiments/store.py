@@ -20,7 +20,8 @@ from implicit_bias.files import write_atomically
 
 #: Modules that arrange, draw or report results but do not make them; every other module's code is part of the key.
 IRRELEVANT = (
-    *("__init__.py", "homogeneous.py", "limit.py", "limit_figure.py", "paper_figures.py", "plots.py"),
+    *("__init__.py", "homogeneous.py", "limit.py", "limit_figure.py", "paper_figures.py", "plots.py", "public.py"),
+    "version.py",
     *(
         "experiments/command.py",
         "experiments/contrasts.py",

@@ -14,10 +14,11 @@ import pandas as pd
 from implicit_bias.experiments.engines import Engine, local, machine_kind
 from implicit_bias.experiments.store import Job, Result, Store, code_version, jobs_of
 from implicit_bias.experiments.study import COLUMNS, SPLIT_SEED, Config, Study, source
+from implicit_bias.version import __version__
 
 #: Called with a job when its result is there, and whether it was stored from an earlier run.
 Progress = Callable[[Job, bool], None]
-PACKAGES = ("implicit-bias", "numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
+PACKAGES = ("numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,8 @@ def surroundings() -> dict[str, Any]:
     ['finished', 'machine', 'versions']
     """
     return {
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version(), "implicit-bias": __version__}
+        | {name: version(name) for name in PACKAGES},
         "machine": machine_kind(),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

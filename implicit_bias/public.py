@@ -1,0 +1,105 @@
+"""The public names, listed by hand: what `from implicit_bias import …` gives."""
+
+from implicit_bias.checks import InputError
+from implicit_bias.comparison import (
+    alignment,
+    error,
+    expected_inconsistency,
+    inconsistency,
+    normalised_margin,
+    optimality_ratio,
+    predictions,
+    summarise,
+)
+from implicit_bias.datasets import BinaryTask, dataset_names, load_binary, read_samples
+from implicit_bias.features import GatedFeatures
+from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
+from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
+from implicit_bias.homogeneous import Stationarity, stationarity
+from implicit_bias.kernel_features import KernelFeatures
+from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
+from implicit_bias.networks import (
+    FrozenReLUNetwork,
+    GatedLinearNetwork,
+    GatedNetwork,
+    ReLUNetwork,
+    load_network,
+    save_network,
+)
+from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
+from implicit_bias.problems import MarginProblem, MarginProgram
+from implicit_bias.regions import OccupiedRegions
+from implicit_bias.solvers import (
+    Certificate,
+    Progress,
+    Solution,
+    Status,
+    certify,
+    load_solution,
+    margin_path,
+    save_solution,
+    solve,
+    solver_names,
+)
+from implicit_bias.training import SGD, History, train
+
+__all__ = [
+    "SGD",
+    "BinaryTask",
+    "Certificate",
+    "ConstantGate",
+    "Descent",
+    "Frobenius",
+    "FrozenReLUNetwork",
+    "GatedFeatures",
+    "GatedLinearNetwork",
+    "GatedNetwork",
+    "Gates",
+    "GroupLasso",
+    "History",
+    "HyperplaneGates",
+    "InputError",
+    "KernelFeatures",
+    "LossScaled",
+    "MarginProblem",
+    "MarginProgram",
+    "Norm",
+    "OccupiedRegions",
+    "PlainDescent",
+    "PredictorL2",
+    "Progress",
+    "RandomHalfSpaces",
+    "ReLUGates",
+    "ReLUNetwork",
+    "Solution",
+    "Stationarity",
+    "Status",
+    "alignment",
+    "certify",
+    "dataset_names",
+    "descend_to_limit",
+    "error",
+    "expected_inconsistency",
+    "inconsistency",
+    "load_binary",
+    "load_network",
+    "load_solution",
+    "margin_path",
+    "normalised_margin",
+    "optimality_ratio",
+    "predictions",
+    "read_samples",
+    "save_network",
+    "save_solution",
+    "solve",
+    "solver_names",
+    "stationarity",
+    "summarise",
+    "svm_gln",
+    "svm_hl",
+    "svm_l2",
+    "svm_lc",
+    "svm_rc",
+    "svm_shallow",
+    "train",
+]
