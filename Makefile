@@ -1,10 +1,10 @@
-# `make demo` and `make test` set up what they need in .venv and run.
+# `make demo`, `make test` and `make docs` set up what they need in .venv and run.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test setup clean
+.PHONY: demo test docs setup clean
 
 demo: setup
 	$(BIN)/python scripts/compare_gln.py
@@ -15,6 +15,10 @@ test: setup
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -m "not long" --durations=10
 
+docs: setup
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
 setup: $(READY)
 
 $(READY): setup.cfg pyproject.toml
@@ -22,8 +26,8 @@ $(READY): setup.cfg pyproject.toml
 		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV): this downloads a few gigabytes the first time (torch)."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,docs]'
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) build dist results *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist results docs/_build docs/api docs/auto_gallery *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -56,7 +56,10 @@ class LossScaled:
     max_steps, max_seconds : int, float
         The descent ends there at the latest.
 
-    Raises InputError for values out of range.
+    Raises
+    ------
+    InputError
+        For values out of range.
 
     Examples
     --------
@@ -93,7 +96,10 @@ class PlainDescent:
     max_steps, max_seconds : int, float
         The descent ends there.
 
-    Raises InputError for values out of range.
+    Raises
+    ------
+    InputError
+        For values out of range.
 
     Examples
     --------

@@ -1,0 +1,150 @@
+"""The API reference: every public name, grouped by the module that defines it, with docstrings made fit for Sphinx."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
+import implicit_bias
+
+#: Title of each group, what it is about, and the modules it covers (with everything below them).
+GROUPS = (
+    (
+        "Estimators",
+        "Classifiers that behave as scikit-learn's do.",
+        ("estimators",),
+    ),
+    (
+        "Problems",
+        "Margin problems and the features they are stated in.",
+        ("formulations", "problems", "features", "kernel_features"),
+    ),
+    ("Gates", "From inputs x to gate values g(x).", ("gates", "regions", "function_gates")),
+    ("Norms", "Regularisers, each with its dual norm.", ("norms",)),
+    ("Solving", "One door to all solvers, and the certificate.", ("solvers",)),
+    (
+        "Networks and training",
+        "Gated networks, gradient descent, and its limit.",
+        ("networks", "training", "limit", "homogeneous"),
+    ),
+    ("Comparison", "How far two models agree.", ("comparison",)),
+    ("Data", "Binary tasks, from image sets or own samples.", ("datasets",)),
+    ("Errors", "What is raised.", ("checks",)),
+)
+#: Names that stand apart from the module that defines them.
+SAVING = ("Saving", "Files, and what is read back from them.", re.compile("save_|load_(?!binary)"))
+REST = ("Further names", "Not yet in a group of their own.")
+
+HEAD = """\
+API reference
+=============
+
+Every public name of the package; all are imported from ``implicit_bias`` itself. n is the number of samples, d of
+inputs, k of gates, H of hidden units.
+"""
+SECTION = """
+{title}
+{line}
+
+{about}
+
+.. autosummary::
+   :toctree: generated
+
+   {names}
+"""
+
+
+def group_of(name: str) -> tuple[str, str]:
+    """Title and description of the group of a public name."""
+    if SAVING[2].match(name):
+        return SAVING[:2]
+    module = getattr(implicit_bias, name).__module__.removeprefix("implicit_bias.")
+    for title, about, modules in GROUPS:
+        if any(module == m or module.startswith(m + ".") for m in modules):
+            return title, about
+    return REST
+
+
+def write_index(path: Path) -> None:
+    """Write the page of all groups; left alone where it is the same already."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for name in implicit_bias.__all__:
+        grouped.setdefault(group_of(name), []).append(name)
+    order = [*((title, about) for title, about, _ in GROUPS[:-1]), SAVING[:2], GROUPS[-1][:2], REST]
+    text = HEAD
+    for title, about in order:
+        if (title, about) in grouped:
+            names = "\n   ".join(f"implicit_bias.{name}" for name in grouped[title, about])
+            text += SECTION.format(title=title, line="-" * len(title), about=about, names=names)
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def formulas_as_literal_blocks(lines: list[str]) -> None:
+    """Indented paragraphs of a docstring's prose become literal blocks, in place."""
+    result: list[str] = []
+    literal = sections = False
+    for before, line, after in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        sections = sections or set(after.strip()) == {"-"}
+        indented = line.startswith("    ")
+        if indented and not literal and not before.strip() and not sections:
+            result += ["::", ""]
+            literal = True
+        elif line.strip() and not indented:
+            literal = False
+        result.append(line)
+    lines[:] = result
+
+
+#: A bar; a lone star; an underscore that ends a word or stands alone.
+MARKUP = re.compile(r"(?<!\\)\||(?<!\*)\*(?!\*)|(?<=\w)_(?=\W|$)|(?<=\W)_(?=[*\s])")
+
+
+def escape(line: str) -> str:
+    """A line of prose whose bars, stars and trailing underscores mean themselves."""
+    parts = re.split(r"(``.*?``|`.*?`)", line)
+    parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Make a docstring written for readers of the source fit for reStructuredText."""
+    formulas_as_literal_blocks(lines)
+    literal = prompt = False
+    for i, line in enumerate(lines):
+        if line == "::":
+            literal = True
+        elif literal and line.strip() and not line.startswith(" "):
+            literal = False
+        prompt = line.lstrip().startswith((">>>", "...")) or (prompt and bool(line.strip()))
+        if not literal and not prompt:
+            lines[i] = escape(line)
+    if isinstance(obj, type) and issubclass(obj, Enum):
+        lines += ["", *(f"* ``{member.name}``: {escape(str(member.value))}" for member in obj)]
+
+
+def plain_types(app: Any, doctree: Any) -> None:
+    """The words of a parameter's type that are no public names are text: n is not `GatedFeatures.n`."""
+    for field in doctree.findall(nodes.field_name):
+        if field.astext() == "Variables":
+            field.children = [nodes.Text("Attributes")]
+    for node in list(doctree.findall(pending_xref)):
+        if node.get("refdomain") == "py" and node.get("reftype") == "class":
+            name = node["reftarget"].removeprefix("implicit_bias.")
+            if name not in implicit_bias.__all__:
+                node.replace_self(node.children)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Connect to Sphinx; before napoleon, whose priority is the default one."""
+    app.connect("autodoc-process-docstring", mend, priority=100)
+    app.connect("doctree-read", plain_types)
+    write_index(Path(app.srcdir) / "api" / "index.rst")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

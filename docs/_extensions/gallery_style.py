@@ -1,0 +1,22 @@
+"""How the gallery's figures look."""
+
+from typing import Any
+
+STYLE = {
+    "figure.dpi": 110,
+    "savefig.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+
+
+def reset(gallery_conf: dict[str, Any], name: str) -> None:
+    """Set the style before each script."""
+    import matplotlib as mpl
+
+    mpl.rcParams.update(STYLE)

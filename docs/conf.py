@@ -1,0 +1,68 @@
+"""Sphinx configuration of the guide: `make docs`, which needs no network."""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_extensions"))
+os.environ.setdefault("MPLBACKEND", "agg")
+
+import implicit_bias  # noqa: E402
+
+project = "implicit_bias"
+author = "The implicit_bias developers"
+copyright = author
+version = release = implicit_bias.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "api_pages",
+    "status_table",
+]
+exclude_patterns = ["_build", "gallery", "errata"]
+templates_path = ["_templates"]
+suppress_warnings = ["config.cache"]
+default_role = "py:obj"
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "backreferences_dir": "api/examples",
+    "doc_module": ("implicit_bias",),
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("matplotlib", "gallery_style.reset"),
+    "plot_gallery": "True",
+    "only_warn_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "min_reported_time": 600,
+    "remove_config_comments": True,
+}
+
+html_theme = "furo"
+html_title = f"implicit_bias {release}"
+html_static_path = ["_static"]
+html_css_files = ["guide.css"]
+html_show_copyright = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0072B2", "color-brand-content": "#0072B2"},
+    "dark_css_variables": {"color-brand-primary": "#56B4E9", "color-brand-content": "#56B4E9"},
+}
