@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.checks import InputError
-from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates
+from implicit_bias.function_gates import HiddenActivations
+from implicit_bias.gates import Gates, HyperplaneGates
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.problems import MarginProblem
 
@@ -106,8 +107,7 @@ def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
 def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-HL: minimise ‖a‖₂ subject to y_i ⟨a, h(x_i)⟩ ≥ 1 on a trained network's last hidden activations h(x).
 
-    There is no intercept. The problem's inputs are the activations: score new inputs as
-    `problem.decision_function(W, network.hidden(X))`. `network` has a method `hidden(X)` → (n, H).
+    There is no intercept. The features are the activations, W is (1, H). `network` has a method `hidden(X)` → (n, H).
 
     Examples
     --------
@@ -116,9 +116,7 @@ def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     >>> svm_hl(task.X_train, task.y_train, ReLUNetwork(65, 5, seed=1)).features.d
     5
     """
-    if not hasattr(network, "hidden"):
-        raise InputError(f"SVM-HL needs a network with hidden(X), not {type(network).__name__}")
-    return _build(network.hidden(X), y, ConstantGate(), Frobenius(), C, "SVM-HL")
+    return _build(X, y, HiddenActivations(network), Frobenius(), C, "SVM-HL")
 
 
 def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from implicit_bias.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
 from implicit_bias.features import GatedFeatures
+from implicit_bias.validation import UnfittedError, as_weights, validated
 
 #: Hyperplanes whose projections of all inputs are held at once.
 FIT_AT_ONCE = 64
@@ -36,8 +37,8 @@ class Gates(TransformerMixin, BaseEstimator):
 
     groups: np.ndarray
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fix everything that depends on the inputs X (n, d)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fix everything that depends on the inputs X (n, d); a sample of weight 2 counts as two."""
         raise NotImplementedError("abstract")
 
     def transform(self, X: Any) -> Array:
@@ -60,6 +61,13 @@ class Gates(TransformerMixin, BaseEstimator):
         """These gates if they are fitted, else a copy of them fitted on X."""
         return self if self.is_fitted else clone(self).fit(X)
 
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the gates, shape (k,), for data frames: the class in lower case and a number."""
+        if not self.is_fitted:
+            raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
+        name = type(self).__name__.lower()
+        return np.array([f"{name}{j}" for j in range(len(self.groups))], dtype=object)
+
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted
 
@@ -67,13 +75,22 @@ class Gates(TransformerMixin, BaseEstimator):
         """The gated linear features of inputs X (n, d)."""
         return GatedFeatures(X, self.transform(X))
 
+    def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Array, Array | None]:
+        """The inputs of `fit` that have weight, and their weights; the number and names of features are kept.
+
+        From here on the gates count as fitted.
+        """
+        inputs: Array = validated(self, X, reset=True)
+        if sample_weight is None:
+            return inputs, None
+        weight = as_weights(sample_weight, inputs)
+        return inputs[weight > 0], weight[weight > 0]
+
     def _fitted_inputs(self, X: Any) -> Array:
         if not self.is_fitted:
-            raise InputError(f"these {type(self).__name__} are not fitted; call fit(X) first")
-        X = as_floats(X, "X", 2)
-        if X.shape[1] != self.n_features_in_:
-            raise InputError(f"X has {X.shape[1]} columns, but the gates were fitted on {self.n_features_in_}")
-        return X
+            raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
+        inputs: Array = validated(self, X, reset=False)
+        return inputs
 
 
 class ConstantGate(Gates):
@@ -86,9 +103,9 @@ class ConstantGate(Gates):
 
     groups = np.zeros(1, dtype=np.int64)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Store the number of inputs."""
-        self.n_features_in_ = as_floats(X, "X", 2).shape[1]
+        self._first_inputs(X, sample_weight)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -111,7 +128,7 @@ class ThresholdGates(Gates):
     def _project(self, X: Any) -> Array:
         return self._fitted_inputs(X) @ self.directions_.T
 
-    def _fit_cutoffs(self, X: Array, random: Array, spread: float, cutoff: Cutoff) -> Array:
+    def _fit_cutoffs(self, X: Array, random: Array, spread: float, cutoff: Cutoff, weight: Array | None) -> Array:
         """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""
         if cutoff == "random":
             return random
@@ -120,26 +137,45 @@ class ThresholdGates(Gates):
         cutoffs = np.empty(len(random))
         for first in range(0, len(random), FIT_AT_ONCE):
             block = slice(first, first + FIT_AT_ONCE)
-            cutoffs[block] = self._divide(X @ self.directions_[block].T, random[block] / spread, cutoff)
+            cutoffs[block] = self._divide(X @ self.directions_[block].T, random[block] / spread, cutoff, weight)
         return cutoffs
 
     @staticmethod
-    def _divide(projections: Array, levels: Array, cutoff: Cutoff) -> Array:
+    def _divide(projections: Array, levels: Array, cutoff: Cutoff, weight: Array | None) -> Array:
         """The median, or the quantile at a normally distributed level, of each projection (N, p)."""
         size = np.abs(projections).max(axis=0, initial=0.0)
         constant = np.ptp(projections, axis=0) <= 1e-12 * size
         if constant.any():
             raise InputError(
-                f"a hyperplane's projections are the same for all {len(projections)} inputs, so cutoff={cutoff!r} "
-                "cannot divide them; give more varied inputs, or cutoff='random' or a number"
+                f"a hyperplane's projections are the same for all inputs (n_samples = {len(projections)}), so "
+                f"cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
             )
         # Raised at rounding level: a sample that is the median or quantile itself is closed however it is computed.
-        if cutoff == "median":
+        if cutoff == "median" and weight is None:
             return np.asarray(np.median(projections, axis=0) + 1e-12 * size)
-        assert isinstance(cutoff, (tuple, list))
-        low, high = cutoff
-        quantiles = zip(projections.T, low + (high - low) * ndtr(levels), strict=True)
-        return np.array([np.quantile(p, q) for p, q in quantiles]) + 1e-12 * size
+        low, high = (0.5, 0.5) if cutoff == "median" else cast(tuple[float, float], cutoff)
+        shares = zip(projections.T, low + (high - low) * ndtr(levels), strict=True)
+        return np.array([quantile(p, share, weight) for p, share in shares]) + 1e-12 * size
+
+
+def quantile(values: Array, share: float, weight: Array | None = None) -> float:
+    """The least of the values (N,) that `share` of all weight does not exceed; midway to the next where it is exact.
+
+    The inverse of the distribution function, averaged at its jumps: the median for a half, and the same for weights 2
+    as for two copies.
+
+    >>> import numpy as np
+    >>> from implicit_bias.gates import quantile
+    >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5, np.array([1.0, 1.0, 2.0])), quantile(np.array([1.0, 1.0, 4.0]), 0.5)
+    (3.0, 1.0)
+    """
+    if weight is None:
+        return float(np.quantile(values, share, method="averaged_inverted_cdf"))
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    aim, slack = share * reached[-1], 1e-12 * reached[-1]
+    first, last = np.searchsorted(reached, [aim - slack, aim + slack])
+    return float(values[order[[first, min(last, len(order) - 1)]]].mean())
 
 
 def check_cutoff(cutoff: Any) -> None:
@@ -201,14 +237,17 @@ class HyperplaneGates(ThresholdGates):
 
     Attributes
     ----------
-    directions_ : array, shape (H·b, d), the v as rows, unit-major.
-    cutoffs_ : array, shape (H·b,).
-    groups : array, shape (H·C,), the unit of each gate.
+    directions_ : array, shape (H·b, d)
+        The v as rows, unit-major.
+    cutoffs_ : array, shape (H·b,)
+        The b.
+    groups : array, shape (H·C,)
+        The unit of each gate.
 
     Raises
     ------
     InputError
-        For contexts that are no power of two, an unknown cutoff, or data whose projections are constant.
+        From `fit`: for contexts that are no power of two, an unknown cutoff, or data whose projections are constant.
 
     Examples
     --------
@@ -225,9 +264,9 @@ class HyperplaneGates(ThresholdGates):
         self.contexts = contexts
         self.seed = seed
         self.cutoff = cutoff
-        self._check()
 
-    def _check(self) -> tuple[int, int]:
+    def check(self) -> tuple[int, int]:
+        """H and the b of C = 2^b. Raises InputError for parameters that no inputs can mend, as `fit` does."""
         as_seed(self.seed)
         check_cutoff(self.cutoff)
         return as_count(self.units, "units"), context_bits(self.contexts)
@@ -263,20 +302,20 @@ class HyperplaneGates(ThresholdGates):
         """The unit of each gate, shape (H·C,)."""
         return np.repeat(np.arange(self.units), self.contexts)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the hyperplanes and fix the cutoffs on X (n, d): the published code uses all inputs (`X_pool`)."""
-        units, bits = self._check()
-        X = as_floats(X, "X", 2)
-        directions, random, _ = draw_hyperplanes(X.shape[1], units * bits, self.seed)
-        self.set_hyperplanes(directions, random)
-        self.cutoffs_ = self._fit_cutoffs(X, random, 9.0, self.cutoff)
+        units, bits = self.check()
+        X, weight = self._first_inputs(X, sample_weight)
+        self.directions_, random, _ = draw_hyperplanes(X.shape[1], units * bits, self.seed)
+        self.cutoffs_ = self._fit_cutoffs(X, random, 9.0, self.cutoff, weight)
         return self
 
     def contexts_of(self, X: Any) -> np.ndarray:
         """The context c_h(x) of every unit, whole numbers of shape (n, H)."""
         bits = context_bits(self.contexts)
         powers = 2 ** np.arange(bits)[::-1]
-        opened = (self._project(X) > self.cutoffs_).reshape(len(X), self.units, bits)
+        projections = self._project(X)
+        opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
         result: np.ndarray = opened.astype(np.int64) @ powers
         return result
 
@@ -321,9 +360,9 @@ class RandomHalfSpaces(ThresholdGates):
         self.seed = seed
         self.cutoff = cutoff
         self.always_on = always_on
-        self._check()
 
-    def _check(self) -> int:
+    def check(self) -> int:
+        """H. Raises InputError for parameters that no inputs can mend, as `fit` does."""
         as_seed(self.seed)
         check_cutoff(self.cutoff)
         return as_count(self.units, "units")
@@ -333,18 +372,18 @@ class RandomHalfSpaces(ThresholdGates):
         """One group a gate, shape (H,) or, with the always-on gate, (H + 1,)."""
         return np.arange(self.units + bool(self.always_on))
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the directions and fix the cutoffs on X (n, d)."""
-        units = self._check()
-        X = as_floats(X, "X", 2)
-        self.n_features_in_ = X.shape[1]
+        units = self.check()
+        X, weight = self._first_inputs(X, sample_weight)
         check_size(units * X.shape[1], "the half-spaces")
         generator = torch.Generator().manual_seed(self.seed)
         directions = torch.nn.init.orthogonal_(torch.empty(units, X.shape[1]), generator=generator)
         spread = 0.25 * X.shape[1] ** -0.5
         random = torch.empty(units).normal_(0, spread, generator=generator)
         self.directions_ = directions.numpy().astype(np.float64)
-        self.cutoffs_ = self._fit_cutoffs(X, random.numpy().astype(np.float64), spread, self.cutoff)
+        drawn = random.numpy().astype(np.float64)
+        self.cutoffs_ = self._fit_cutoffs(X, drawn, spread, self.cutoff, weight)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -377,7 +416,7 @@ class ReLUGates(ThresholdGates):
         """One group a unit, shape (H,)."""
         return np.arange(len(self.directions_))
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Read the weights; the inputs play no part."""
         self.directions_ = as_floats(self.weights, "weights", 2)
         self.cutoffs_ = np.zeros(len(self.directions_))

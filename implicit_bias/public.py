@@ -12,8 +12,10 @@ from implicit_bias.comparison import (
     summarise,
 )
 from implicit_bias.datasets import BinaryTask, dataset_names, load_binary, read_samples
+from implicit_bias.estimators import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier, NotSeparableError
 from implicit_bias.features import GatedFeatures
 from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
+from implicit_bias.function_gates import FunctionGates, HiddenActivations
 from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
 from implicit_bias.homogeneous import Stationarity, stationarity
 from implicit_bias.kernel_features import KernelFeatures
@@ -51,11 +53,16 @@ __all__ = [
     "Descent",
     "Frobenius",
     "FrozenReLUNetwork",
+    "FunctionGates",
+    "GLNClassifier",
     "GatedFeatures",
     "GatedLinearNetwork",
     "GatedNetwork",
+    "GatedReLUClassifier",
     "Gates",
     "GroupLasso",
+    "HiddenActivations",
+    "HiddenLayerClassifier",
     "History",
     "HyperplaneGates",
     "InputError",
@@ -64,6 +71,7 @@ __all__ = [
     "MarginProblem",
     "MarginProgram",
     "Norm",
+    "NotSeparableError",
     "OccupiedRegions",
     "PlainDescent",
     "PredictorL2",

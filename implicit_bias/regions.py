@@ -44,7 +44,7 @@ class OccupiedRegions(Gates):
     def __init__(self, regions: HyperplaneGates) -> None:
         self.regions = regions
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the regions of X (n, d)."""
         if not isinstance(self.regions, HyperplaneGates) or self.regions.units != 1:
             raise InputError("OccupiedRegions takes the fitted HyperplaneGates of one unit")

@@ -13,15 +13,16 @@ PACKAGE = Path(implicit_bias.__file__).parent
 #: From the ground up: a module imports only from layers below its own, or from its own package folder.
 LAYERS = [
     ["checks", "threads", "version"],
-    ["files", "features", "kernel_features", "datasets"],
+    ["files", "features", "kernel_features", "datasets", "validation"],
     ["gates", "norms", "patterns"],
-    ["problems", "networks", "regions"],
+    ["problems", "networks", "regions", "function_gates"],
     ["formulations", "solvers", "updates"],
     ["training", "homogeneous"],
-    ["comparison", "plots", "limit", "limit_figure"],
+    ["comparison", "plots", "limit", "limit_figure", "estimators"],
     ["paper_figures"],
     ["experiments"],
-    ["public"],
+    ["command_line", "public"],
+    ["__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -150,7 +150,7 @@ def test_learned_contexts_and_hidden_layers_become_problems():
     np.testing.assert_allclose(lc.margins(network.effective_weights()), Y * network.decision_function(X), atol=1e-5)
     readout = network.layers[-1].detach().numpy()
     np.testing.assert_allclose(hl.margins(readout), Y * network.decision_function(X), atol=1e-5)
-    np.testing.assert_allclose(hl.decision_function(readout, network.hidden(X)), Y * hl.margins(readout), atol=1e-9)
+    np.testing.assert_allclose(hl.decision_function(readout, X), Y * hl.margins(readout), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["deep gln", "deep relu", "deep frozen"])

@@ -16,7 +16,7 @@ from implicit_bias.networks import GatedLinearNetwork
 def _check(config: Config) -> None:
     for units in config.units:
         for contexts in config.contexts:
-            HyperplaneGates(units, contexts, cutoff=config.cutoff)
+            HyperplaneGates(units, contexts, cutoff=config.cutoff).check()
 
 
 def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:

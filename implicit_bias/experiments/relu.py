@@ -17,7 +17,7 @@ def _check(config: Config) -> None:
     if config.contexts != (2,):
         raise InputError("a ReLU unit has two contexts, open and closed; leave contexts at 2")
     for units in config.units:
-        RandomHalfSpaces(units, cutoff=config.cutoff)
+        RandomHalfSpaces(units, cutoff=config.cutoff).check()
 
 
 def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
         network = ReLUNetwork(X.shape[1], cell.units, cell.seed)
         trained = Trained.of(network, task, config, momentum, cell.seed)
         learned = Solved.of(svm_lc(X, y, network), task.X_val, config)
-        hidden = Solved.of(svm_hl(X, y, network), network.hidden(task.X_val), config)
+        hidden = Solved.of(svm_hl(X, y, network), task.X_val, config)
         for version in config.versions:
             solved = [random[version], learned, hidden]
             rows += comparison_rows(STUDY.reference, trained, solved, learned, task, version=version)

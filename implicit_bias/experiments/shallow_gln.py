@@ -19,7 +19,7 @@ def _check(config: Config) -> None:
     if config.units != (1,):
         raise InputError("a shallow GLN has one unit; vary its contexts instead, and leave units at 1")
     for contexts in config.contexts:
-        HyperplaneGates(1, contexts, cutoff=config.cutoff)
+        HyperplaneGates(1, contexts, cutoff=config.cutoff).check()
 
 
 def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:

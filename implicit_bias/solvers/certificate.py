@@ -12,6 +12,8 @@ from implicit_bias.problems import MarginProblem
 
 #: A Farkas residual at or below this proves that the data are not separable, up to rounding.
 FARKAS_TOLERANCE = 1e-13
+#: λ_i up to this share of the largest count as zero.
+IDLE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,11 @@ class Certificate:
     def minimum_margin(self) -> float:
         """min_i y_i (ΦW)_i; 1 for a separating W of a hard-margin problem that requires margins of 1."""
         return float(self.margins.min())
+
+    @property
+    def support(self) -> np.ndarray:
+        """Indices of the samples that carry the solution: λ_i above 1e-5 of the largest."""
+        return np.flatnonzero(self.dual > IDLE * self.dual.max(initial=0.0))
 
     @property
     def separable(self) -> bool:

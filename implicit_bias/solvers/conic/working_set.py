@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias.checks import Array
+from implicit_bias.solvers.certificate import IDLE
 from implicit_bias.solvers.conic.interior_point import Bounds, Outcome, Program, descend
 from implicit_bias.solvers.conic.newton import Point
 from implicit_bias.solvers.conic.samples import Samples
@@ -25,8 +26,6 @@ GROWTH = 0.4
 WARM_SHARE, WARM_GAP = 0.3, 0.1
 #: The λ of newcomers, as a share of the mean.
 NEWCOMER = 0.1
-#: A λ_i below this share of the largest is taken for 0 when an earlier solution chooses the first working set.
-IDLE = 1e-5
 
 
 @dataclass(frozen=True)

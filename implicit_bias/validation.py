@@ -1,0 +1,55 @@
+"""scikit-learn's checks of inputs, with their refusals turned into our own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from implicit_bias.checks import Array, InputError
+
+
+class InputTypeError(InputError, TypeError):
+    """Input of a type that cannot be used: scikit-learn's contract wants a TypeError for it."""
+
+
+class UnfittedError(InputError, NotFittedError):
+    """A method was called that needs `fit` first."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn the TypeError and ValueError of scikit-learn's checks into an InputError of the same text."""
+    try:
+        yield
+    except InputError:
+        raise
+    except TypeError as error:
+        raise InputTypeError(str(error)) from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+    """X (n, d) as float64, finite, with the number and names of features kept (`reset`) or compared; y too if given.
+
+    Raises InputError for everything else, for masked entries too, which scikit-learn would read as if they were there.
+    """
+    if np.ma.is_masked(X):
+        raise InputError("X holds masked entries; fill them or leave their samples out")
+    if hasattr(X, "detach"):
+        X = X.detach().cpu().numpy()
+    with refusals():
+        return validate_data(estimator, X, y, dtype=np.float64, order="C", reset=reset)
+
+
+def as_weights(values: Any, X: Array) -> Array:
+    """Weights of the samples X, finite, not negative and not all zero; ones for None."""
+    with refusals():
+        weight: Array = _check_sample_weight(values, X, dtype=np.float64, ensure_non_negative=True)
+    return weight

@@ -1,0 +1,285 @@
+"""The estimators keep scikit-learn's contract and give the formulations' certified answers."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from implicit_bias import (
+    SGD,
+    ConstantGate,
+    FunctionGates,
+    GatedReLUClassifier,
+    GLNClassifier,
+    GroupLasso,
+    HiddenLayerClassifier,
+    HyperplaneGates,
+    InputError,
+    NotSeparableError,
+    RandomHalfSpaces,
+    certify,
+    solve,
+    svm_gln,
+    svm_l2,
+)
+
+SHORT = SGD(steps=60)
+ESTIMATORS = [
+    GLNClassifier(norm="frobenius", tol=1e-11),
+    GLNClassifier(),
+    GLNClassifier(norm="predictor-l2"),
+    GatedReLUClassifier(),
+    GatedReLUClassifier(gates="learned", training=SHORT),
+    HiddenLayerClassifier(training=SHORT),
+    HyperplaneGates(),
+    RandomHalfSpaces(),
+    ConstantGate(),
+]
+SEVERAL_OPTIMA = (
+    "group lasso has several optima here: both answers are certified, and differ where no sample has weight"
+)
+ACCURACY = "decision functions agree to the square root of the gap, which is not the 1e-7 that the check asks"
+TRAINING = "the network behind is trained on the samples without their weights"
+BIAS = "the bias is an input like any other and costs norm: heavy weights on one class do not move it far"
+WEIGHTS, CLASSES = "check_sample_weight_equivalence_on_dense_data", "check_class_weight_classifiers"
+
+
+def expected_failures(estimator):
+    if isinstance(estimator, HiddenLayerClassifier) or getattr(estimator, "gates", None) == "learned":
+        return {WEIGHTS: TRAINING}
+    if isinstance(estimator, GLNClassifier) and estimator.norm == "predictor-l2":
+        return {WEIGHTS: ACCURACY}
+    if isinstance(estimator, GLNClassifier | GatedReLUClassifier) and getattr(estimator, "norm", "") != "frobenius":
+        return {WEIGHTS: SEVERAL_OPTIMA, CLASSES: BIAS}
+    return {}
+
+
+@pytest.mark.filterwarnings("ignore:class:UserWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:200], np.array(["malignant", "benign"])[y][:200]
+
+
+@pytest.mark.parametrize(("norm", "build"), [("group-lasso", svm_gln), ("predictor-l2", svm_l2)])
+@pytest.mark.parametrize("C", [0.05, np.inf])
+def test_the_estimator_is_the_formulation(cancer, norm, build, C):
+    X, y = cancer
+    model = GLNClassifier(6, 2, C, norm=norm, random_state=3).fit(X, y)
+    inputs = np.c_[X, np.ones(len(X))]
+    problem = build(inputs, np.where(y == "malignant", 1, -1), HyperplaneGates(6, 2, seed=3), C)
+    solution = solve(problem)
+    np.testing.assert_array_equal(model.coef_, solution.weights)
+    np.testing.assert_array_equal(model.decision_function(X), problem.decision_function(solution.weights, inputs))
+    certificate = certify(problem, model.coef_, model.certificate_.dual)
+    assert certificate.gap <= 1e-6
+    assert model.classes_.tolist() == ["benign", "malignant"]
+
+
+def test_support_vectors_carry_the_solution(cancer):
+    X, y = cancer
+    model = GLNClassifier(6, C=0.05, random_state=0).fit(X, y)
+    assert model.n_support_.sum() == len(model.support_) < len(X)
+    assert model.n_support_.tolist() == [np.sum(y[model.support_] == c) for c in model.classes_]
+    rest = np.setdiff1d(np.arange(len(X)), model.support_)
+    signs = np.where(y == "malignant", 1, -1)
+    assert (signs * model.decision_function(X))[rest].min() > 1 - 1e-3
+    gates = GatedReLUClassifier(C=0.05, gates=model.gates_)
+    again = gates.fit(X[model.support_], y[model.support_])
+    assert again.certificate_.objective == pytest.approx(model.certificate_.objective, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", [GLNClassifier, GatedReLUClassifier, HiddenLayerClassifier])
+def test_several_classes_are_problems_of_one_against_the_rest(kind):
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    options = {} if kind is not HiddenLayerClassifier else {"training": SGD(steps=300)}
+    model = kind(5, random_state=2, **options).fit(X, y)
+    assert len(model.certificate_) == 3
+    assert max(certificate.gap for certificate in model.certificate_) <= 1e-6
+    scores = model.decision_function(X)
+    for c in range(3):
+        two = clone(model).fit(X, y == c)
+        np.testing.assert_allclose(two.decision_function(X), scores[:, c], atol=1e-9)
+    assert model.score(X, y) > 0.95
+
+
+def test_no_gates_and_one_group_are_the_linear_machine():
+    """An independent oracle: at the price C‖w‖ of ½‖w‖², the stationarity of LinearSVC's problem is that of ours."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9).fit(X, y)
+    inputs, price = np.c_[X, np.ones(len(X))], 0.02 * np.linalg.norm(model.coef_)
+    oracle = LinearSVC(C=price, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6).fit(inputs, y)
+
+    def squared(w):
+        return 0.5 * w @ w + price * np.maximum(1 - np.where(y, 1, -1) * (inputs @ w), 0).sum()
+
+    assert squared(model.coef_[0]) == pytest.approx(squared(oracle.coef_[0]), rel=1e-5)
+
+
+def test_hard_margin_of_overlapping_classes_is_refused_with_a_proof(cancer):
+    X, y = np.vstack([cancer[0], cancer[0][:1]]), np.append(cancer[1], "benign")
+    y[0] = "malignant"
+    with pytest.raises(NotSeparableError, match=r"soft margin \(finite C\)") as refusal:
+        GLNClassifier(3, C=np.inf, random_state=0).fit(X, y)
+    dual = refusal.value.certificate.dual
+    gates = HyperplaneGates(3, 2, seed=0)
+    problem = svm_gln(np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1), gates)
+    assert not certify(problem, np.zeros((6, 31)), dual).separable
+    copy = pickle.loads(pickle.dumps(refusal.value))
+    np.testing.assert_array_equal(copy.certificate.dual, dual)
+    assert str(copy) == str(refusal.value)
+
+
+def test_a_failed_fit_leaves_the_earlier_one(cancer):
+    model = GLNClassifier(3, random_state=0).fit(*cancer)
+    before = model.decision_function(cancer[0])
+    model.set_params(C=np.inf)
+    with pytest.raises(NotSeparableError):
+        model.fit(np.repeat([[0], [1], [0], [1]], 30, axis=1), [0, 0, 1, 1])
+    np.testing.assert_array_equal(model.decision_function(cancer[0]), before)
+
+
+def test_inside_scikit_learn(cancer):
+    X, y = cancer
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), GLNClassifier(random_state=0)),
+        {"glnclassifier__units": [2, 5], "glnclassifier__C": [0.01, 0.1]},
+        cv=3,
+        n_jobs=2,
+    ).fit(X, y)
+    assert search.best_score_ > 0.9
+    calibrated = CalibratedClassifierCV(GLNClassifier(5, C=0.05, random_state=0), cv=3).fit(X, y)
+    assert np.allclose(calibrated.predict_proba(X).sum(axis=1), 1)
+    assert calibrated.score(X, y) > 0.95
+    iris = load_iris(return_X_y=True)
+    assert cross_val_score(OneVsOneClassifier(GatedReLUClassifier(10, random_state=1)), *iris, cv=3).mean() > 0.9
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_and_their_names(cancer, frame):
+    X, y = cancer
+    names = [f"column {j}" for j in range(X.shape[1])]
+    table = frame(dict(zip(names, X.T, strict=True)))
+    model = GLNClassifier(4, random_state=0).fit(table, y)
+    assert model.feature_names_in_.tolist() == names
+    plain = GLNClassifier(4, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(table), plain.decision_function(X))
+    with pytest.raises(InputError, match="feature names"):
+        model.predict(table[names[::-1]])
+
+
+def test_gates_are_transformers_of_frames(cancer):
+    X = pd.DataFrame(cancer[0]).add_prefix("column")
+    gates = HyperplaneGates(2, 2).set_output(transform="pandas")
+    values = gates.fit_transform(X)
+    assert values.columns.tolist() == [f"hyperplanegates{j}" for j in range(4)]
+    with sklearn.config_context(transform_output="pandas"):
+        assert solve(svm_gln(X, np.where(cancer[1] == "benign", 1, -1), gates)).gap <= 1e-6
+
+
+def test_pickles_and_float32(cancer):
+    X, y = cancer
+    for model in (GLNClassifier(4, random_state=0), HiddenLayerClassifier(4, training=SHORT, random_state=0)):
+        model.fit(X, y)
+        copy = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+        assert copy.certificate_.gap == model.certificate_.gap
+        single = X.astype(np.float32)
+        narrow, wide = clone(model).fit(single, y), clone(model).fit(single.astype(float), y)
+        np.testing.assert_array_equal(narrow.decision_function(single), wide.decision_function(single))
+
+
+@pytest.mark.parametrize("norm", ["group-lasso", "predictor-l2", "frobenius"])
+def test_weights_count_copies(cancer, norm):
+    X, y = cancer
+    weight = np.random.default_rng(0).integers(0, 4, len(X))
+    model = GLNClassifier(5, C=0.02, norm=norm, random_state=0)
+    weighted = clone(model).fit(X, y, sample_weight=weight).certificate_
+    repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_
+    assert weighted.objective == pytest.approx(repeated.objective, rel=3e-6)
+    present = weight > 0
+    copies = np.repeat(np.arange(present.sum()), weight[present])
+    np.testing.assert_allclose(weighted.margins[copies], repeated.margins, atol=2e-3)
+    balanced = clone(model).set_params(class_weight="balanced").fit(X, y).certificate_
+    prices = len(y) / (2 * np.array([np.sum(y == label) for label in y]))
+    assert (balanced.dual <= 0.02 * prices * (1 + 1e-9)).all()
+    assert (balanced.dual > 0.02 * 1.01).any()
+
+
+def test_own_gates_and_norms(cancer):
+    X, y = cancer
+    gates = FunctionGates(lambda X: np.hstack([X > 0, X <= 0])[:, ::8])
+    model = GatedReLUClassifier(gates=gates, C=0.1).fit(X, y)
+    assert model.certificate_.gap <= 1e-6
+    grouped = GLNClassifier(2, norm=GroupLasso([0, 1, 2, 3]), C=0.1, random_state=1).fit(X, y)
+    assert grouped.certificate_.gap <= 1e-6
+    with pytest.raises(InputError, match="4 gates"):
+        GLNClassifier(3, norm=GroupLasso([0, 1, 2, 3])).fit(X, y)
+
+
+def test_unfinished_answers_warn(cancer):
+    with pytest.warns(ConvergenceWarning, match="max_seconds"):
+        model = GLNClassifier(20, C=1.0, max_seconds=1e-9, random_state=0).fit(*cancer)
+    assert model.status_.name == "TIME_LIMIT"
+    with pytest.warns(UserWarning, match="increase C"):
+        GLNClassifier(C=1e-9).fit(*cancer)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (GLNClassifier(units=0), "units"),
+        (GLNClassifier(contexts=3), "power of two"),
+        (GLNClassifier(C=-1), "C must be"),
+        (GLNClassifier(norm="l1"), "known: group-lasso"),
+        (GLNClassifier(solver="GUROBI"), "known: NATIVE"),
+        (GLNClassifier(tol=0), "tol"),
+        (GLNClassifier(random_state=-1), "seed"),
+        (GLNClassifier(random_state="a"), "random"),
+        (GLNClassifier(class_weight="even"), "class_weight"),
+        (GatedReLUClassifier(gates="own"), "known: random, learned"),
+        (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
+        (HiddenLayerClassifier(units=2.5), "units"),
+    ],
+)
+def test_bad_parameters(cancer, model, words):
+    with pytest.raises(InputError, match=words):
+        model.fit(*cancer)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weight", "words"),
+    [
+        ([[1.0], [np.nan]], [0, 1], None, "NaN"),
+        ([[1.0], [2.0]], [1, 1], None, "one class"),
+        ([[1.0], [2.0]], [0.1, 0.7], None, "continuous"),
+        ([[1.0], [2.0]], [0, 1], [1, -1], "[Nn]egative"),
+        ([[1.0], [2.0]], [0, 1], [0, 0], "zero"),
+        ([[1.0], [2.0]], [0, 1], [0, 1], "one class"),
+        ([["a"], ["b"]], [0, 1], None, "could not convert"),
+        (np.ma.masked_greater([[1.0], [2.0]], 1.5), [0, 1], None, "masked"),
+    ],
+)
+def test_bad_samples(X, y, weight, words):
+    with pytest.raises(InputError, match=words):
+        GLNClassifier(2).fit(X, y, sample_weight=weight)
