@@ -111,7 +111,7 @@ def escape(line: str) -> str:
     """A line of prose whose bars, stars and trailing underscores mean themselves."""
     parts = re.split(r"(``.*?``|`.*?`)", line)
     parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
-    return "".join(parts)
+    return re.sub(r"^(\s*)(\w[.)])(\s|$)", r"\1\\\2\3", "".join(parts))
 
 
 def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -130,6 +130,14 @@ def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str
         lines += ["", *(f"* ``{member.name}``: {escape(str(member.value))}" for member in obj)]
 
 
+def whole_summary(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Put together again the summary of a property, which napoleon parts at its colon to take half of it for a type."""
+    kinds = [line for line in lines if line.startswith(":type: ")]
+    if what == "property" and kinds:
+        lines.remove(kinds[0])
+        lines[0] = f"{kinds[0].removeprefix(':type: ')}: {lines[0]}"
+
+
 def plain_types(app: Any, doctree: Any) -> None:
     """The words of a parameter's type that are no public names are text: n is not `GatedFeatures.n`."""
     for field in doctree.findall(nodes.field_name):
@@ -142,9 +150,16 @@ def plain_types(app: Any, doctree: Any) -> None:
                 node.replace_self(node.children)
 
 
+def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds to every estimator: its routing of metadata, its kinds of output."""
+    return True if re.fullmatch("set_.*_request|get_metadata_routing|set_output", name) else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Connect to Sphinx; before napoleon, whose priority is the default one."""
     app.connect("autodoc-process-docstring", mend, priority=100)
+    app.connect("autodoc-process-docstring", whole_summary, priority=900)
+    app.connect("autodoc-skip-member", skip)
     app.connect("doctree-read", plain_types)
     write_index(Path(app.srcdir) / "api" / "index.rst")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

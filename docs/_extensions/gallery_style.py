@@ -6,6 +6,7 @@ STYLE = {
     "figure.dpi": 110,
     "savefig.dpi": 110,
     "figure.constrained_layout.use": True,
+    "savefig.bbox": "tight",
     "font.size": 10,
     "axes.titlesize": 10.5,
     "axes.titlelocation": "left",
