@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,31 @@ class InputError(ValueError):
     """
 
 
+#: What converting the wrong things to numbers raises.
+CONVERSION_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
+
+
+def without_torch(values: Any) -> Any:
+    """A tensor's numbers as an array, wherever they are and whether or not they have gradients; all else as it is."""
+    # Without torch there are no tensors, and importing it takes seconds. Files, too, have a method `detach`.
+    torch = sys.modules.get("torch")
+    return values.numpy(force=True) if torch is not None and isinstance(values, torch.Tensor) else values
+
+
+def as_reals(values: Any) -> Array:
+    """A float64 array of any shape; one of `CONVERSION_ERRORS` for what is masked, complex or no number."""
+    raw = np.asarray(without_torch(values))
+    if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
+        raise TypeError(raw.dtype)
+    with np.errstate(over="ignore"):
+        return raw.astype(np.float64, copy=False)
+
+
 def as_floats(values: Any, name: str, ndim: int) -> Array:
     """A float64 array with `ndim` dimensions, finite and not empty."""
     try:
-        raw = np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values)
-        if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
-            raise TypeError(raw.dtype)
-        array = raw.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
+        array = as_reals(values)
+    except CONVERSION_ERRORS:
         raise InputError(
             f"{name} must hold real numbers in a regular {ndim}-dimensional array; convert it first"
         ) from None
@@ -55,9 +73,9 @@ def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> A
         raise InputError(f"{name} has {len(y)} labels for {samples} samples; give one label a sample")
     classes = np.unique(y)
     if not np.isin(classes, (-1.0, 1.0)).all():
-        shown = ", ".join(f"{c:g}" for c in classes[:5])
+        first = ", ".join(f"{c:g}" for c in classes[:5])
         raise InputError(
-            f"{name} must hold −1 and +1, but holds {shown}; BinaryTask.from_arrays converts any two classes"
+            f"{name} must hold −1 and +1, but holds {first}; BinaryTask.from_arrays converts any two classes"
         )
     if both and len(classes) < 2:
         raise InputError(f"{name} holds one class only ({classes[0]:+g}); a margin needs samples of both")
@@ -67,8 +85,8 @@ def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> A
 def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
     """A float64 array of exactly this shape; NaN and infinity pass."""
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
+        array = as_reals(values)
+    except CONVERSION_ERRORS:
         raise InputError(f"{name} must hold real numbers, shape {shape}") from None
     if array.shape != shape:
         raise InputError(f"{name} must have shape {shape}, not {array.shape}")
@@ -97,14 +115,25 @@ def as_positives(values: Any, count: int, name: str) -> float | Array:
 def as_path(value: Any, name: str) -> Path:
     """A path from a string or path object."""
     if not isinstance(value, (str, os.PathLike)):
-        raise InputError(f"{name} must be a path, not {value!r}")
-    return Path(os.fsdecode(value))
+        raise InputError(f"{name} must be a path, not {shown(value)}")
+    path = Path(os.fsdecode(value))
+    try:
+        usable = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise InputError(f"{name} must be a path, but {value!a} has characters that no path can hold")
+    return path
 
 
 def as_file(value: Any) -> Path:
     """The path of an existing file."""
     path = as_path(value, "the file")
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except OSError:
+        found = False
+    if not found:
         raise InputError(f"{path} is not a readable file; check the path")
     return path
 
@@ -113,21 +142,30 @@ def as_seed(seed: Any) -> int:
     """A seed as a whole number from 0 to 2⁶³ − 1."""
     value = as_count(seed, "seed", least=0)
     if value >= 2**63:
-        raise InputError(f"seed must be below 2^63, not {value}")
+        raise InputError(f"seed must be below 2^63, not {shown(value)}")
     return value
 
 
 def check_size(entries: int, what: str) -> None:
     """Refuse arrays of more than 2³¹ numbers (16 GiB), which a slip of the keyboard asks for."""
     if entries > 2**31:
-        raise InputError(f"{what} would hold {entries:.1e} numbers; ask for fewer units, contexts or samples")
+        count = f"{entries:.1e}" if entries < 2**1000 else "far too many"
+        raise InputError(f"{what} would hold {count} numbers; ask for fewer units, contexts or samples")
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:
     """A whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise InputError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
     return int(value)
+
+
+def shown(value: Any) -> str:
+    """A value for an error's text: what it would print, unless that has thousands of digits."""
+    try:
+        return f"{value!r}"
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def as_positive(value: Any, name: str, infinite: bool = False) -> float:
@@ -136,8 +174,10 @@ def as_positive(value: Any, name: str, infinite: bool = False) -> float:
         number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
     except OverflowError:
         number = math.nan
-    if not number > 0 or (math.isinf(number) and not infinite):
-        raise InputError(f"{name} must be a positive number{' or infinity' if infinite else ''}, not {value!r}")
+    # Longer floats than ours may overflow, or vanish.
+    lost = not number > 0 or (math.isinf(number) and not (infinite and value == number))
+    if lost:
+        raise InputError(f"{name} must be a positive number{' or infinity' if infinite else ''}, not {shown(value)}")
     return number
 
 
@@ -145,7 +185,9 @@ def context_bits(contexts: Any) -> int:
     """The b of C = 2^b contexts."""
     count = as_count(contexts, "contexts")
     if count & (count - 1):
-        raise InputError(f"contexts must be a power of two (1, 2, 4, 8, …), not {count}")
+        raise InputError(f"contexts must be a power of two (1, 2, 4, 8, …), not {shown(count)}")
+    if count > 2**62:
+        raise InputError("contexts must be at most 2^62, so that they can be numbered")
     return count.bit_length() - 1
 
 

@@ -12,7 +12,17 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from implicit_bias.checks import Array, InputError, as_count, as_positives, context_bits, length
+from implicit_bias.checks import (
+    CONVERSION_ERRORS,
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_positives,
+    context_bits,
+    length,
+    without_torch,
+)
 from implicit_bias.features import GatedFeatures
 from implicit_bias.kernel_features import KernelFeatures
 
@@ -26,6 +36,13 @@ class GroupForm:
 
     expand: sp.csr_array
     groups: np.ndarray
+
+
+def _of_gates(values: Any, gates: int) -> Array:
+    W = as_floats(values, "weights", 2)
+    if len(W) != gates:
+        raise InputError(f"the norm is for weights of {gates} gates, not of {len(W)}")
+    return W
 
 
 class Norm(ABC):
@@ -82,11 +99,11 @@ class Frobenius(Norm):
 
     def value(self, W: Array) -> float:
         """‖W‖_F."""
-        return float(length(W))
+        return float(length(as_floats(W, "weights", 2)))
 
     def dual(self, V: Array) -> float:
         """‖V‖_F."""
-        return float(length(V))
+        return float(length(as_floats(V, "dual weights", 2)))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖W‖_F."""
@@ -134,10 +151,11 @@ class GroupLasso(Norm):
 
     def __init__(self, groups: Any, weights: Any = 1.0) -> None:
         try:
-            array = np.asarray(groups)
-        except ValueError:
+            array = np.asarray(without_torch(groups))
+        except CONVERSION_ERRORS:
             array = np.empty((0, 0))
-        if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        whole = np.issubdtype(array.dtype, np.integer) and not np.ma.is_masked(groups)
+        if array.ndim != 1 or array.size == 0 or not whole:
             raise InputError("groups must be a one-dimensional array of whole numbers, one a gate")
         self.groups = array
         self.gates = len(array)
@@ -145,7 +163,7 @@ class GroupLasso(Norm):
         self.weights = np.broadcast_to(as_positives(weights, len(self.labels), "group weights"), len(self.labels))
 
     def _group_norms(self, W: Array) -> Array:
-        rows = length(W, axis=1)
+        rows = length(_of_gates(W, len(self.groups)), axis=1)
         largest = float(rows.max(initial=0.0)) or 1.0
         squares = np.bincount(self.index, (rows / largest) ** 2, len(self.labels))
         result: Array = largest * np.sqrt(squares)
@@ -239,11 +257,11 @@ class PredictorL2(Norm):
 
     def value(self, W: Array) -> float:
         """‖Aζ‖_F."""
-        return float(length(self.factor @ W))
+        return float(length(self.factor @ _of_gates(W, self.units * self.contexts)))
 
     def dual(self, V: Array) -> float:
         """‖A⁺V‖_F where V lies in the range of A (every Φᵀa of one-hot gates does), else infinity."""
-        B = self.factor
+        B, V = self.factor, _of_gates(V, self.units * self.contexts)
         U = (B @ V) / self._squares
         outside = length(V - B.T @ U)
         return float(length(U)) if outside <= 1e-9 * length(V) else np.inf

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from implicit_bias.checks import Array, InputError
+from implicit_bias.checks import CONVERSION_ERRORS, Array, InputError, without_torch
 
 
 class InputTypeError(InputError, TypeError):
@@ -24,14 +24,14 @@ class UnfittedError(InputError, NotFittedError):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn the TypeError and ValueError of scikit-learn's checks into an InputError of the same text."""
+    """Turn what scikit-learn's checks raise into an InputError of the same text."""
     try:
         yield
     except InputError:
         raise
     except TypeError as error:
         raise InputTypeError(str(error)) from None
-    except ValueError as error:
+    except CONVERSION_ERRORS as error:
         raise InputError(str(error)) from None
 
 
@@ -42,10 +42,8 @@ def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, res
     """
     if np.ma.is_masked(X):
         raise InputError("X holds masked entries; fill them or leave their samples out")
-    if hasattr(X, "detach"):
-        X = X.detach().cpu().numpy()
-    with refusals():
-        return validate_data(estimator, X, y, dtype=np.float64, order="C", reset=reset)
+    with refusals(), np.errstate(over="ignore"):
+        return validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset)
 
 
 def as_weights(values: Any, X: Array) -> Array:
