@@ -63,7 +63,8 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))[0]
         raise InputError(f"{name} holds NaN or infinity (first at index {tuple(map(int, bad))}); clean it first")
-    return np.ascontiguousarray(array)
+    # Torch warns of arrays that cannot be written.
+    return np.require(array, requirements=["C", "W"])
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
@@ -189,6 +190,13 @@ def context_bits(contexts: Any) -> int:
     if count > 2**62:
         raise InputError("contexts must be at most 2^62, so that they can be numbered")
     return count.bit_length() - 1
+
+
+def as_fraction(value: Any, name: str) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+        raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
+    return float(value)
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.checks import Array, InputError, as_floats, as_signs
+from implicit_bias.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs
 from implicit_bias.problems import MarginProblem
 
 
@@ -53,7 +53,8 @@ def expected_inconsistency(error_a: float, error_b: float) -> float:
     >>> round(expected_inconsistency(0.1, 0.2), 12)
     0.26
     """
-    return error_a * (1 - error_b) + error_b * (1 - error_a)
+    a, b = as_fraction(error_a, "error_a"), as_fraction(error_b, "error_b")
+    return a * (1 - b) + b * (1 - a)
 
 
 def normalised_margin(problem: MarginProblem, W: Any) -> float:
@@ -63,7 +64,9 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     >>> normalised_margin(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()), [[3.0, 0.0]])
     2.0
     """
-    W = as_floats(W, "weights", 2)
+    if not isinstance(problem, MarginProblem):
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
+    W = _of_size_one(as_floats(W, "weights", 2))
     size = problem.norm.value(W)
     if size == 0:
         raise InputError("these weights have norm 0, so they have no normalised margin")
@@ -80,10 +83,16 @@ def alignment(W_a: Any, W_b: Any) -> float:
     a, b = as_floats(W_a, "weights", 2), as_floats(W_b, "weights", 2)
     if a.shape != b.shape:
         raise InputError(f"weights of shapes {a.shape} and {b.shape} cannot be aligned")
-    scale = float(np.linalg.norm(a) * np.linalg.norm(b))
-    if scale == 0:
+    if not a.any() or not b.any():
         raise InputError("weights that are all zero have no direction")
-    return float(np.sum(a * b)) / scale
+    a, b = _of_size_one(a), _of_size_one(b)
+    return float(np.sum(a * b)) / float(np.linalg.norm(a) * np.linalg.norm(b))
+
+
+def _of_size_one(W: Array) -> Array:
+    """W over its largest entry, so that no square overflows or vanishes; zeros as they are."""
+    largest = np.abs(W).max()
+    return W / largest if largest > 0 else W
 
 
 def optimality_ratio(problem: MarginProblem, W: Any, optimum: float) -> float:
@@ -95,7 +104,8 @@ def optimality_ratio(problem: MarginProblem, W: Any, optimum: float) -> float:
     1.0
     """
     margin = normalised_margin(problem, W)
-    return 1.0 / (margin * optimum) if margin > 0 else np.inf
+    optimum = as_positive(optimum, "optimum")
+    return 1.0 / margin / optimum if margin > 0 else np.inf
 
 
 def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFrame:
@@ -110,10 +120,13 @@ def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFr
     >>> summarise(pd.DataFrame(rows), by=["model"]).round(3).to_dict("records")
     [{'model': 'SVM', 'seeds': 2, 'certified': 2, 'error_mean': 0.2, 'error_std': 0.141}]
     """
-    if not isinstance(table, pd.DataFrame) or not {"status", *(by or ())} <= set(table.columns):
+    named = by is None or (isinstance(by, list | tuple) and all(isinstance(name, str) for name in by))
+    if not isinstance(table, pd.DataFrame) or not named or not {"status", *(by or ())} <= set(table.columns):
         raise InputError("summarise takes a comparison's table: a DataFrame with a column 'status' and those of `by`")
     usual = ("dataset", "train_size", "units", "contexts", "cutoff", "momentum", "version", "model")
     keys = list(by or [name for name in usual if name in table])
+    if not keys:
+        raise InputError(f"the table has none of the columns {', '.join(usual)}; name others in by")
     groups = table.groupby(keys, sort=False, dropna=False)
     columns: dict[str, Any] = {
         "seeds": groups.size(),
@@ -121,6 +134,8 @@ def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFr
     }
     for name in ("error", "inconsistency", "expected_inconsistency", "seconds"):
         if name in table:
+            if not pd.api.types.is_numeric_dtype(table[name]):
+                raise InputError(f"column {name!r} holds values that are no numbers, which have no mean")
             columns[f"{name}_mean"] = groups[name].mean()
             columns[f"{name}_std"] = groups[name].std(ddof=1)
     return pd.DataFrame(columns).reset_index()

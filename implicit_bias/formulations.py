@@ -99,7 +99,8 @@ def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     >>> svm_lc(task.X_train, task.y_train, ReLUNetwork(65, 5, seed=1)).name
     'SVM-LC'
     """
-    if not hasattr(network, "gates"):
+    method = getattr(network, "gates", None)
+    if not callable(method) or isinstance(method, Gates):
         raise InputError(f"SVM-LC needs a network with gates(), not {type(network).__name__}")
     return _build(X, y, network.gates(), None, C, "SVM-LC")
 

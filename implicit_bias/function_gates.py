@@ -93,7 +93,7 @@ class HiddenActivations(Gates):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Store the number of inputs."""
-        if not hasattr(self.network, "hidden"):
+        if not callable(getattr(self.network, "hidden", None)):
             raise InputError(f"HiddenActivations needs a network with hidden(X), not {type(self.network).__name__}")
         self._first_inputs(X, sample_weight)
         return self

@@ -207,7 +207,7 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, 
     (Lippl, Abbott & Chung, published code).
     """
     check_size(count * inputs, "the hyperplanes")
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(as_seed(seed))
     directions = torch.empty(count, inputs)
     default_linear_(directions, generator)
     directions.normal_(0, 36, generator=generator)
@@ -322,7 +322,7 @@ class HyperplaneGates(ThresholdGates):
     def transform(self, X: Any) -> Array:
         """One-hot gate values, shape (n, H·C): column h·C + c is 1(c_h(x) = c)."""
         context = self.contexts_of(X)
-        check_size(context.size * self.contexts, "the one-hot gates")
+        check_size(context.size * int(self.contexts), "the one-hot gates")
         values = np.zeros((len(context), self.units, self.contexts))
         np.put_along_axis(values, context[:, :, None], 1.0, axis=2)
         return values.reshape(len(context), -1)
@@ -377,7 +377,7 @@ class RandomHalfSpaces(ThresholdGates):
         units = self.check()
         X, weight = self._first_inputs(X, sample_weight)
         check_size(units * X.shape[1], "the half-spaces")
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(as_seed(self.seed))
         directions = torch.nn.init.orthogonal_(torch.empty(units, X.shape[1]), generator=generator)
         spread = 0.25 * X.shape[1] ** -0.5
         random = torch.empty(units).normal_(0, spread, generator=generator)

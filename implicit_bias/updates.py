@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from implicit_bias.checks import InputError
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
 
 Loss = Callable[[Tensor], Tensor]
@@ -69,8 +70,12 @@ class WeightUpdates(Updates):
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """f(x_i), shape (n,)."""
-        return self.network(self.X, self.contexts)
+        """f(x_i), shape (n,). Raises InputError for another shape, which the labels would be broadcast to."""
+        outputs = self.network(self.X, self.contexts)
+        if not isinstance(outputs, Tensor) or outputs.shape != self.y.shape:
+            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise InputError(f"the network must give outputs of shape ({len(self.y)},), not {found}")
+        return outputs
 
     def norm(self) -> float:
         """‖w‖₂."""

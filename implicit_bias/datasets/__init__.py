@@ -72,9 +72,9 @@ def load_binary(
     (1.0, [-1.0, 1.0])
     """
     one_of(name, dataset_names(), "data set")
-    as_seed(seed)
+    seed = as_seed(seed)
     plus, minus = _label_sets(positive, negative)
-    as_count(train_size, "train_size")
+    train_size = as_count(train_size, "train_size")
     images, labels = load_digits() if name == "digits" else load_images(name, root)
     kept = np.isin(labels, [*plus, *minus])
     X = with_constant(images[kept])

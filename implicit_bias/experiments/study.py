@@ -243,7 +243,7 @@ def comparison_rows(
                 "closed": int(item.problem.features.closed().sum()),
                 "error": mistakes,
                 "inconsistency": inconsistency(compared, item.scores) if separates else np.nan,
-                "expected_inconsistency": expected_inconsistency(own, mistakes),
+                "expected_inconsistency": expected_inconsistency(own, mistakes) if separates else np.nan,
                 "objective": solution.objective,
                 "gap": solution.gap,
                 "farkas_residual": solution.farkas_residual,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -85,4 +84,5 @@ class GatedNetwork(nn.Module, ABC):
 
 def to_array(tensor: Tensor) -> Array:
     """A tensor as a float64 array."""
-    return tensor.detach().cpu().numpy().astype(np.float64)
+    # NumPy has no bfloat16.
+    return tensor.detach().to("cpu", torch.float64, copy=True).numpy()

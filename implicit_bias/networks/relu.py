@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError, as_count, as_seed
+from implicit_bias.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.gates import ReLUGates
 from implicit_bias.networks.base import GatedNetwork, to_array
 
@@ -27,6 +27,7 @@ class _BiasFreeNetwork(GatedNetwork):
             raise InputError("units must name at least one hidden layer")
         generator = torch.Generator().manual_seed(as_seed(seed))
         sizes = [self.inputs, *self.units, 1]
+        check_size(sum(a * b for a, b in itertools.pairwise(sizes)), "the network's weights")
         self.layers = nn.ParameterList(
             nn.init.kaiming_normal_(torch.empty(out, into), generator=generator)
             for into, out in itertools.pairwise(sizes)
