@@ -40,7 +40,7 @@ from tqdm import tqdm
 
 from implicit_bias import HyperplaneGates, MarginProblem, certify, svm_gln, svm_l2
 from implicit_bias.checks import as_count, as_positive, one_of
-from implicit_bias.experiments.command import guarded
+from implicit_bias.command_line.execution import guarded
 from implicit_bias.files import require_writable, write_atomically
 
 #: Who solves which problem. OSQP takes quadratic norms only.

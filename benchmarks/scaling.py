@@ -52,7 +52,7 @@ from implicit_bias import (
     train,
 )
 from implicit_bias.checks import InputError, as_count, as_positive
-from implicit_bias.experiments.command import guarded
+from implicit_bias.command_line.execution import guarded
 from implicit_bias.files import require_writable, write_atomically
 
 SECTIONS = ("grid", "large", "threads", "norms")

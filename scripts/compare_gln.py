@@ -1,7 +1,6 @@
-"""Compare gradient descent with its margin problems; see --help and the README."""
+"""`implicit-bias compare gln` for a clone of the repository; see --help and the README."""
 
-from implicit_bias.experiments.command import main
-from implicit_bias.experiments.gln import STUDY
+from implicit_bias.command_line.main import main
 
 if __name__ == "__main__":
-    raise SystemExit(main(STUDY))
+    raise SystemExit(main(command="compare gln"))

@@ -107,3 +107,24 @@ def _download(folder: str, top: Path, files: list[str]) -> None:
         raise InputError(f"{folder} could not be downloaded ({type(error).__name__}); {by_hand}") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
+    """Every file of an image set, and whether it is 'found', 'missing' or 'damaged'; nothing is downloaded.
+
+    >>> import tempfile
+    >>> from implicit_bias.datasets.images import image_files
+    >>> set(image_files("mnist", tempfile.mkdtemp()).values())
+    {'missing'}
+    """
+    folder, sums = IMAGE_SETS[name]
+    states = {}
+    for file, expected in sums.items():
+        path = data_root(root) / folder / "raw" / file
+        try:
+            states[str(path)] = "missing" if not path.is_file() else "found"
+            if path.is_file():
+                _check_sum(path, expected)
+        except (InputError, OSError):
+            states[str(path)] = "damaged"
+    return states

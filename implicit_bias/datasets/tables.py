@@ -19,7 +19,7 @@ from implicit_bias.datasets.task import binary_labels
 class Samples:
     """Inputs X (n, p), labels y (n,) as −1 and +1, the classes they stand for, and gate values (n, k) if there are any.
 
-    `groups` (k,) names the unit of each gate.
+    `groups` (k,) names the unit of each gate; `sample_weight` (n,) weighs the samples, if the file has weights.
     """
 
     X: Array = field(repr=False)
@@ -27,14 +27,16 @@ class Samples:
     classes: tuple[Any, Any]
     gate_values: Array | None = field(default=None, repr=False)
     groups: np.ndarray | None = field(default=None, repr=False)
+    sample_weight: Array | None = field(default=None, repr=False)
 
 
-def read_samples(path: str | os.PathLike[str], label: str | None = None) -> Samples:
+def read_samples(path: str | os.PathLike[str], label: str | None = None, weights: str | None = None) -> Samples:
     """Read samples from a CSV or NPZ file.
 
-    CSV: one sample a row; the column `label` (default: the last) holds the two classes, columns whose name starts
-    with `gate_` hold gate values, all others are inputs. A first row that holds a number is data, not names.
-    NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k) and `groups` (k,).
+    CSV: one sample a row; the column `label` (default: the last) holds the two classes, the column `weights` (default:
+    none) sample weights, columns whose name starts with `gate_` gate values, all others are inputs. A first row that
+    holds a number is data, not names.
+    NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k), `groups` (k,) and `sample_weight` (n,).
 
     Raises
     ------
@@ -55,10 +57,10 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None) -> Samp
     readers = {".csv": _read_csv, ".npz": _read_npz}
     if file.suffix.lower() not in readers:
         raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
-    return readers[file.suffix.lower()](file, label)
+    return readers[file.suffix.lower()](file, label, weights)
 
 
-def _read_csv(file: Path, label: str | None) -> Samples:
+def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
     try:
         first = pd.read_csv(file, header=None, nrows=1, dtype=str).iloc[0]
         named = pd.to_numeric(first, errors="coerce").isna().all()
@@ -71,26 +73,41 @@ def _read_csv(file: Path, label: str | None) -> Samples:
     if table.empty:
         raise InputError(f"{file} holds no samples; give at least one row of each class")
     table.columns = [str(name) for name in table.columns]
-    label = table.columns[-1] if label is None else label
-    if label not in table.columns:
-        raise InputError(f"{file} has no column {label!r}; its columns are {', '.join(table.columns[:20])}")
-    gates = [name for name in table.columns if name.startswith("gate_") and name != label]
-    inputs = [name for name in table.columns if name not in gates and name != label]
+    label = next(name for name in reversed(table.columns) if name != weights) if label is None else label
+    for name in (label, weights):
+        if name is not None and name not in table.columns:
+            raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(table.columns[:20])}")
+    if label == weights:
+        raise InputError(f"column {label!r} of {file} cannot be both label and weights; name two columns")
+    rest = [name for name in table.columns if name not in (label, weights)]
+    gates = [name for name in rest if name.startswith("gate_")]
+    inputs = [name for name in rest if name not in gates]
+    return _samples_of(file, table, label, weights, inputs, gates)
+
+
+def _samples_of(
+    file: Path, table: pd.DataFrame, label: str, weights: str | None, inputs: list[str], gates: list[str]
+) -> Samples:
+    numbers = inputs + gates + ([] if weights is None else [weights])
     if not inputs:
         raise InputError(f"{file} has no input columns beside the label {label!r}")
     if table[label].isna().any():
         raise InputError(f"column {label!r} of {file} has empty cells; give each sample a label")
-    for name in inputs + gates:
+    for name in numbers:
         if not pd.api.types.is_numeric_dtype(table[name]):
             raise InputError(f"column {name!r} of {file} holds values that are no numbers; encode or drop it")
     y, classes = binary_labels(table[label].to_numpy())
     values = as_floats(table[gates].to_numpy(), "the gate columns", 2) if gates else None
-    return Samples(as_floats(table[inputs].to_numpy(), "the input columns", 2), y, classes, values)
+    weight = None if weights is None else as_floats(table[weights].to_numpy(), f"column {weights!r}", 1)
+    X = as_floats(table[inputs].to_numpy(), "the input columns", 2)
+    return Samples(X, y, classes, values, sample_weight=weight)
 
 
-def _read_npz(file: Path, label: str | None) -> Samples:
+def _read_npz(file: Path, label: str | None, weights: str | None) -> Samples:
     if label is not None:
         raise InputError("the label of an NPZ file is its array y; a label's name is for CSV files")
+    if weights is not None:
+        raise InputError("the weights of an NPZ file are its array sample_weight; a column's name is for CSV files")
     try:
         with np.load(file, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
@@ -102,4 +119,5 @@ def _read_npz(file: Path, label: str | None) -> Samples:
             raise InputError(f"{file} has no array {name!r}; it holds {', '.join(arrays) or 'nothing'}")
     y, classes = binary_labels(arrays["y"])
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
-    return Samples(as_floats(arrays["X"], "X", 2), y, classes, values, arrays.get("groups"))
+    weight = as_floats(arrays["sample_weight"], "sample_weight", 1) if "sample_weight" in arrays else None
+    return Samples(as_floats(arrays["X"], "X", 2), y, classes, values, arrays.get("groups"), weight)

@@ -30,12 +30,13 @@ from implicit_bias.solvers import Solution, Status, solve
 from implicit_bias.training import SGD, train
 
 NETWORKS = ("gln", "relu", "linear", "deep-gln", "deep-relu")
+STARTS = ("trained", "initial")
 MEASURES = ("ratio", "inconsistency", "alignment", "stationarity")
 
 
 @dataclass(frozen=True)
 class LimitConfig:
-    """What `scripts/limit_of_gradient_descent.py` runs; the fields are its options.
+    """What `implicit-bias reproduce limit` runs; the fields are its options.
 
     `start` is 'trained' (the published training) or 'initial'. Raises InputError for values out of range.
 
@@ -61,7 +62,7 @@ class LimitConfig:
             one_of(name, NETWORKS, "network")
         if len(set(self.network)) < len(self.network) or not self.network:
             raise InputError("--network lists a network twice, or none; give each once")
-        one_of(self.start, ("trained", "initial"), "start")
+        one_of(self.start, STARTS, "start")
         as_count(self.units, "units")
         as_positive(self.max_seconds, "max_seconds")
         LossScaled(self.tolerance)
@@ -150,8 +151,8 @@ def line(name: str, label: str, descent: Descent) -> str:
     )
 
 
-def run(options: LimitConfig, out: Path) -> int:
-    """Run and write `limit.csv`, `limit.json`, `limit.png` and `limit.pdf` into `out`; returns the exit code.
+def run(options: LimitConfig, out: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Run and write `limit.csv`, `limit.json`, `limit.png` and `limit.pdf` into `out`: the record and the paths.
 
     What is finished when Ctrl-C or an error ends the run is written as well.
     """
@@ -174,16 +175,13 @@ def run(options: LimitConfig, out: Path) -> int:
             raise
         end = f"ended by {type(error).__name__} {error}".strip()
         print(f"{end}: what was finished is written", file=sys.stderr)
-    for path in write(pd.concat(frames), records, end, options, out):
-        print(f"wrote {path}")
-    return 0 if end == "finished" else 130 if end == "ended by KeyboardInterrupt" else 2
+    record = recorded(records, end, options)
+    return record, write(pd.concat(frames), record, options, out)
 
 
-def write(table: pd.DataFrame, results: list[dict[str, Any]], end: str, options: LimitConfig, out: Path) -> list[Path]:
-    """Write table, record and figure."""
-    first = ["network", "descent", "step", "seconds"]
-    table = table[[*first, *(name for name in table if name not in first)]]
-    record = {
+def recorded(results: list[dict[str, Any]], end: str, options: LimitConfig) -> dict[str, Any]:
+    """How the results came about, and the results."""
+    return {
         "study": "limit",
         "config": asdict(replace(options, data_root=None)),
         **surroundings(),
@@ -192,6 +190,12 @@ def write(table: pd.DataFrame, results: list[dict[str, Any]], end: str, options:
         "end": end,
         "results": results,
     }
+
+
+def write(table: pd.DataFrame, record: dict[str, Any], options: LimitConfig, out: Path) -> list[Path]:
+    """Write table, record and figure."""
+    first = ["network", "descent", "step", "seconds"]
+    table = table[[*first, *(name for name in table if name not in first)]]
     title = f"The limit of gradient descent ({options.dataset}, n = {options.train_size})"
     figure = limit_figure(table, title)
     contents = {"csv": table.to_csv(index=False).encode(), "json": json.dumps(record, indent=2).encode()}

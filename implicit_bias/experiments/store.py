@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ import implicit_bias
 from implicit_bias.experiments.study import Cell, Config, Study
 from implicit_bias.files import write_atomically
 
-#: Modules that arrange, draw or report results but do not make them; every other module's code is part of the key.
+#: Modules (patterns of them) that arrange, draw or report results but do not make them; every other module's code is
+#: part of the key.
 IRRELEVANT = (
     *("__init__.py", "homogeneous.py", "limit.py", "limit_figure.py", "paper_figures.py", "plots.py", "public.py"),
-    "version.py",
+    *("__main__.py", "command_line/*.py", "version.py"),
     *(
-        "experiments/command.py",
         "experiments/contrasts.py",
         "experiments/descent_to_limit.py",
         "experiments/engines.py",
@@ -51,7 +52,7 @@ def _code_version() -> str:
     folder = Path(implicit_bias.__file__).parent
     for path in sorted(folder.rglob("*.py")):
         name = path.relative_to(folder).as_posix()
-        if name in IRRELEVANT:
+        if any(fnmatch(name, pattern) for pattern in IRRELEVANT):
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):

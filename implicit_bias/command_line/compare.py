@@ -1,0 +1,154 @@
+"""`implicit-bias compare`: train a network, solve its margin problems, and write table, record and figure."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from implicit_bias.command_line.execution import Outcome
+from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
+from implicit_bias.command_line.sweeps import add_engine, add_versions, watched
+from implicit_bias.comparison import summarise
+from implicit_bias.datasets import dataset_names
+from implicit_bias.experiments import gln, relu, shallow_gln
+from implicit_bias.experiments.study import Config, Study
+from implicit_bias.experiments.sweep import Run
+from implicit_bias.files import write_atomically
+from implicit_bias.plots import comparison_figure, drawn
+from implicit_bias.solvers import Status, solver_names
+
+#: The studies by their commands, with arguments that show what each is for.
+STUDIES: dict[str, tuple[Study, str]] = {
+    "compare gln": (gln.STUDY, "--dataset mnist --units 10 20 --seeds 1"),
+    "compare relu": (relu.STUDY, "--units 10 20 --momentum 0 0.9"),
+    "compare shallow-gln": (shallow_gln.STUDY, "--contexts 1 2 4 8 16"),
+}
+
+
+def declare(parser: Parser, command: str) -> None:
+    """Declare the options of a comparison; their defaults are those of its study."""
+    study, arguments = STUDIES[command]
+    defaults = study.defaults
+    parser.explain(
+        f"{study.title}.\n\nOptions that list their values take several (--seeds 1 2 3), and every combination runs. "
+        "Finished cells\nare stored: the same command goes on where an interrupted one ended.",
+        [("", "the embedded digits"), (arguments, "several settings"), ("--json", "rows and summary as JSON")],
+    )
+    add = parser.add_argument
+
+    def add_list(name: str, kind: Callable[[str], Any], text: str) -> None:
+        default = getattr(defaults, name.strip("-").replace("-", "_"))
+        add(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=kind.__name__.upper())
+
+    add("--dataset", default=defaults.dataset, help=f"one of {', '.join(dataset_names())}")
+    add_data_root(parser)
+    add_list("--train-size", int, "training samples n")
+    add_list("--units", int, "hidden units H")
+    add_list("--contexts", int, "contexts a unit, powers of two")
+    add_list("--seeds", int, "seeds of gates, weights and batches")
+    add_list("--momentum", float, "momentum of gradient descent")
+    add("--cutoff", type=_cutoff, default=defaults.cutoff, help="median, random, a number, or two quantile levels")
+    add_versions(parser, defaults.versions)
+    add("--solver", help=f"one of {', '.join(solver_names())}; else the default of solve()")
+    add("--tol", type=float, default=defaults.tol, help="relative gap asked of the solver")
+    add("--steps", type=int, default=defaults.steps, help="steps of gradient descent")
+    add_engine(parser)
+    add("--out", default=f"results/{study.name}", help="folder for the cells, the table and the figure")
+    add_json(parser)
+    parser.set_defaults(run=partial(compare, study))
+
+
+def compare(study: Study, options: argparse.Namespace) -> Outcome:
+    """Run the comparison and write its files."""
+    values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
+    out = Path(options.out)
+    result = watched([(study, Config(**values))], out, options.engine, options.jobs, options.scheduler)
+    print(readable(result.table))
+    paths = write_results(study, result, out)
+    for path in paths:
+        print(f"wrote {path}")
+    document = {"summary": summarise(result.table), "rows": result.table, "record": result.record, "files": paths}
+    return Outcome(130 if result.missing else 0, document)
+
+
+def readable(table: pd.DataFrame) -> str:
+    """The table's means and standard deviations over seeds, and what did not come out OPTIMAL, as text."""
+    rows = []
+    for row in summarise(table).to_dict("records"):
+        solved = row["certified"] if not str(row["model"]).startswith("GD-") else "–"
+        rows.append(
+            {
+                "n": row["train_size"],
+                "units": row["units"],
+                "contexts": row["contexts"],
+                "momentum": row["momentum"],
+                **({"version": row["version"]} if table.version.nunique() > 1 else {}),
+                "model": row["model"],
+                "seeds": row["seeds"],
+                "certified": solved,
+                "error %": _percent(row, "error"),
+                "inconsistency %": _percent(row, "inconsistency"),
+                "by chance %": _percent(row, "expected_inconsistency"),
+                "seconds": f"{row['seconds_mean']:.2f}",
+            }
+        )
+    text = pd.DataFrame(rows).to_string(index=False)
+    failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
+    counts = failed[["model", "status"]].value_counts(sort=False)
+    notes = [f"{n} × {model}: {Status[status].value}" for (model, status), n in zip(counts.index, counts, strict=True)]
+    return "\n".join([text, "mean ± standard deviation over seeds", *notes])
+
+
+def _percent(row: dict[Any, Any], name: str) -> str:
+    mean, spread = row[f"{name}_mean"], row[f"{name}_std"]
+    if pd.isna(mean):
+        return "–"
+    return f"{100 * mean:.2f}" + ("" if pd.isna(spread) else f" ± {100 * spread:.2f}")
+
+
+def write_results(study: Study, result: Run, out: Path) -> list[Path]:
+    """Write `comparison.csv`, `comparison.json` (how it was made) and `comparison.png` and `.pdf` into `out`.
+
+    The figure of the published version, if there are both, is `comparison_published.png` and `.pdf`.
+    """
+    width = "contexts" if result.table.contexts.nunique() > result.table.units.nunique() else "units"
+    contents = {
+        "comparison.csv": result.table.to_csv(index=False).encode(),
+        "comparison.json": json.dumps(result.record, indent=2).encode(),
+    }
+    for number, version in enumerate(result.table.version.unique()):
+        title = f"{study.title} ({result.table.dataset[0]}{', as published' if version == 'published' else ''})"
+        figure = comparison_figure(result.table[result.table.version == version], study.reference, title, width)
+        name = "comparison" if number == 0 else f"comparison_{version}"
+        contents |= {f"{name}.{kind}": drawn(figure, kind) for kind in ("png", "pdf")}
+    return [write_atomically(out / name, content) for name, content in contents.items()]
+
+
+def _cutoff(text: str) -> Any:
+    if text in ("median", "random"):
+        return text
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError("give median, random, a number, or two quantile levels as 0.25,0.75") from None
+    return values[0] if len(values) == 1 else values
+
+
+def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
+    """An action that reads a list of values separated by spaces or commas into a tuple."""
+
+    class Listed(argparse.Action):
+        def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+            try:
+                parsed = tuple(kind(part) for text in values for part in text.split(",") if part)
+            except ValueError:
+                parser.error(f"argument {option}: {' '.join(values)!r} is not a list of {kind.__name__} values")
+            setattr(namespace, self.dest, parsed)
+
+    return Listed

@@ -1,0 +1,59 @@
+"""`implicit-bias completion`: a static script, so that pressing a key need not wait for torch."""
+
+from __future__ import annotations
+
+from argparse import Action, Namespace, _SubParsersAction
+from collections.abc import Iterator
+
+import shtab
+
+from implicit_bias.command_line.execution import Outcome
+from implicit_bias.command_line.main import whole_parser
+from implicit_bias.command_line.parsers import EXIT_CODES, Parser
+from implicit_bias.datasets import dataset_names
+from implicit_bias.experiments.engines import ENGINES
+from implicit_bias.experiments.paper import FIGURES
+from implicit_bias.solvers import solver_names
+
+SHELLS = ("bash", "zsh", "fish")
+#: Values and places that options take but do not declare, because their refusals are sentences of our own.
+CHOICES = {"dataset": dataset_names(), "engine": list(ENGINES), "figure": [*FIGURES, "all"], "solver": solver_names()}
+FILES = ("file",)
+FOLDERS = ("data_root", "redraw", "out")
+
+
+def declare(parser: Parser, command: str) -> None:
+    """Declare the options of `completion`."""
+    parser.explain(
+        "Print a script that completes commands, options and their values in your shell. Write it again after an "
+        "update.",
+        [
+            ("bash > ~/.local/share/bash-completion/completions/implicit-bias", "read by new shells"),
+            ("zsh > ~/.zfunc/_implicit-bias", "with ~/.zfunc in fpath, before compinit"),
+            ("fish > ~/.config/fish/completions/implicit-bias.fish", "read by new shells"),
+        ],
+        {code: EXIT_CODES[code] for code in (0, 2)},
+    )
+    parser.add_argument("shell", choices=SHELLS, help="your shell")
+    parser.set_defaults(run=completion, json=False)
+
+
+def completion(options: Namespace) -> Outcome:
+    """Print the script for a shell."""
+    parser = whole_parser()
+    for action in _actions(parser):
+        if action.dest in CHOICES and action.choices is None:
+            action.choices = CHOICES[action.dest]
+        place = shtab.FILE if action.dest in FILES else shtab.DIRECTORY if action.dest in FOLDERS else None
+        if place is not None:
+            action.complete = place  # type: ignore[attr-defined]
+    print(shtab.complete(parser, options.shell))
+    return Outcome(0, {})
+
+
+def _actions(parser: Parser) -> Iterator[Action]:
+    for action in parser.declared()._actions:
+        yield action
+        if isinstance(action, _SubParsersAction):
+            for chosen in action.choices.values():
+                yield from _actions(chosen)

@@ -1,0 +1,112 @@
+"""Running a command: refusals as sentences and exit codes, and its document as JSON if asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from implicit_bias.checks import InputError
+
+
+class Outcome(NamedTuple):
+    """What a command ends with: its exit code, and the document that --json prints."""
+
+    code: int
+    document: dict[str, Any]
+
+
+def guarded(action: Callable[[], int], told: Callable[[str], None] = lambda sentence: None) -> int:
+    """Run some work; bad input becomes one sentence on standard error and exit code 2, a warning one sentence.
+
+    `told` is called with the sentence.
+
+    >>> from implicit_bias.command_line.execution import guarded
+    >>> guarded(lambda: 0)
+    0
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: tqdm.write(f"warning: {message}", sys.stderr)
+            return action()
+    except InputError as error:
+        code, kind, sentence = 2, "error: ", str(error)
+    except MemoryError:
+        code, kind, sentence = 2, "error: ", "out of memory; ask for fewer samples, units or contexts, or fewer --jobs"
+    except KeyboardInterrupt:
+        code, kind, sentence = 130, "", "interrupted: nothing was finished"
+    print(f"{kind}{sentence}", file=sys.stderr)
+    told(sentence)
+    return code
+
+
+def execute(options: Namespace) -> int:
+    """Run the command that `options` were parsed for: its function `options.run` gives the `Outcome`."""
+    document: dict[str, Any] = {}
+
+    def work() -> int:
+        code, found = options.run(options)
+        document.update(found)
+        return int(code)
+
+    try:
+        if not options.json:
+            return guarded(work)
+        with messages_on_stderr():
+            code = guarded(work, lambda sentence: document.update(error=sentence))
+        print(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False), flush=True)
+    except BrokenPipeError:
+        # Whoever read our output has closed it; Python would complain again at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+@contextmanager
+def messages_on_stderr() -> Iterator[None]:
+    """Everything written to standard output goes to standard error, also what compiled solvers write."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with suppress(OSError, TypeError, AttributeError):
+            # What C code has printed may still wait in its buffer.
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON knows it: tables as lists of rows, null for what is not a finite number.
+
+    >>> import numpy as np
+    >>> from implicit_bias.command_line.execution import plain
+    >>> plain({"gap": np.float64("inf"), "seeds": (1, 2)})
+    {'gap': None, 'seeds': [1, 2]}
+    """
+    if isinstance(value, pd.DataFrame):
+        return [plain(row) for row in value.to_dict("records")]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,116 @@
+"""The command `implicit-bias`: what commands there are, and how one is chosen, parsed and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from implicit_bias.command_line.parsers import Parser, UsageError
+from implicit_bias.version import __version__
+
+#: Every command: its line of help, and the module here that declares its options and runs it.
+COMMANDS = {
+    "compare gln": ("GD-GLN against SVM-L2, SVM-GLN and SVM-Fro", "compare"),
+    "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "compare"),
+    "compare shallow-gln": ("a shallow GLN against one linear SVM a region", "compare"),
+    "solve": ("solve a margin problem on your own samples", "solve"),
+    "reproduce paper": ("the paper's figures 2 to 5, as published and corrected", "reproduce"),
+    "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
+    "info": ("versions, machine, data files, and what there is to choose from", "info"),
+    "completion": ("print a script that completes these commands in your shell", "completion"),
+}
+GROUPS = {
+    "compare": "train a network, solve its margin problems, and measure how far they agree",
+    "reproduce": "run the studies of Lippl, Abbott & Chung again, every cell certified",
+}
+DESCRIPTION = """\
+Which max-margin problem does gradient descent on a gated network solve?
+Train, solve, certify, compare."""
+EPILOG = """\
+examples:
+  implicit-bias compare gln                      # on the embedded digits, half a minute
+  implicit-bias solve samples.csv --json         # your own samples, the answer as JSON
+  implicit-bias reproduce paper --quick          # a part of every figure
+  implicit-bias COMMAND --help                   # options, examples and exit codes of a command
+
+exit codes:
+    0  done
+    1  solve: an answer worse than asked
+    2  bad input, told in one sentence
+  130  interrupted; what was finished is kept"""
+
+
+def main(arguments: Sequence[str] | None = None, command: str | None = None) -> int:
+    """Run the command line `arguments` (default: the process's own), or those of one `command`; its exit code.
+
+    >>> from implicit_bias.command_line.main import main
+    >>> main(["solve", "nowhere.csv", "--json"])
+    {
+      "error": "nowhere.csv is not a readable file; check the path"
+    }
+    2
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    with ending_at_once(as_json):
+        parser = whole_parser() if command is None else Parser(declare=partial(declare, command))
+        try:
+            options = parser.parse_args(given)
+        except UsageError as refusal:
+            refusal.parser.print_usage(sys.stderr)
+            print(f"{refusal.parser.prog}: error: {refusal}", file=sys.stderr)
+            if as_json:
+                print(json.dumps({"error": str(refusal)}))
+            return 2
+        from implicit_bias.command_line.execution import execute
+    return execute(options)
+
+
+def whole_parser() -> Parser:
+    """The parser of `implicit-bias`, with all commands."""
+    parser = Parser(prog="implicit-bias", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("--version", action="version", version=f"implicit-bias {__version__}")
+    places = {"": parser.add_subparsers(metavar="COMMAND", title="commands", required=True)}
+    for command, (summary, _) in COMMANDS.items():
+        group, _, name = command.rpartition(" ")
+        if group not in places:
+            text = GROUPS[group]
+            parent = places[""].add_parser(group, help=text, description=text)
+            places[group] = parent.add_subparsers(metavar="WHICH", title="which", required=True)
+        places[group].add_parser(name, help=summary, declare=partial(declare, command))
+    return parser
+
+
+def declare(command: str, parser: Parser) -> None:
+    """Declare the options of a command; this imports what it stands on."""
+    module: Any = import_module(f"implicit_bias.command_line.{COMMANDS[command][1]}")
+    module.declare(parser, command)
+
+
+@contextmanager
+def ending_at_once(as_json: bool) -> Iterator[None]:
+    """Ctrl-C ends the process without ado: an import that it breaks off ends in errors of every kind."""
+
+    def end(*_: Any) -> None:
+        os.write(2, b"interrupted: nothing was begun\n")
+        if as_json:
+            os.write(1, b'{"error": "interrupted: nothing was begun"}\n')
+        os._exit(130)
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)

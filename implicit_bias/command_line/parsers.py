@@ -1,0 +1,84 @@
+"""Parsers whose options are declared on first need, with help that explains; no module here may load torch."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+#: What the exit codes of every command mean, unless a command says otherwise.
+EXIT_CODES = {0: "done", 2: "bad input, told in one sentence", 130: "interrupted; what was finished is kept"}
+
+
+class UsageError(Exception):
+    """A command line that cannot be parsed."""
+
+    def __init__(self, parser: argparse.ArgumentParser, sentence: str) -> None:
+        super().__init__(sentence)
+        self.parser = parser
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of examples, and shows the defaults that say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        default, text = action.default, action.help or ""
+        if action.nargs == 0 or default is None or default == argparse.SUPPRESS:
+            return text
+        shown = " ".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
+        return f"{text} (default: {shown})"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that lets `declare` add its options when it is first asked for them.
+
+    >>> from implicit_bias.command_line.parsers import Parser
+    >>> parser = Parser(declare=lambda parser: parser.add_argument("--units", type=int, default=10))
+    >>> parser.parse_args(["--units", "3"]).units
+    3
+    """
+
+    def __init__(self, *, declare: Callable[[Parser], Any] | None = None, **settings: Any) -> None:
+        # Abbreviations would turn every new option into a change of what old command lines mean.
+        super().__init__(formatter_class=HelpFormatter, allow_abbrev=False, **settings)
+        self._declare = declare
+
+    def declared(self) -> Parser:
+        """This parser, with its options."""
+        declare, self._declare = self._declare, None
+        if declare is not None:
+            declare(self)
+        return self
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As any parser's, with the options declared first."""
+        return super(Parser, self.declared()).parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a UsageError instead of ending the process, so that it can be told as JSON too."""
+        raise UsageError(self, message)
+
+    def explain(
+        self,
+        text: str,
+        examples: Sequence[tuple[str, str]],
+        codes: Mapping[int, str] = EXIT_CODES,
+    ) -> None:
+        """Set the help: what the command does, examples (arguments, comment), exit codes."""
+        width = max(len(arguments) for arguments, _ in examples)
+        lines = [f"  {self.prog} {arguments:{width}s}  # {comment}" for arguments, comment in examples]
+        self.description = text
+        self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Option --json."""
+    text = (
+        "print one JSON document on standard output, and all else on standard error; null stands for no finite number"
+    )
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def add_data_root(parser: argparse.ArgumentParser) -> None:
+    """Option --data-root."""
+    parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")

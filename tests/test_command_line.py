@@ -1,0 +1,340 @@
+"""The command `implicit-bias` as a user, a shell and a program meet it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from implicit_bias import Status, __version__, dataset_names, load_solution, solver_names
+from implicit_bias.command_line.execution import execute, plain
+from implicit_bias.command_line.main import COMMANDS, main, whole_parser
+from implicit_bias.command_line.parsers import Parser
+
+ROOT = Path(__file__).parent.parent
+COMMAND = [sys.executable, "-m", "implicit_bias"]
+#: The script of each command that has one.
+SCRIPTS = {
+    "compare gln": "compare_gln",
+    "compare relu": "compare_relu",
+    "compare shallow-gln": "compare_shallow_gln",
+    "solve": "solve_margin_problem",
+    "reproduce paper": "reproduce_paper",
+    "reproduce limit": "limit_of_gradient_descent",
+}
+posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
+
+
+def run(*arguments, **settings):
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **settings)
+
+
+@pytest.fixture
+def samples(tmp_path, monkeypatch):
+    """A folder to work in, with samples that are separable, weighted, and not separable."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = np.where(X[:, 0] > 0, "up", "down")
+    weights = rng.uniform(1, 3, 40)
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(weight=weights, label=y).to_csv(tmp_path / "s.csv", index=False)
+    np.savez(tmp_path / "s.npz", X=X, y=y, sample_weight=weights)
+    np.savez(tmp_path / "short.npz", X=X, y=y, sample_weight=weights[1:])
+    np.savez(tmp_path / "none.npz", X=[[1.0], [1.0]], y=[0, 1])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(capsys, *arguments):
+    """The exit code and the document of a command, of which nothing else is on standard output."""
+    code = main([*map(str, arguments), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_help_and_version_do_not_load_torch():
+    for arguments in ("['--help']", "['--version']", "['compare', '--help']", "['nonsense']"):
+        code = (
+            "import sys\nfrom implicit_bias.command_line.main import main\n"
+            f"try: main({arguments})\nexcept SystemExit: pass\n"
+            "print(sorted({'torch', 'cvxpy', 'numpy', 'pandas'} & set(sys.modules)), file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_the_version_is_printed():
+    assert run("--version").stdout == f"implicit-bias {__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples_and_exit_codes(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*command.split(), "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert "exit codes:" in text
+    assert f"implicit-bias {command}" in text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_examples_of_the_help_parse(command, capsys):
+    """Every example line, as far as it needs no file of the user's."""
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    lines = capsys.readouterr().out.split("examples:\n")[1].split("\n\n")[0].splitlines()
+    for line in lines:
+        words = line.split("#")[0].split(">")[0].split()
+        assert words[0] == "implicit-bias"
+        assert callable(whole_parser().parse_args(words[1:]).run)
+
+
+@pytest.mark.parametrize("command", SCRIPTS)
+def test_scripts_and_commands_take_the_same_options(command, capsys):
+    assert f'main(command="{command}")' in (ROOT / "scripts" / f"{SCRIPTS[command]}.py").read_text()
+    texts = []
+    for arguments, of_script in (([*command.split(), "--help"], None), (["--help"], command)):
+        with pytest.raises(SystemExit):
+            main(arguments, of_script)
+        texts.append(capsys.readouterr().out.split("options:\n")[1].split("\n\n")[0])
+    assert texts[0] == texts[1]
+
+
+def test_a_solution_as_json(samples, capsys):
+    code, document = answer(capsys, "solve", "s.csv", "--label", "label", "--verbose")
+    assert code == 0
+    assert document["status"] == "OPTIMAL"
+    assert document["objective"] == load_solution(document["files"][0]).objective
+    assert document["problem"]["classes"] == ["down", "up"]
+    assert document["problem"]["inputs"] == 5
+    assert document["problem"]["C"] is None
+
+
+@posix
+@pytest.mark.parametrize("solver", ["NATIVE", "ECOS", "SCS", "CLARABEL"])
+def test_nothing_but_json_on_standard_output_even_of_compiled_solvers(samples, solver):
+    done = run("solve", "s.npz", "--solver", solver, "--verbose", "--tol", "1e-3", "--C", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["solver"] == solver
+    assert "40 samples" in done.stderr
+    assert len(done.stderr.splitlines()) > 6
+
+
+def test_an_inseparable_problem_has_null_for_an_infinite_objective(samples, capsys):
+    code, document = answer(capsys, "solve", "none.npz", "--formulation", "linear")
+    assert (code, document["status"], document["objective"]) == (0, "NOT_SEPARABLE", None)
+    assert document["farkas_residual"] < 1e-10
+
+
+def test_sample_weights_of_csv_and_npz(samples, capsys):
+    options = ("--formulation", "linear", "--C", "0.1", "--tol", "1e-8")
+    _, by_column = answer(capsys, "solve", "s.csv", *options, "--weights", "weight")
+    _, by_array = answer(capsys, "solve", "s.npz", *options)
+    np.savez(samples / "plain.npz", **{k: v for k, v in np.load("s.npz").items() if k != "sample_weight"})
+    _, without = answer(capsys, "solve", "plain.npz", *options)
+    assert by_column["objective"] == pytest.approx(by_array["objective"], rel=1e-6)
+    assert by_column["objective"] > 1.01 * without["objective"]
+    weights = [document["problem"]["weighted"] for document in (by_column, by_array, without)]
+    assert weights == [True, True, False]
+
+
+def test_weights_on_a_hard_margin_are_warned_of(samples, capsys):
+    assert main(["solve", "s.npz"]) == 0
+    assert "no effect on a hard margin; give a finite --C" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", [["--max-seconds", "1e-9"], ["--max-iterations", "1"]])
+def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, capsys, limit):
+    code, document = answer(capsys, "solve", "s.npz", "--C", "1", *limit)
+    assert code == 1
+    assert document["status"] == ("TIME_LIMIT" if "seconds" in limit[0] else "ITERATION_LIMIT")
+    assert load_solution(document["files"][0]).status is Status[document["status"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["solve", "nowhere.csv"], "nowhere.csv is not a readable file"),
+        (["solve"], "FILE"),
+        (["solve", "s.csv", "--weights", "w"], "no column 'w'"),
+        (["solve", "s.csv", "--weights", "label", "--label", "label"], "both label and weights"),
+        (["solve", "s.npz", "--weights", "w"], "array sample_weight"),
+        (["solve", "short.npz", "--C", "1"], "sample_weight must be one number or 40"),
+        (["solve", "s.csv", "--weights", "a", "--C", "1"], "sample_weight must be positive"),
+        (["solve", "s.csv", "--max-seconds", "-1"], "max_seconds"),
+        (["solve", "s.csv", "--solver", "GUROBI"], "unknown solver"),
+        (["solve", "s.csv", "--form", "linear"], "unrecognized arguments: --form"),
+        (["compare", "gln", "--units", "ten"], "not a list of int values"),
+        (["compare", "gln", "--dataset", "cifar"], "unknown data set"),
+        (["compare", "gcn"], "invalid choice: 'gcn'"),
+        (["compare"], "WHICH"),
+        (["reproduce", "paper", "--figure", "7"], "unknown figure '7'"),
+        (["reproduce", "limit", "--network", "gln", "gln"], "twice"),
+        ([], "COMMAND"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_json_and_exit_code_2(samples, capsys, arguments, words):
+    before = sorted(samples.rglob("*"))
+    assert main([*arguments, "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert words in json.loads(out)["error"]
+    assert list(json.loads(out)) == ["error"]
+    assert words in err
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert [path for path in sorted(samples.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
+
+
+def test_a_comparison_as_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = ("--train-size", 60, "--seeds", "1,2", "--units", 3, "--steps", 60, "--jobs", 1)
+    code, document = answer(capsys, "compare", "gln", *small)
+    assert code == 0
+    assert [row["model"] for row in document["summary"]] == ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]
+    assert len(document["rows"]) == 8
+    assert document["record"]["versions"]["implicit-bias"] == __version__
+    assert all(Path(path).is_file() for path in document["files"])
+
+
+def test_findings_as_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, document = answer(capsys, "reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
+    assert code == 0
+    assert document["findings"][0].keys() == {"question", "answer", "details"}
+    assert "results/redrawn/report.html" in document["files"]
+
+
+def test_the_limit_as_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    options = ("--network", "gln", "--units", 3, "--train-size", 40, "--start", "initial", "--max-seconds", 3)
+    code, document = answer(capsys, "reproduce", "limit", *options)
+    assert code == 0
+    assert document["record"]["end"] == "finished"
+    assert "results/limit/limit.csv" in document["files"]
+
+
+def test_info(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("IMPLICIT_BIAS_DATA", str(tmp_path))
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "train-images-idx3-ubyte").write_text("no images")
+    code, document = answer(capsys, "info")
+    assert code == 0
+    assert document["versions"]["implicit-bias"] == __version__
+    assert document["versions"]["torch"]
+    assert document["machine"].endswith("cores")
+    assert document["devices"][0] == "cpu"
+    assert document["solvers"] == solver_names()
+    assert list(document["data_sets"]) == dataset_names()
+    assert document["data_sets"]["mnist"][str(raw / "train-images-idx3-ubyte")] == "damaged"
+    assert document["data_sets"]["mnist"][str(raw / "t10k-images-idx3-ubyte")] == "missing"
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    assert "mnist" in text
+    assert "train-images-idx3-ubyte damaged" in text
+
+
+def test_info_says_which_mnist_files_are_found(mnist_root, capsys):
+    _, document = answer(capsys, "info", "--data-root", mnist_root)
+    assert set(document["data_sets"]["mnist"].values()) == {"found"}
+
+
+def completed(script, *words):
+    """What bash offers after these words, of which the last one is being typed."""
+    typed = " ".join(f"'{word}'" for word in words)
+    ask = f"""
+        source {script}
+        function=$(complete -p implicit-bias | sed 's/.* -F \\([^ ]*\\) .*/\\1/')
+        COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}
+        $function implicit-bias '{words[-1]}' '{words[-2]}'
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+    return [word.strip() for word in done.stdout.split()]
+
+
+@posix
+def test_bash_completes_commands_options_and_values(tmp_path):
+    script = tmp_path / "completion"
+    script.write_text(run("completion", "bash").stdout)
+    assert set(completed(script, "implicit-bias", "")) >= {"compare", "solve", "reproduce", "info", "completion"}
+    assert completed(script, "implicit-bias", "compare", "s") == ["shallow-gln"]
+    assert completed(script, "implicit-bias", "compare", "gln", "--mom") == ["--momentum"]
+    assert completed(script, "implicit-bias", "solve", "--solver", "E") == ["ECOS"]
+    assert completed(script, "implicit-bias", "reproduce", "paper", "--dataset", "f") == ["fashion-mnist"]
+    assert completed(script, "implicit-bias", "solve", "--formulation", "svm-r") == ["svm-rc"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_scripts_that_name_every_option(shell, capsys):
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    for word in ("implicit-bias", "shallow-gln", "momentum", "max-seconds", "CLARABEL", "fashion-mnist"):
+        assert word in text
+
+
+@posix
+@pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5, 2.5])
+@pytest.mark.parametrize("json_option", [[], ["--json"]])
+def test_ctrl_c_while_torch_is_loaded_leaves_no_traceback(seconds, json_option):
+    # A shell that starts the tests in its background has them ignore the signal.
+    wake = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = wake + "from implicit_bias.command_line.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, "compare", "gln", "--jobs", "1", "--steps", "1000000", *json_option]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "interrupted: nothing was" in err
+    assert ("interrupted" in json.loads(out)["error"]) if json_option else (out == "")
+
+
+@posix
+def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch, capsys):
+    from implicit_bias.command_line import solve as command
+    from implicit_bias.solvers import solve
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt = lambda p: os.kill(os.getpid(), signal.SIGINT) if p.iteration == 3 else None  # noqa: E731
+    monkeypatch.setattr(command, "solve", lambda *a, **k: solve(*a, **k, callback=interrupt))
+    try:
+        code, document = answer(capsys, "solve", "s.npz", "--C", "1", "--tol", "1e-9")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (code, document["status"]) == (130, "INTERRUPTED")
+    assert load_solution("s-solution.npz").status is Status.INTERRUPTED
+
+
+@posix
+def test_a_reader_that_closes_early_makes_no_traceback(samples):
+    ask = f"{sys.executable} -m implicit_bias info --json | head -c 1 > /dev/null"
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=300)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_without_memory_the_document_is_an_error(capsys):
+    def fails(options):
+        raise MemoryError
+
+    parser = Parser()
+    parser.set_defaults(run=fails, json=True)
+    assert execute(parser.parse_args([])) == 2
+    assert "out of memory" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_json_knows_no_numpy():
+    table = pd.DataFrame({"a": [1, 2], "b": [0.5, np.nan]})
+    assert plain(table) == [{"a": 1, "b": 0.5}, {"a": 2, "b": None}]
+    assert json.dumps(plain({"n": np.int64(3), "x": (np.float64("inf"), True, None, Path("p"))})) == (
+        '{"n": 3, "x": [null, true, null, "p"]}'
+    )
