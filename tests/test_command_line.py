@@ -46,6 +46,7 @@ def samples(tmp_path, monkeypatch):
     pd.DataFrame(X, columns=["a", "b", "c"]).assign(weight=weights, label=y).to_csv(tmp_path / "s.csv", index=False)
     np.savez(tmp_path / "s.npz", X=X, y=y, sample_weight=weights)
     np.savez(tmp_path / "short.npz", X=X, y=y, sample_weight=weights[1:])
+    (tmp_path / "single.csv").write_text("w\n1\n2\n")
     np.savez(tmp_path / "none.npz", X=[[1.0], [1.0]], y=[0, 1])
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -166,6 +167,7 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, capsys, limit):
         (["solve", "s.csv", "--weights", "w"], "no column 'w'"),
         (["solve", "s.csv", "--weights", "label", "--label", "label"], "both label and weights"),
         (["solve", "s.npz", "--weights", "w"], "array sample_weight"),
+        (["solve", "single.csv", "--weights", "w"], "both label and weights"),
         (["solve", "short.npz", "--C", "1"], "sample_weight must be one number or 40"),
         (["solve", "s.csv", "--weights", "a", "--C", "1"], "sample_weight must be positive"),
         (["solve", "s.csv", "--max-seconds", "-1"], "max_seconds"),
