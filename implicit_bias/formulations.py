@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError
+from implicit_bias.checks import InputError, as_signs
 from implicit_bias.function_gates import HiddenActivations
 from implicit_bias.gates import Gates, HyperplaneGates
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
@@ -22,6 +22,7 @@ def _build(X: Any, y: Any, gates: Gates, norm: Norm | None, C: float, name: str)
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)
     features = gates(X)
+    y = as_signs(y, features.n)
     return MarginProblem(features, y, GroupLasso(gates.groups) if norm is None else norm, C, gates, name)
 
 

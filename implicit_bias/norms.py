@@ -46,10 +46,10 @@ def _of_gates(values: Any, gates: int) -> Array:
 
 
 class Norm(ABC):
-    """A (semi)norm of weights W (k, d) that depends on WWᵀ only, so that rotations of the inputs keep it.
+    """A (semi)norm of weights W (k, d).
 
     A new norm is a subclass with `value`, `dual` and `expression`. The certificate needs no more: `value` gives the
-    upper bound, `dual` the lower one.
+    upper bound, `dual` the lower one. `ExpressionNorm` makes one of a CVXPY expression alone.
 
     >>> from implicit_bias import Frobenius, GroupLasso, PredictorL2, Norm
     >>> [issubclass(norm, Norm) for norm in (Frobenius, GroupLasso, PredictorL2)]
@@ -58,6 +58,11 @@ class Norm(ABC):
 
     #: Number of gates k the norm is for; None if it takes any.
     gates: int | None = None
+    #: Whether ‖WV‖ = ‖W‖ for orthogonal V, as for norms of whole rows and spectral norms: CVXPY then gets the inputs
+    #: rotated to their rank.
+    rotation_invariant: bool = True
+    #: Whether ‖W‖ = 0 for some W ≠ 0 that no margin tells from 0. Constraints could tell: such norms take none.
+    seminorm: bool = False
 
     @abstractmethod
     def value(self, W: Array) -> float:
@@ -231,6 +236,7 @@ class PredictorL2(Norm):
         context_bits(contexts)
         self.units = as_count(units, "units")
         self.contexts = int(contexts)
+        self.seminorm = self.units > 1
         self.gates = self.units * self.contexts
 
     def unfit(self, features: GatedFeatures | KernelFeatures) -> str | None:

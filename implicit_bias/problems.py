@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias.checks import Array, InputError, as_positive, as_positives, as_signs
+from implicit_bias.constraints import LinearConstraints
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.kernel_features import KernelFeatures
@@ -24,10 +25,14 @@ class MarginProgram(cp.Problem):
     ----------
     weights : cvxpy.Expression, shape (k, d)
         The weights W in the original coordinates.
+    intercept : cvxpy.Expression
+        b; the constant 0 if it is not free.
     margins : cvxpy.Expression, shape (n,)
-        y_i (ΦW)_i.
+        y_i ((ΦW)_i + b).
     margin_constraint : cvxpy.Constraint
-        y_i (ΦW)_i ≥ m_i − ξ_i; its dual value is λ (n,).
+        y_i ((ΦW)_i + b) ≥ m_i − ξ_i; its dual value is λ (n,).
+    linear_constraints : list of cvxpy.Constraint
+        Those of the problem's `constraints`.
 
     Examples
     --------
@@ -40,22 +45,25 @@ class MarginProgram(cp.Problem):
     """
 
     weights: cp.Expression
+    intercept: cp.Expression
     margins: cp.Expression
     margin_constraint: cp.Constraint
+    linear_constraints: list[cp.Constraint]
 
 
 @dataclass(frozen=True, eq=False)
 class MarginProblem:
-    """minimise ‖W‖ + C Σ c_i ξ_i subject to y_i (ΦW)_i ≥ m_i − ξ_i, ξ ≥ 0; the hard margin (ξ = 0) for C = ∞.
+    """minimise ‖W‖ + C Σ c_i ξ_i subject to y_i ((ΦW)_i + b) ≥ m_i − ξ_i, ξ ≥ 0; the hard margin (ξ = 0) for C = ∞.
 
-    The required margins m_i and the sample weights c_i are 1 unless given.
+    The required margins m_i and the sample weights c_i are 1 unless given, the intercept b is 0 unless it is free.
+    With one class only, and b = 0, this is the one-class problem.
 
     Parameters
     ----------
     features : GatedFeatures or KernelFeatures
         Φ: n samples, k gates (or blocks), d inputs.
     y : array, shape (n,)
-        Labels −1 and +1, both present.
+        Labels −1 and +1.
     norm : Norm
         ‖·‖ of the weights W (k, d).
     C : float
@@ -68,12 +76,18 @@ class MarginProblem:
         m_i > 0.
     sample_weight : array, shape (n,), or one number
         c_i > 0, the price of sample i's slack in units of C; without effect on a hard margin.
+    intercept : bool
+        Whether b is free: it costs no norm, whatever its size.
+    constraints : function, optional
+        From a CVXPY expression W (k, d) to linear constraints, such as `lambda W: [W >= 0]`; they must be homogeneous.
+        Kept as `LinearConstraints`.
 
     Raises
     ------
     InputError
-        For labels other than −1 and +1, one class only, mismatched shapes, C ≤ 0, required margins or sample weights
-        that are not positive, or a norm made for other gates.
+        For labels other than −1 and +1, a free intercept with one class only, mismatched shapes, C ≤ 0, required
+        margins or sample weights that are not positive, constraints that are not linear and homogeneous, or a norm
+        that is not for these features.
 
     Examples
     --------
@@ -91,6 +105,8 @@ class MarginProblem:
     name: str = "margin problem"
     required_margin: Any = 1.0
     sample_weight: Any = 1.0
+    intercept: bool = False
+    constraints: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, GatedFeatures | KernelFeatures):
@@ -99,12 +115,19 @@ class MarginProblem:
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {self.norm!r}")
         if self.norm.gates not in (None, self.features.k):
             raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, the features have {self.features.k}")
-        object.__setattr__(self, "y", as_signs(self.y, self.features.n))
+        if not isinstance(self.intercept, bool | np.bool_):
+            raise InputError(f"intercept must be True (free) or False (none), not {self.intercept!r}")
+        object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
         for name in ("required_margin", "sample_weight"):
             object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
         if not self.hard and not np.isfinite(self.prices).all():
             raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
+        if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
+            shape = (self.features.k, self.features.d)
+            object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
+        if self.constraints is not None and self.norm.seminorm:
+            raise InputError(f"{self.norm!r} leaves some weights undetermined, so that it takes no constraints")
         reason = self.norm.unfit(self.features)
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
@@ -119,19 +142,19 @@ class MarginProblem:
         """C c_i, the upper bounds of the dual λ_i; shape (n,)."""
         return np.full(self.features.n, self.C * self.sample_weight)
 
-    def margins(self, W: Any) -> Array:
-        """y_i (ΦW)_i for W (k, d); shape (n,)."""
-        return self.y * self.features.apply(W)
+    def margins(self, W: Any, b: float = 0.0) -> Array:
+        """y_i ((ΦW)_i + b) for W (k, d); shape (n,)."""
+        return self.y * (self.features.apply(W) + b)
 
     def adjoint(self, dual: Any) -> Array:
         """Φᵀ(λ∘y) for λ (n,); shape (k, d)."""
         return self.features.adjoint(self.y * np.asarray(dual))
 
-    def decision_function(self, W: Any, X: Any) -> Array:
-        """Scores Φ(x)·W of new inputs X (n, d) through the problem's own gates."""
+    def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
+        """Scores Φ(x)·W + b of new inputs X (n, d) through the problem's own gates."""
         if self.gates is None:
             raise InputError("the problem was built from features, without gates; use GatedFeatures(X, values) @ W")
-        return self.gates(X) @ W
+        return self.gates(X) @ W + b
 
     def cvxpy(self, reduce: bool = True, quadratic: bool = False) -> MarginProgram:
         """The problem as a real `cvxpy.Problem`, with `weights`, `margins` and `margin_constraint` on it.
@@ -139,8 +162,8 @@ class MarginProblem:
         Parameters
         ----------
         reduce : bool
-            Rotate the inputs to their rank. This keeps the optimum, but the weights then stay in the span of the
-            inputs: pass False to add constraints on single weights.
+            Rotate the inputs to their rank, where norm and constraints allow it. This keeps the optimum, but the
+            weights then stay in the span of the inputs: pass False to add constraints on single weights.
         quadratic : bool
             Minimise ‖W‖² instead of ‖W‖ (the same weights for a hard margin), for QP solvers such as OSQP.
 
@@ -152,6 +175,7 @@ class MarginProblem:
         reason = self.not_quadratic() if quadratic else None
         if reason:
             raise InputError(reason)
+        reduce = reduce and self.norm.rotation_invariant and self.constraints is None
         features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
         # Inputs of mean square length 1 and a column a gate: what the solvers digest best.
         scale = features.scale()
@@ -162,7 +186,8 @@ class MarginProblem:
         if not shared.trivial:
             sums = cp.Variable((features.d, shared.S.shape[0]), name="U")
             constraints.append(sums == columns @ shared.S.T)
-        margins = (sp.diags_array(self.y) @ shared.M) @ cp.vec(sums, order="F")
+        b = cp.Variable(name="b") if self.intercept else cp.Constant(0.0)
+        margins = (sp.diags_array(self.y) @ shared.M) @ cp.vec(sums, order="F") + self.y * b
         square = self.norm.quadratic(columns.T) if quadratic else None
         objective = self.norm.expression(columns.T) / scale if square is None else square / scale**2
         slack: cp.Variable | int = 0
@@ -171,10 +196,13 @@ class MarginProblem:
             objective = objective + self.prices @ slack
             constraints.append(slack >= 0)
         constraint = margins >= self.required_margin - slack
-        program = MarginProgram(cp.Minimize(objective), [constraint, *constraints])
+        linear = [] if self.constraints is None else self.constraints.expressions(columns.T)
+        program = MarginProgram(cp.Minimize(objective), [constraint, *linear, *constraints])
         program.weights = (columns.T @ V.T if reduce else columns.T) / scale
+        program.intercept = b
         program.margins = margins
         program.margin_constraint = constraint
+        program.linear_constraints = linear
         return program
 
     def not_quadratic(self) -> str | None:

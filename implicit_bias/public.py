@@ -13,6 +13,7 @@ from implicit_bias.comparison import (
 )
 from implicit_bias.datasets import BinaryTask, dataset_names, load_binary, read_samples
 from implicit_bias.estimators import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier, NotSeparableError
+from implicit_bias.expression_norm import ExpressionNorm
 from implicit_bias.features import GatedFeatures
 from implicit_bias.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
 from implicit_bias.function_gates import FunctionGates, HiddenActivations
@@ -29,9 +30,11 @@ from implicit_bias.networks import (
     save_network,
 )
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
+from implicit_bias.problem_files import load_problem, save_problem
 from implicit_bias.problems import MarginProblem, MarginProgram
 from implicit_bias.regions import OccupiedRegions
 from implicit_bias.solvers import (
+    Answer,
     Certificate,
     Progress,
     Solution,
@@ -47,10 +50,12 @@ from implicit_bias.training import SGD, History, train
 
 __all__ = [
     "SGD",
+    "Answer",
     "BinaryTask",
     "Certificate",
     "ConstantGate",
     "Descent",
+    "ExpressionNorm",
     "Frobenius",
     "FrozenReLUNetwork",
     "FunctionGates",
@@ -91,6 +96,7 @@ __all__ = [
     "inconsistency",
     "load_binary",
     "load_network",
+    "load_problem",
     "load_solution",
     "margin_path",
     "normalised_margin",
@@ -98,6 +104,7 @@ __all__ = [
     "predictions",
     "read_samples",
     "save_network",
+    "save_problem",
     "save_solution",
     "solve",
     "solver_names",

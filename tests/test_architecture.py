@@ -13,10 +13,10 @@ PACKAGE = Path(implicit_bias.__file__).parent
 #: From the ground up: a module imports only from layers below its own, or from its own package folder.
 LAYERS = [
     ["checks", "threads", "version"],
-    ["files", "features", "kernel_features", "datasets", "validation"],
-    ["gates", "norms", "patterns"],
-    ["problems", "networks", "regions", "function_gates"],
-    ["formulations", "solvers", "updates"],
+    ["files", "features", "kernel_features", "datasets", "validation", "constraints"],
+    ["archives", "gates", "norms", "patterns"],
+    ["problems", "networks", "regions", "function_gates", "expression_norm"],
+    ["formulations", "problem_files", "solvers", "updates"],
     ["training", "homogeneous"],
     ["comparison", "plots", "limit", "limit_figure", "estimators"],
     ["paper_figures"],

@@ -111,10 +111,14 @@ def test_duplicated_samples_and_identical_units():
         assert found.objective == pytest.approx(base.objective, rel=1e-7)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("C", [np.inf, 0.3])
-def test_the_newton_step_solves_the_linearised_conditions(C):
+def test_the_newton_step_solves_the_linearised_conditions(C, intercept):
     """Against automatic differentiation of the optimality conditions."""
-    program = whole(problem("contexts 4", "group lasso", C))
+    case = problem("contexts 4", "group lasso", C)
+    margins = np.linspace(0.5, 2, case.features.n)
+    case = dataclasses.replace(case, intercept=intercept, required_margin=margins)
+    program = whole(case)
     kernels, at = program.kernels, program.start()
     names = list(vars(at))
 
@@ -126,7 +130,7 @@ def test_the_newton_step_solves_the_linearised_conditions(C):
     point = tuple(getattr(at, name) for name in names)
     q, P = kernels.sweep(at.lam)
     P = P / at.rho
-    system = NewtonSystem(kernels, at, q, P, program.prices)
+    system = NewtonSystem(kernels, program.equalities, at, q, P, program.prices)
     step = system.direction(program.residual(at, q, P @ at.eta), at.products())
     value, change = torch.func.jvp(conditions, point, tuple(getattr(step, name) for name in names))
     assert all(float((a + b).abs().max()) < 1e-9 for a, b in zip(value, change, strict=True) if a.numel())

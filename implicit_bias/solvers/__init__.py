@@ -22,6 +22,7 @@ from implicit_bias.solvers.progress import Progress
 from implicit_bias.solvers.solution import Solution, Status
 
 __all__ = [
+    "Answer",
     "Certificate",
     "Progress",
     "Solution",
@@ -39,6 +40,11 @@ SOLVERS: dict[str, Callable[[MarginProblem, Options], Answer]] = {
     "NATIVE": solve_native,
     **CVXPY_SOLVERS,
 }
+#: Why a solver of ours or CVXPY's cannot take a problem with these options; None if it can.
+UNFIT: dict[str, Callable[[MarginProblem, Options], str | None]] = {
+    "NATIVE": unfit,
+    **{name: solver.unfit for name, solver in CVXPY_SOLVERS.items()},
+}
 
 
 def solver_names() -> list[str]:
@@ -53,7 +59,7 @@ def solver_names() -> list[str]:
 
 def solve(
     problem: MarginProblem,
-    solver: str | None = None,
+    solver: str | Callable[[MarginProblem, Options], Answer] | None = None,
     *,
     tol: float = 1e-6,
     max_iterations: int | None = None,
@@ -68,10 +74,11 @@ def solve(
     Parameters
     ----------
     problem : MarginProblem
-    solver : str, optional
+    solver : str or function, optional
         One of `solver_names()`. If not given: NATIVE, our interior-point method, where the norm is a sum of group
-        norms, else CLARABEL. OSQP takes hard margins with a quadratic norm only. The choice changes the time, not
-        the answer.
+        norms and there are no constraints, else CLARABEL. OSQP takes hard margins with a quadratic norm only. The
+        choice changes the time, not the answer. A function of the problem and the options that returns an `Answer` is
+        a solver of your own.
     tol : float
         The relative gap asked for. A larger certified gap gives INACCURATE.
     max_iterations : int, optional
@@ -111,22 +118,24 @@ def solve(
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
-    name = _default(problem) if solver is None else one_of(solver, SOLVERS, "solver")
-    reason = unfit(problem, options) if name == "NATIVE" else CVXPY_SOLVERS[name].unfit(problem, options)
+    name, run = _chosen(problem, solver)
+    reason = UNFIT[name](problem, options) if run is SOLVERS.get(name) else None
     if reason:
         raise InputError(f"{name} cannot take {problem.name}: {reason}")
     begin = time.perf_counter()
     proof = closed_sample(problem) if problem.hard else None
     if proof is not None:
         return _not_separable(problem, proof, 0, name, begin, tol)
-    answer = SOLVERS[name](problem, options)
-    certificate = certify(problem, answer.weights, answer.dual)
+    answer = run(problem, options)
+    if not isinstance(answer, Answer):
+        raise InputError(f"the solver {name} must return an Answer(weights, dual, iterations), not {answer!r:.60}")
+    certificate = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
-        proof = answer.dual if not certificate.separable else farkas_candidate(problem, answer.dual)
+        proof = answer.dual if not certificate.separable else farkas_candidate(problem, certificate.dual)
         if proof is not None and not certify(problem, answer.weights, proof).separable:
             return _not_separable(problem, proof, answer.iterations, name, begin, tol)
     status = Status.INACCURATE
-    if certificate.gap <= tol:
+    if certificate.gap <= tol and certificate.violation <= tol:
         status = Status.OPTIMAL
     elif answer.stopped is not None:
         status = answer.stopped
@@ -183,8 +192,18 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     return path
 
 
-def _default(problem: MarginProblem) -> str:
-    return "CLARABEL" if problem.norm.group_form(problem.features.k) is None else "NATIVE"
+def _chosen(
+    problem: MarginProblem, solver: str | Callable[[MarginProblem, Options], Answer] | None
+) -> tuple[str, Callable[[MarginProblem, Options], Answer]]:
+    """The name of the solver and the solver itself."""
+    if solver is not None and callable(solver):
+        return getattr(solver, "__name__", type(solver).__name__), solver
+    if solver is not None:
+        name = one_of(solver, SOLVERS, "solver")
+    else:
+        native = problem.norm.group_form(problem.features.k) is not None and problem.constraints is None
+        name = "NATIVE" if native else "CLARABEL"
+    return name, SOLVERS[name]
 
 
 def _not_separable(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, as_numbers, length
+from implicit_bias.checks import Array, InputError, as_numbers, length
 from implicit_bias.problems import MarginProblem
 
 #: A Farkas residual at or below this proves that the data are not separable, up to rounding.
@@ -20,13 +20,15 @@ IDLE = 1e-5
 class Certificate:
     """Rigorous bounds on the optimum of a margin problem, recomputed from weights and dual alone.
 
-    Any W with m = min_i y_i(ΦW)_i/m_i > 0 gives the upper bound ‖W‖/m, any λ ≥ 0 the lower bound
-    Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_* (soft margin: λ_i ≤ C c_i as well, and the slack of the best multiple of W).
+    Any W and b with m = min_i y_i((ΦW)_i + b)/m_i > 0 give the upper bound ‖W‖/m, any λ ≥ 0 the lower bound
+    Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_* (soft margin: λ_i ≤ C c_i as well, and the slack of the best multiple of W and b; free
+    intercept b: Σ y_iλ_i = 0 as well, for which the λ of one class are scaled down; else b = 0). Linear constraints
+    E vec(W) ≤ 0 take multipliers μ ≥ 0, and Φᵀ(λ∘y) − Eᵀμ stands in place of Φᵀ(λ∘y).
 
     Attributes
     ----------
     weights : array, shape (k, d)
-        W, scaled to be feasible: every y_i(ΦW)_i ≥ m_i, one with equality (soft margin: the best multiple).
+        W, scaled to be feasible: every y_i((ΦW)_i + b) ≥ m_i, one with equality (soft margin: the best multiple).
     dual : array, shape (n,)
         λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1; if the data are not separable, 1ᵀλ = 1.
     objective : float
@@ -36,9 +38,15 @@ class Certificate:
     gap : float
         (objective − lower_bound) / objective; infinity if there is no upper bound.
     margins : array, shape (n,)
-        y_i (ΦW)_i at `weights`.
+        y_i ((ΦW)_i + b) at `weights` and `intercept`.
     farkas_residual : float
         ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖: at rounding level, λ proves that no W separates.
+    intercept : float
+        b, scaled with W; 0 unless it is free.
+    multipliers : array, shape (m,)
+        μ of the linear constraints, scaled with λ; empty without constraints.
+    violation : float
+        By how much W violates them, as a share of its largest entry; 0 without constraints.
 
     Examples
     --------
@@ -55,10 +63,13 @@ class Certificate:
     gap: float
     margins: Array = field(repr=False)
     farkas_residual: float
+    intercept: float
+    multipliers: Array = field(repr=False)
+    violation: float
 
     @property
     def minimum_margin(self) -> float:
-        """min_i y_i (ΦW)_i; 1 for a separating W of a hard-margin problem that requires margins of 1."""
+        """min_i y_i ((ΦW)_i + b); 1 for a separating W of a hard-margin problem that requires margins of 1."""
         return float(self.margins.min())
 
     @property
@@ -72,13 +83,15 @@ class Certificate:
         return self.objective < np.inf or self.farkas_residual > FARKAS_TOLERANCE
 
 
-def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
-    """Score weights (k, d) and dual (n,), from wherever: the bounds hold for any finite input.
+def certify(
+    problem: MarginProblem, weights: Any, dual: Any, intercept: float = 0.0, multipliers: Any = None
+) -> Certificate:
+    """Score weights (k, d), dual (n,), intercept and multipliers (m,), from wherever: the bounds hold for any of them.
 
     Raises
     ------
     InputError
-        If a shape is wrong.
+        If a shape is wrong, or an intercept or multipliers are given to a problem without.
 
     Examples
     --------
@@ -88,18 +101,49 @@ def certify(problem: MarginProblem, weights: Any, dual: Any) -> Certificate:
     0.0
     """
     W = _finite(weights, (problem.features.k, problem.features.d), "weights")
-    lam = np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0)
-    scale, objective = _upper_bound(problem, W)
-    W = scale * W
-    margins = problem.margins(W)
-    V = problem.adjoint(lam)
+    b = float(_finite(intercept, (), "intercept"))
+    if b != 0 and not problem.intercept:
+        raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
+    lam = balanced(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0))
+    mu, pull, violation = _constrained(problem, W, multipliers)
+    scale, objective = _upper_bound(problem, W, b)
+    W, b = scale * W, scale * b
+    margins = problem.margins(W, b)
+    V = problem.adjoint(lam) - pull
     reach = float(lam @ problem.features.row_norms())
     residual = float(length(V)) / reach if 0 < reach < np.inf else float(not (lam[problem.features.closed()] > 0).any())
     if problem.hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
-        return Certificate(W, lam / lam.sum(), objective, np.inf, np.inf, margins, residual)
-    lam, lower = _lower_bound(problem, lam, V)
+        size = lam.sum()
+        return Certificate(W, lam / size, objective, np.inf, np.inf, margins, residual, b, mu / size, violation)
+    scale, lower = _lower_bound(problem, lam, V)
     gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf
-    return Certificate(W, lam, objective, lower, gap, margins, residual)
+    return Certificate(W, scale * lam, objective, lower, gap, margins, residual, b, scale * mu, violation)
+
+
+def _constrained(problem: MarginProblem, W: Array, multipliers: Any) -> tuple[Array, Array | float, float]:
+    """The feasible multipliers, Eᵀμ, and by how much W violates the constraints."""
+    constraints = problem.constraints
+    if constraints is None:
+        if multipliers is not None and np.size(multipliers):
+            raise InputError(
+                "the problem has no linear constraints: build it with constraints=…, or leave multipliers out"
+            )
+        return np.zeros(0), 0.0, 0.0
+    rows = len(constraints.equal)
+    mu = np.zeros(rows) if multipliers is None else _finite(multipliers, (rows,), "multipliers")
+    mu = constraints.feasible(mu)
+    return mu, constraints.pull(mu), constraints.violation(W)
+
+
+def balanced(problem: MarginProblem, lam: Array) -> Array:
+    """λ with Σ y_iλ_i = 0 where the intercept is free: the λ of the heavier class scaled down; else λ itself."""
+    if not problem.intercept:
+        return lam
+    upper, lower = lam[problem.y > 0].sum(), lam[problem.y < 0].sum()
+    least = min(upper, lower)
+    if not 0 < least < np.inf or not max(upper, lower) < np.inf:
+        return np.zeros_like(lam)
+    return lam * np.where(problem.y > 0, least / upper, least / lower)
 
 
 def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
@@ -107,9 +151,9 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
     return np.where(np.isfinite(array), array, 0.0)
 
 
-def _upper_bound(problem: MarginProblem, W: Array) -> tuple[float, float]:
-    """The best multiple t ≥ 0 of W, and the objective there."""
-    f = problem.margins(W)
+def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, float]:
+    """The best multiple t ≥ 0 of W and b, and the objective there."""
+    f = problem.margins(W, b)
     value = problem.norm.value(W)
     if problem.hard:
         worst = float((f / problem.required_margin).min())
@@ -134,14 +178,13 @@ def best_multiple(value: float, f: Array, required: Array, prices: Array) -> tup
     return t, t * value + float(prices @ np.maximum(required - t * f, 0.0))
 
 
-def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[Array, float]:
-    """λ scaled to be feasible and as large as its direction allows, and Σ m_iλ_i."""
+def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[float, float]:
+    """The largest multiple of λ and V that is feasible, and its Σ m_iλ_i."""
     if not lam.any():
-        return lam, 0.0
+        return 1.0, 0.0
     size = problem.norm.dual(V)
     used = lam > 0
     scale = min(1.0 / size if size > 0 else np.inf, float((problem.prices[used] / lam[used]).min()))
     if not np.isfinite(scale):
-        return lam, np.inf
-    lam = scale * lam
-    return lam, float(np.sum(problem.required_margin * lam))
+        return 1.0, np.inf
+    return scale, float(np.sum(problem.required_margin * (scale * lam)))

@@ -54,6 +54,7 @@ class CvxpySolver:
                 program.solve(solver=self.name, canon_backend="SCIPY", verbose=options.verbose, **settings)
         taken = time.perf_counter() - begin
         weights, dual = program.weights.value, program.margin_constraint.dual_value
+        b = program.intercept.value
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
         return Answer(
@@ -61,6 +62,8 @@ class CvxpySolver:
             np.zeros(features.n) if dual is None else dual / scale,
             iterations,
             self._stopped(iterations, taken, options, settings),
+            0.0 if b is None else float(b),
+            None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
         )
 
     def _stopped(self, iterations: int, taken: float, options: Options, settings: dict[str, Any]) -> Status | None:

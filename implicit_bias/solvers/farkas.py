@@ -10,7 +10,7 @@ from implicit_bias.checks import Array, length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.kernel_features import KernelFeatures
 from implicit_bias.problems import MarginProblem
-from implicit_bias.solvers.certificate import FARKAS_TOLERANCE
+from implicit_bias.solvers.certificate import FARKAS_TOLERANCE, balanced
 
 #: λ below this share of the largest does not count in a proof.
 IDLE = 1e-9
@@ -23,12 +23,16 @@ SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
 
 
 def closed_sample(problem: MarginProblem) -> Array | None:
-    """λ = e_i for a sample with φ(x_i) = 0, whose margin is 0 for every W; None if there is none."""
-    closed = np.flatnonzero(problem.features.closed())
-    if len(closed) == 0:
+    """λ = e_i for a sample with φ(x_i) = 0, whose margin is 0 for every W; None if there is none.
+
+    A free intercept gives it a margin: then one such sample of each class is a proof.
+    """
+    closed = problem.features.closed()
+    classes = [closed & (problem.y == sign) for sign in (1, -1)] if problem.intercept else [closed]
+    if not all(members.any() for members in classes):
         return None
     lam = np.zeros(problem.features.n)
-    lam[closed[0]] = 1.0
+    lam[[np.flatnonzero(members)[0] for members in classes]] = 1.0
     return lam
 
 
@@ -36,7 +40,7 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> Array | None:
     """A λ ≥ 0 with the smallest ‖Φᵀ(λ∘y)‖ we find; the judge decides whether it proves anything.
 
     `guess` (n,), a solver's dual, is polished on its own support; if that makes no proof of it and Φ is not too large,
-    non-negative least squares search for one. No sample may be closed.
+    non-negative least squares search for one. No sample may be closed. A free intercept is one feature more, constant.
     """
     lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
     if lam is not None and _residual(problem, lam) <= FARKAS_TOLERANCE:
@@ -48,7 +52,13 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> Array | None:
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
-    return float(length(problem.adjoint(lam)) / (lam @ problem.features.row_norms()))
+    lam = balanced(problem, lam)
+    return float(length(problem.adjoint(lam)) / (lam @ problem.features.row_norms() or TINY))
+
+
+def _constant(problem: MarginProblem) -> float:
+    """The feature that stands for a free intercept, as large as the others; 0 without one."""
+    return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
 
 
 def _polished(problem: MarginProblem, lam: Array) -> Array | None:
@@ -57,7 +67,8 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
     Each λ_i changes by a small part of itself, so that few turn negative; these leave the support. Small supports come
     first: λ that should be zero spoil a proof.
     """
-    norms = problem.features.row_norms()
+    constant = _constant(problem)
+    norms = np.hypot(problem.features.row_norms(), constant)
     sizes = lam * norms / (lam @ norms)
     best, least, tried = None, np.inf, 0
     for share in SUPPORTS:
@@ -66,7 +77,7 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
             if len(support) < 2 or len(support) == tried:
                 break
             tried, part = len(support), sizes[support] / norms[support]
-            v = _in_null_space(problem.features.select(support), problem.y[support] * part)
+            v = _in_null_space(problem.features.select(support), problem.y[support] * part, constant)
             if v is None or not v.max() > 0:
                 break
             moved = np.zeros_like(lam)
@@ -80,21 +91,21 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
     return best
 
 
-def _in_null_space(rows: GatedFeatures | KernelFeatures, factors: Array) -> Array | None:
-    """A vector near 1 in the null space of Aᵀ, A the features of `rows` times `factors`; None if there is none.
+def _in_null_space(rows: GatedFeatures | KernelFeatures, factors: Array, constant: float) -> Array | None:
+    """A vector near 1 in the null space of Aᵀ, A the features of `rows` and a constant, times `factors`; or None.
 
     Few features: 1 less its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v.
     """
     v = np.ones(rows.n)
     if 4 * rows.k * rows.d <= rows.n:
-        A = rows.dense() * factors[:, None]
+        A = np.insert(rows.dense(), 0, constant, axis=1) * factors[:, None]
         Q, R, _ = scipy.linalg.qr(A / (length(A, axis=0) + TINY), mode="economic", pivoting=True)
         size = np.abs(np.diag(R))
         Q = Q[:, size > 1e-14 * size[0]]
         for _ in range(2):
             v = v - Q @ (Q.T @ v)
         return v
-    K = rows.gram() * np.outer(factors, factors)
+    K = (rows.gram() + constant**2) * np.outer(factors, factors)
     K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
     try:
         factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
@@ -108,9 +119,10 @@ def _in_null_space(rows: GatedFeatures | KernelFeatures, factors: Array) -> Arra
 
 def _searched(problem: MarginProblem) -> Array | None:
     """Non-negative least squares on the triangular factor of Φᵀ; None if independent rows separate, or it gives up."""
-    features = problem.features
-    scale = features.row_norms()
-    R = scipy.linalg.qr((features.reduced()[0].dense() * (problem.y / scale)[:, None]).T, mode="r")[0]
+    features, constant = problem.features, _constant(problem)
+    scale = np.hypot(features.row_norms(), constant)
+    rows = np.insert(features.reduced()[0].dense(), 0, constant, axis=1)
+    R = scipy.linalg.qr((rows * (problem.y / scale)[:, None]).T, mode="r")[0]
     R = R[: features.n]
     if len(R) == features.n and np.linalg.cond(R) < 1e10:
         return None

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError, as_file
-from implicit_bias.files import write_atomically
+from implicit_bias.archives import read_archive, write_archive
+from implicit_bias.checks import InputError
 from implicit_bias.solvers.solution import Solution, Status
 
-FORMAT = "implicit_bias solution 1"
-_ARRAYS = ("weights", "dual", "margins")
-_NUMBERS = ("objective", "lower_bound", "gap", "farkas_residual", "iterations", "seconds", "solver", "tol")
+KIND = "solution 2"
+_ARRAYS = ("weights", "dual", "margins", "multipliers")
+_FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "violation", "seconds", "tol")
 
 
 def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any) -> Path:
     """Write a solution with its certificate to `path` (npz), and any `more` arrays beside it.
 
-    Arrays `weights`, `dual`, `margins`; the rest is a JSON text in the array `about`.
+    Its numbers are arrays under their own names; status, solver and iterations are a JSON text in the array `about`.
 
     Raises
     ------
@@ -38,14 +36,12 @@ def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any)
     >>> load_solution(path).objective == solution.objective
     True
     """
-    about = {"format": FORMAT, "status": solution.status.name} | {name: getattr(solution, name) for name in _NUMBERS}
-    arrays = {name: getattr(solution, name) for name in _ARRAYS}
+    about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
+    arrays = {name: np.asarray(getattr(solution, name)) for name in _ARRAYS + _FLOATS}
     clash = {"about", *arrays} & set(more)
     if clash:
         raise InputError(f"the names {sorted(clash)} are taken by the solution's own arrays; choose others")
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, about=json.dumps(about), **arrays, **more)
-    return write_atomically(path, buffer.getvalue())
+    return write_archive(path, KIND, about, arrays | more)
 
 
 def load_solution(path: str | os.PathLike[str]) -> Solution:
@@ -65,15 +61,12 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
     ...     print(error)
     nowhere.npz is not a readable file; check the path
     """
-    file = as_file(path)
+    about, arrays = read_archive(path, KIND)
     try:
-        with np.load(file, allow_pickle=False) as content:
-            about = json.loads(str(content["about"]))
-            if about["format"] != FORMAT:
-                raise KeyError(about["format"])
-            arrays = {name: content[name] for name in _ARRAYS}
-        fields = {name: about[name] for name in _NUMBERS}
-        return Solution(**arrays, **fields, status=Status[about["status"]])
-    except Exception as error:
-        # A damaged archive provokes errors of many kinds.
+        fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {
+            name: arrays[name].item() for name in _FLOATS
+        }
+        fields |= {name: about[name] for name in ("solver", "iterations")}
+        return Solution(**fields, status=Status[about["status"]])
+    except (KeyError, ValueError) as error:
         raise InputError(f"{path} is damaged or not a saved solution ({type(error).__name__})") from None

@@ -6,9 +6,11 @@ every group and, where slack has prices p, λ ≤ pρ:
     minimise ρ   subject to   q_h/(2ρ) + s_h = ρ/2,   λ + w = pρ,   1ᵀλ = 1,   λ, s, w ≥ 0,
 
 with multipliers η of the groups, z of λ, u of w and ν of the sum. It is convex and bounded, has interior points from
-the start whether or not the data are separable, and no scale. Its optimality conditions, with f = K(η)λ/ρ:
+the start whether or not the data are separable, and no scale. A free intercept adds ỹᵀλ = 0, ỹ_i = y_i/m_i up to scale;
+its multiplier is the intercept. We write both constraints Eᵀλ + e₁ = 0 with E = [−1, ỹ] and multipliers (ν, b). The
+optimality conditions, with f = K(η)λ/ρ:
 
-    f + u = z + ν,   ½ Σ_h η_h (q_h/ρ² + 1) + uᵀp = 1,   λz = 0,   ηs = 0,   uw = 0.
+    f + bỹ + u = z + ν,   ½ Σ_h η_h (q_h/ρ² + 1) + uᵀp = 1,   λz = 0,   ηs = 0,   uw = 0.
 
 The hard margin, without w and u, is the saddle point min_{λ ∈ Δ} max_{η ∈ Δ} ½ Σ_h η_h λᵀK_hλ over two simplices.
 At the optimum W_h is a multiple of η_h Φ_hᵀ(λ∘y).
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -53,13 +56,28 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Program:
-    """The kernels, and the prices p (n,) of slack that bound λ; None for a hard margin."""
+    """The kernels, the prices p (n,) of slack that bound λ, None for a hard margin, and ỹ (n,) of a free intercept."""
 
     kernels: GroupKernels
     prices: Tensor | None = None
+    tilt: Tensor | None = None
+
+    @cached_property
+    def equalities(self) -> Tensor:
+        """E, shape (n, 1), or (n, 2) with a free intercept."""
+        columns = [-self.kernels.ones()] + ([] if self.tilt is None else [self.tilt])
+        return torch.stack(columns, dim=1)
+
+    def balanced(self, lam: Tensor) -> Tensor:
+        """λ with sum 1 and ỹᵀλ = 0: the λ of the heavier class scaled down."""
+        if self.tilt is not None:
+            sides = [lam @ self.tilt.clamp_min(0), -lam @ self.tilt.clamp_max(0)]
+            least = torch.minimum(*sides)
+            lam = lam * torch.where(self.tilt > 0, least / sides[0], least / sides[1])
+        return lam / lam.sum()
 
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
-        """What λ proves and W_h = η_h Φ_hᵀ(λ∘y) reaches, with q_h = λᵀK_hλ and f = K(η)λ."""
+        """What λ proves and W_h = η_h Φ_hᵀ(λ∘y) reaches, with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
         reach = float(q.max().clamp_min(0).sqrt())
         value = float(eta @ q.clamp_min(0).sqrt())
         scale = 1 / reach if reach > 0 else float("inf")
@@ -74,7 +92,7 @@ class Program:
         """An iterate with room on every side and balanced products."""
         kernels, prices = self.kernels, self.prices
         lam = kernels.ones() if prices is None else torch.minimum(prices, prices.median())
-        lam = lam / lam.sum()
+        lam = self.balanced(lam)
         eta = lam.new_ones(kernels.H)
         q, P = kernels.sweep(lam)
         rho = (1.1 * q.max() + q.mean() + 1e-12).sqrt()
@@ -82,28 +100,30 @@ class Program:
         if prices is not None:
             rho = torch.maximum(rho, 2 * (lam / prices).max())
             u = rho / (2 * kernels.n * (prices * rho - lam))
-        return self.feasible(lam, eta, q, P, rho, u)
+        return self.feasible(lam, eta, q, P, rho, u, rho.new_zeros(self.equalities.shape[1] - 1))
 
-    def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor) -> Point:
-        """The iterate of λ, ρ and multiples of η and u that leaves no residual; ν keeps z away from zero."""
+    def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
+        """The iterate of λ, ρ, b (0 or 1,) and multiples of η and u without residual; ν keeps z away from zero."""
         w, taken = lam[:0], rho.new_zeros(())
         if self.prices is not None:
             u = u * (0.9 / (u @ self.prices)).clamp_max(1.0)
             w, taken = self.prices * rho - lam, u @ self.prices
         eta = eta * ((1 - taken) / (eta @ (q / rho**2 + 1) / 2))
-        f = P @ eta / rho
+        f = P @ eta / rho + self.equalities[:, 1:] @ b
         f = f if self.prices is None else f + u
         least = f.min()
         nu = least - 0.1 * (f @ lam - least).abs() - 0.01 * f.abs().max() / len(f) - 1e-12
-        return Point(lam, f - nu, eta, (rho - q / rho) / 2, u, w, nu, rho)
+        return Point(lam, f - nu, eta, (rho - q / rho) / 2, u, w, torch.cat([nu[None], b]), rho)
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
         """What the iterate misses, with f = K(η)λ/ρ."""
-        lam = f - at.z - at.nu
+        lam = f - at.z + self.equalities @ at.nu
         rho = 1 - at.eta @ (q / at.rho**2 + 1) / 2
         if self.prices is not None:
             lam, rho = lam + at.u, rho - at.u @ self.prices
-        return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, 1 - at.lam.sum(), rho)
+        missing = self.equalities.T @ at.lam
+        missing[0] += 1
+        return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
 
     def bend(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
         """The second-order part of how the residual changes along a step, with P the columns K_hλ/ρ."""
@@ -121,10 +141,13 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best λ met, the (λ, η) of the best weights, their bounds, all iterates and gaps, and why it stopped early."""
+    """The best λ met, the best weights, their bounds, all iterates and gaps, and why it stopped early.
+
+    Weights are given by (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b (0 or 1,) in the units of ỹ.
+    """
 
     lam: Tensor
-    weights: tuple[Tensor, Tensor]
+    weights: tuple[Tensor, Tensor, Tensor]
     bounds: Bounds
     iterations: int
     path: list[tuple[float, Point]]
@@ -151,12 +174,13 @@ def descend(
     """
     at = start or program.start()
     bounds: list[Bounds] = []
-    best = Outcome(at.lam, (at.lam, at.eta), Bounds(), 0, [], None)
+    best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]), Bounds(), 0, [], None)
     try:
         for iteration in range(max_iterations + 1):
             q, P = program.kernels.sweep(at.lam)
             f = P @ at.eta
-            now = program.bounds(at.lam, at.eta, q, f)
+            tilted = f + program.equalities[:, 1:] @ (at.rho * at.nu[1:])
+            now = program.bounds(at.lam, at.eta, q, tilted)
             best = _better(best, at, now, iteration)
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
@@ -180,7 +204,7 @@ def _better(best: Outcome, at: Point, new: Bounds, iteration: int) -> Outcome:
     """The best of both sides."""
     return Outcome(
         at.lam if new.lower > best.bounds.lower else best.lam,
-        (at.lam, at.eta) if new.upper < best.bounds.upper else best.weights,
+        (at.lam, at.eta, at.rho * at.nu[1:]) if new.upper < best.bounds.upper else best.weights,
         Bounds(max(best.bounds.lower, new.lower), min(best.bounds.upper, new.upper)),
         iteration,
         best.path,
@@ -196,7 +220,7 @@ def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point
     P, f = P / at.rho, f / at.rho
     missing = program.residual(at, q, f)
     try:
-        system = NewtonSystem(program.kernels, at, q, P, program.prices)
+        system = NewtonSystem(program.kernels, program.equalities, at, q, P, program.prices)
     except ArithmeticError:
         return None
     guess = system.direction(missing, at.products())

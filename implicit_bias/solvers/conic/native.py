@@ -26,6 +26,8 @@ MANY_SAMPLES = 1000
 
 def unfit(problem: MarginProblem, options: Options) -> str | None:
     """Why the native solver cannot take `problem` with these options; None if it can."""
+    if problem.constraints is not None:
+        return "it takes no linear constraints; use CLARABEL or SCS"
     if problem.norm.group_form(problem.features.k) is None:
         return (
             f"it needs a norm that is a sum of group norms, {problem.norm!r} gives no group_form(); use CLARABEL or SCS"
@@ -70,4 +72,7 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
         found = solve_in_rounds(samples, options.tol / 2, limit, rows, watch)
     if options.verbose:
         end_line()
-    return Answer(samples.weights(*found.weights), samples.dual(found.lam), found.iterations, found.stopped)
+    lam, eta, b = found.weights
+    return Answer(
+        samples.weights(lam, eta), samples.dual(found.lam), found.iterations, found.stopped, samples.intercept(b)
+    )

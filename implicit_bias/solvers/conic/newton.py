@@ -16,7 +16,7 @@ PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
 
 @dataclass
 class Point:
-    """The iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty where nothing bounds λ, ν and ρ."""
+    """The iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty where nothing bounds λ, ν (e,) and ρ."""
 
     lam: Tensor
     z: Tensor
@@ -55,7 +55,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Residual:
-    """What the optimality conditions miss: rows λ (n,), η (H,), ν and ρ."""
+    """What the optimality conditions miss: rows λ (n,), η (H,), ν (e,) and ρ."""
 
     lam: Tensor
     eta: Tensor
@@ -69,13 +69,16 @@ class NewtonSystem:
     Eliminating z, s, u and w leaves, with M = K(η)/ρ + diag(z/λ + u/w), P the columns K_hλ/ρ, f = Pη,
     e_h = ½(q_h/ρ² + 1) and c = f/ρ + up/w, the symmetric system
 
-        MΔλ + PΔη − 1Δν − cΔρ = a          PᵀΔλ − diag(s/η)Δη − eΔρ = b
-        −1ᵀΔλ = 1ᵀλ − 1                    −cᵀΔλ − eᵀΔη + (Σ_h η_h q_h/ρ³ + Σ_i u_i p_i²/w_i)Δρ = d
+        MΔλ + PΔη + EΔν − cΔρ = a          PᵀΔλ − diag(s/η)Δη − eΔρ = b
+        EᵀΔλ = −(Eᵀλ + e₁)                 −cᵀΔλ − eᵀΔη + (Σ_h η_h q_h/ρ³ + Σ_i u_i p_i²/w_i)Δρ = d
 
-    one n×n Cholesky factor, and a bordered system of H + 2 unknowns (η, ν, ρ). A hard margin has no u and w.
+    one n×n Cholesky factor, and a bordered system of a few unknowns more than H: η, ν, ρ. A hard margin has no u and w.
+    E (n, e) holds the equality constraints: −1 for the sum of λ, and ỹ for a free intercept.
     """
 
-    def __init__(self, kernels: GroupKernels, at: Point, q: Tensor, P: Tensor, prices: Tensor | None) -> None:
+    def __init__(
+        self, kernels: GroupKernels, E: Tensor, at: Point, q: Tensor, P: Tensor, prices: Tensor | None
+    ) -> None:
         self.at, self.prices = at, prices
         H, f = P.shape[1], P @ at.eta
         matrix = kernels.weighted(at.eta / at.rho)
@@ -87,13 +90,13 @@ class NewtonSystem:
         if not cholesky_(matrix):
             raise ArithmeticError("the normal matrix is no longer positive definite")
         self.factor = matrix
-        self.columns = torch.hstack([P, -torch.ones_like(f)[:, None], -c[:, None]])
+        self.columns = torch.hstack([P, E, -c[:, None]])
         self.solved = cholesky_solve(matrix, self.columns)
         border = -(self.columns.T @ self.solved)
         border[:H, :H] -= torch.diag(at.s / at.eta)
-        border[:H, H + 1] -= (q / at.rho**2 + 1) / 2
-        border[H + 1, :H] -= (q / at.rho**2 + 1) / 2
-        border[H + 1, H + 1] += corner
+        border[:H, -1] -= (q / at.rho**2 + 1) / 2
+        border[-1, :H] -= (q / at.rho**2 + 1) / 2
+        border[-1, -1] += corner
         *self.border, singular = torch.linalg.lu_factor_ex(border)
         if singular:
             raise ArithmeticError("the bordered system is singular")
@@ -108,7 +111,7 @@ class NewtonSystem:
         b = products["eta"] / at.eta - residual.eta
         right = torch.hstack([b, -residual.nu, d]) - self.columns.T @ Ma
         small = torch.linalg.lu_solve(*self.border, right[:, None])[:, 0]
-        eta, nu, rho = small[:H], small[H], small[H + 1]
+        eta, nu, rho = small[:H], small[H:-1], small[-1]
         lam = Ma - self.solved @ small
         z = -(products["lam"] + at.z * lam) / at.lam
         s = -(products["eta"] + at.s * eta) / at.eta

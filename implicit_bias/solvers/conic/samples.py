@@ -34,6 +34,9 @@ class Samples(ABC):
         self.expand, (labels, self.index) = form.expand, np.unique(form.groups, return_inverse=True)
         self.H = len(labels)
         self.prices = None if problem.hard else self.moved(problem.prices * problem.required_margin * scale)
+        tilt = np.broadcast_to(problem.y / problem.required_margin, self.n)
+        self.tilt_scale = float(length(tilt)) / np.sqrt(self.n)
+        self.tilt = self.moved(tilt / self.tilt_scale) if problem.intercept else None
 
     def moved(self, values: np.ndarray) -> Tensor:
         """A tensor on the device, without a copy on the CPU."""
@@ -44,12 +47,18 @@ class Samples(ABC):
         """The group kernels of the samples `rows`."""
 
     @abstractmethod
-    def margins(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
-        """The margins (n,) of all samples at the weights that the λ of `rows` and η make."""
+    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
+        """The margins (n,) of all samples at the weights that the λ of `rows` and η make, without the intercept."""
+
+    def margins(self, rows: Tensor, lam: Tensor, eta: Tensor, b: Tensor) -> Tensor:
+        """The margins (n,) of all samples at those weights and the intercept b (0 or 1,)."""
+        f = self.unshifted(rows, lam, eta)
+        return f if self.tilt is None else f + self.tilt * b
 
     def program(self, rows: Tensor) -> Program:
         """The problem of the samples `rows` alone."""
-        return Program(self.kernels(rows), None if self.prices is None else self.prices[rows])
+        prices = None if self.prices is None else self.prices[rows]
+        return Program(self.kernels(rows), prices, None if self.tilt is None else self.tilt[rows])
 
     def upper_bound(self, value: float, f: Tensor, rows: Tensor | None = None) -> tuple[float, float]:
         """The objective of the best multiple of weights with norm `value` and margins f, and the margin it asks.
@@ -69,6 +78,10 @@ class Samples(ABC):
         problem = self.problem
         V = problem.features.mixed(self.expand).adjoint(self.dual(lam) * problem.y)
         return np.asarray(self.expand @ (eta.cpu().numpy()[self.index, None] * V))
+
+    def intercept(self, b: Tensor) -> float:
+        """The intercept that belongs to `weights`, in the original coordinates."""
+        return float(b.sum()) * self.scale / self.tilt_scale
 
     def dual(self, lam: Tensor) -> Array:
         """λ (n,) in the original coordinates."""
@@ -97,7 +110,7 @@ class GatedSamples(Samples):
             X = torch.hstack([X[:, ~constant], X[0, constant].norm().expand(len(X), 1)])
         return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
 
-    def margins(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
+    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
         """A few thousand samples at a time."""
         W = ((self.G[rows] * (lam * self.signs[rows])[:, None]).T @ self.X[rows]) * (self.share @ eta)[:, None]
         chunks = (slice(i, i + CHUNK) for i in range(0, self.n, CHUNK))
@@ -124,7 +137,7 @@ class KernelSamples(Samples):
         """Of the rows y_i φ_i / (m_i s)."""
         return StackedKernels(self.A[rows])
 
-    def margins(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
+    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
         """Σ_h η_h A_h A_hᵀλ."""
         V = torch.tensordot(lam, self.A[rows], dims=1)
         return (self.A * (V * eta[:, None])).sum(dim=(1, 2))

@@ -30,23 +30,30 @@ NEWCOMER = 0.1
 
 @dataclass(frozen=True)
 class Found:
-    """The best λ (n,), the (λ, η) of the best weights, the bounds over all samples, and why it stopped early."""
+    """The best λ (n,), the (λ, η, b) of the best weights, the bounds over all samples, and why it stopped early."""
 
     lam: Tensor
-    weights: tuple[Tensor, Tensor]
+    weights: tuple[Tensor, Tensor, Tensor]
     bounds: Bounds
     iterations: int
     stopped: Status | None
 
 
 def first_rows(samples: Samples, dual: Array | None) -> Tensor:
-    """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many."""
+    """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many.
+
+    Where the intercept is free, it holds samples of both classes.
+    """
     n = samples.n
     rows = np.arange(n)
     if dual is not None and np.count_nonzero(dual > IDLE * dual.max()) >= 2:
         rows = np.flatnonzero(dual > IDLE * dual.max())
     elif n > START_UP_TO:
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
+    if samples.tilt is not None:
+        y = samples.problem.y
+        missing = [np.flatnonzero(y == sign)[:FIRST] for sign in (-1, 1) if not (y[rows] == sign).any()]
+        rows = np.concatenate([rows, *missing])
     return samples.moved(rows)
 
 
@@ -63,7 +70,7 @@ def solve_in_rounds(
     dropped once at most, so that the rounds end.
     """
     nothing = samples.moved(np.zeros(samples.n))
-    best = Found(nothing, (nothing, nothing.new_zeros(samples.H)), Bounds(), 0, None)
+    best = Found(nothing, (nothing, nothing.new_zeros(samples.H), nothing[:0]), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
     # Where nobody is left out, only idle samples are to be told: one finer round does.
     stage = int(len(rows) == samples.n)
@@ -109,16 +116,16 @@ def _judged(
     samples: Samples, program: Program, rows: Tensor, outcome: Outcome, best: Found
 ) -> tuple[Found, Tensor, float]:
     """The best of both sides over all samples, all margins (n,), and the margin that the weights ask of a sample."""
-    lam, eta = outcome.weights
+    lam, eta, b = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
-    f = samples.margins(rows, lam, eta)
+    f = samples.margins(rows, lam, eta, b)
     upper = samples.upper_bound(value, f)[0]
     # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
     least = samples.upper_bound(value, f[rows], rows)[1]
     whole = torch.zeros_like(f)
     found = Found(
         whole.index_copy(0, rows, outcome.lam) if outcome.bounds.lower > best.bounds.lower else best.lam,
-        (whole.index_copy(0, rows, lam), eta) if upper < best.bounds.upper else best.weights,
+        (whole.index_copy(0, rows, lam), eta, b) if upper < best.bounds.upper else best.weights,
         Bounds(max(best.bounds.lower, outcome.bounds.lower), min(best.bounds.upper, upper)),
         best.iterations + outcome.iterations,
         outcome.stopped,
@@ -138,10 +145,10 @@ def _violated(rows: Tensor, f: Tensor, least: float) -> tuple[Tensor, bool]:
 
 def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
     """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples."""
-    lam = lam / lam.sum()
+    lam = program.balanced(lam)
     q, P = program.kernels.sweep(lam)
     rho = torch.maximum(near.rho, (1.01 * q.max()).sqrt())
     if program.prices is not None:
         rho = torch.maximum(rho, 1.1 * (lam / program.prices).max())
         u = torch.where(torch.isnan(u), near.complementarity() / (program.prices * rho - lam), u)
-    return program.feasible(lam, near.eta, q, P, rho, u)
+    return program.feasible(lam, near.eta, q, P, rho, u, near.nu[1:])

@@ -1,0 +1,344 @@
+"""Margin problems of one's own: free intercepts, constraints, norms, gates, solvers, one class; saved and loaded."""
+
+import dataclasses
+import json
+import zipfile
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from implicit_bias import (
+    Answer,
+    ConstantGate,
+    ExpressionNorm,
+    Frobenius,
+    FunctionGates,
+    GatedFeatures,
+    GroupLasso,
+    HyperplaneGates,
+    InputError,
+    KernelFeatures,
+    MarginProblem,
+    ReLUNetwork,
+    Status,
+    certify,
+    load_problem,
+    margin_path,
+    save_problem,
+    solve,
+    svm_gln,
+    svm_hl,
+    svm_lc,
+    svm_shallow,
+)
+from tests.cases import PAIRS, inputs, problem
+
+
+def shifted(gate="contexts 2", norm="group lasso", C=np.inf, **changes):
+    """A problem whose classes lie far from the origin and on one side of it."""
+    case = problem(gate, norm, C)
+    X = case.features.X + 3.0
+    X[:, 0] += 2 * case.y
+    return dataclasses.replace(case, features=GatedFeatures(X, case.features.gate_values), intercept=True, **changes)
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+@pytest.mark.parametrize("C", [np.inf, 0.2])
+def test_free_intercepts_against_cvxpy(gate, norm, C):
+    case = shifted(gate, norm, C, required_margin=np.linspace(0.5, 2, 30))
+    ours, other = solve(case, tol=1e-8), solve(case, "CLARABEL", tol=1e-8)
+    assert ours.status is other.status is Status.OPTIMAL
+    assert ours.objective == pytest.approx(other.objective, rel=3e-8)
+    np.testing.assert_allclose(case.margins(ours.weights, ours.intercept), ours.margins, rtol=1e-9)
+    assert abs(ours.dual @ case.y) <= 1e-9 * ours.dual.sum()
+    assert ours.objective <= solve(dataclasses.replace(case, intercept=False)).objective * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("C", [2.0, 0.05])
+def test_a_free_intercept_is_that_of_svc(C):
+    """At the price C‖w‖ of ½‖w‖², SVC's optimality conditions are ours."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)) + 5
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 5, 1, -1)
+    case = svm_shallow(X, y, ConstantGate(), C)
+    ours = solve(dataclasses.replace(case, intercept=True), tol=1e-10)
+    theirs = SVC(kernel="linear", C=C * np.linalg.norm(ours.weights), tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.weights, theirs.coef_, rtol=1e-3, atol=1e-4)
+    assert ours.intercept == pytest.approx(theirs.intercept_[0], rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_working_sets_of_an_unbalanced_problem(intercept):
+    """One class in a hundred, its samples last: the first working set must hold both."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 8))
+    y = np.ones(6000)
+    y[-20:] = -1
+    X[:, 0] += 2 * y
+    case = dataclasses.replace(svm_gln(X, y, HyperplaneGates(4, 2), 0.5), intercept=intercept)
+    solution = solve(case)
+    assert solution.status is Status.OPTIMAL
+    assert certify(case, solution.weights, solution.dual, solution.intercept).gap <= 1e-6
+
+
+@pytest.mark.parametrize("solver", [None, "CLARABEL"])
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([[0.0], [1.0], [2.0]], [1, -1, 1]),
+        ([[0.0], [0.0]], [1, -1]),
+        ([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0]], [1, 1, -1, -1]),
+    ],
+)
+def test_no_intercept_separates_these(solver, X, y):
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), intercept=True)
+    solution = solve(case, solver)
+    assert solution.status is Status.NOT_SEPARABLE
+    lam = solution.dual
+    assert (lam >= 0).all()
+    np.testing.assert_allclose([lam @ case.y, *(lam * case.y) @ np.array(X)], 0, atol=1e-12)
+
+
+def test_a_closed_sample_needs_the_intercept():
+    features = GatedFeatures([[1.0], [2.0], [3.0]], [[0], [1], [1]])
+    case = MarginProblem(features, [1, -1, -1], Frobenius())
+    assert solve(case).status is Status.NOT_SEPARABLE
+    solution = solve(dataclasses.replace(case, intercept=True))
+    assert solution.status is Status.OPTIMAL
+    assert (solution.objective, solution.intercept) == (pytest.approx(1, rel=1e-5), pytest.approx(1, rel=1e-5))
+
+
+def test_one_class():
+    """The one-class problem is that of the mirrored data with both labels; its optimum that of a brute-force search."""
+    X = np.random.default_rng(0).normal(loc=[3, 1], size=(12, 2))
+    case = MarginProblem(GatedFeatures(X), np.ones(12), Frobenius())
+    angles = np.linspace(0, 2 * np.pi, 100_001)
+    best = (X @ np.array([np.cos(angles), np.sin(angles)])).min(axis=0).max()
+    assert solve(case).objective == pytest.approx(1 / best, rel=1e-6)
+    mirrored = MarginProblem(GatedFeatures(np.vstack([X, -X])), np.repeat([1, -1], 12), Frobenius())
+    assert solve(mirrored).objective == pytest.approx(solve(case).objective, rel=1e-6)
+    soft = solve(dataclasses.replace(case, C=0.05))
+    assert soft.status is Status.OPTIMAL
+    assert soft.objective < solve(case).objective
+
+
+CONSTRAINTS = {
+    "non-negative": lambda W: [W >= 0],
+    "a bound and an equality": lambda W: [W[:, 0] >= W[:, 1], W[0, 2] == W[1, 2]],
+    "one equality": lambda W: cp.sum(W[:, 1:3]) == 0,
+    "equal columns": lambda W: [W[:, 0] == 2 * W[:, 1], -W[0] <= W[1]],
+}
+
+
+@pytest.mark.parametrize("kind", CONSTRAINTS)
+@pytest.mark.parametrize("norm", ["group lasso", "frobenius", "uneven groups"])
+@pytest.mark.parametrize("C", [np.inf, 0.3])
+def test_constraints_are_certified(kind, norm, C):
+    plain = problem("contexts 2", norm, C)
+    case = dataclasses.replace(plain, constraints=CONSTRAINTS[kind], intercept=C < 1)
+    if np.inf == C:
+        case = dataclasses.replace(case, C=50.0)
+    solution = solve(case, tol=1e-6)
+    assert solution.status is Status.OPTIMAL, str(solution)
+    program = dataclasses.replace(plain, C=case.C, intercept=case.intercept).cvxpy(reduce=False)
+    extra = CONSTRAINTS[kind](program.weights)
+    oracle = cp.Problem(program.objective, [*program.constraints, *(extra if isinstance(extra, list) else [extra])])
+    oracle.solve(solver="CLARABEL")
+    assert solution.objective == pytest.approx(oracle.value, rel=1e-5)
+    assert solution.lower_bound > solve(dataclasses.replace(case, constraints=None)).lower_bound * (1 - 1e-9)
+
+
+def test_constraints_of_a_hard_margin():
+    X = inputs()
+    y = np.where(X[:, 0] + X[:, 1] > 0, 1, -1)
+    X[:, :2] += y[:, None]
+    case = svm_gln(X, y, HyperplaneGates(3, 2))
+    free, bound = solve(case), solve(dataclasses.replace(case, constraints=lambda W: [W >= 0]))
+    assert free.weights.min() < -1e-3
+    assert bound.status is Status.OPTIMAL
+    assert bound.weights.min() > -1e-6 * bound.weights.max()
+    assert bound.objective > free.objective * (1 + 1e-3)
+    lie = certify(dataclasses.replace(case, constraints=lambda W: [W >= 0]), free.weights, free.dual)
+    assert lie.violation > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("constraints", "words"),
+    [
+        (lambda W: [W >= 1], "homogeneous"),
+        (lambda W: [cp.norm(W) <= 0], "not linear"),
+        (lambda W: [cp.Variable() >= 0], "not linear"),
+        (lambda W: [], "none"),
+        (lambda W: [True], "linear"),
+        ("W >= 0", "function"),
+        (5, "function"),
+    ],
+)
+def test_bad_constraints(constraints, words):
+    with pytest.raises(InputError, match=words):
+        dataclasses.replace(problem("contexts 2", "group lasso"), constraints=constraints)
+
+
+def test_seminorms_take_no_constraints():
+    with pytest.raises(InputError, match="undetermined"):
+        dataclasses.replace(problem("contexts 2", "predictor L2"), constraints=lambda W: [W >= 0])
+
+
+NORMS = {
+    "l1": (lambda W: cp.norm1(W), lambda V: np.abs(V).max()),
+    "nuclear": (lambda W: cp.normNuc(W), lambda V: np.linalg.norm(V, 2)),
+    "rows": (lambda W: cp.sum(cp.norm(W, 2, axis=1)), lambda V: np.linalg.norm(V, axis=1).max()),
+    "sparse rows": (lambda W: cp.sum(cp.norm(W, 2, axis=1)) + 0.5 * cp.norm1(W), None),
+    "largest column": (lambda W: cp.max(cp.norm(W, 2, axis=0)), lambda V: np.linalg.norm(V, axis=0).sum()),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("C", [np.inf, 0.5])
+def test_expressions_are_norms(name, C):
+    function, dual = NORMS[name]
+    case = dataclasses.replace(problem("contexts 2", "group lasso", C), norm=ExpressionNorm(function))
+    solution = solve(case, tol=1e-5)
+    assert solution.solver == "CLARABEL"
+    assert solution.status is Status.OPTIMAL, str(solution)
+    rng = np.random.default_rng(0)
+    V, W = rng.normal(size=(2, case.features.k, case.features.d))
+    assert case.norm.dual(V) * case.norm.value(W) >= np.sum(V * W)
+    if dual is not None:
+        assert case.norm.dual(V) == pytest.approx(dual(V), rel=2e-8)
+        exact = solve(dataclasses.replace(case, norm=ExpressionNorm(function, dual)), tol=1e-5)
+        assert exact.lower_bound == pytest.approx(solution.lower_bound, rel=1e-6)
+    if name == "rows":
+        native = solve(dataclasses.replace(case, norm=GroupLasso(np.arange(case.features.k))))
+        assert solution.objective == pytest.approx(native.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda W: cp.sum_squares(W), "root"),
+        (lambda W: -cp.norm(W), "convex"),
+        (lambda W: cp.sum(W), "not negative"),
+        (lambda W: cp.norm(W) + 1, "2‖W‖"),
+        (lambda W: W, "scalar"),
+        (lambda W: 3.0, "scalar"),
+    ],
+)
+def test_expressions_that_are_none(function, words):
+    with pytest.raises(InputError, match=words):
+        MarginProblem(GatedFeatures(np.eye(2)), [1, -1], ExpressionNorm(function))
+    with pytest.raises(InputError, match="function"):
+        ExpressionNorm("norm")
+
+
+def test_cost_sensitive_and_margins_a_sample():
+    """A price a class, and a margin a sample, against CVXPY from scratch."""
+    case = problem("contexts 2", "group lasso", 0.1)
+    prices, margins = np.where(case.y > 0, 5.0, 1.0), np.linspace(0.5, 2, 30)
+    case = dataclasses.replace(case, sample_weight=prices, required_margin=margins)
+    W = cp.Variable((case.features.k, case.features.d))
+    f = cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C"))
+    norm = sum(cp.norm(W[[2 * h, 2 * h + 1]], "fro") for h in range(4))
+    oracle = cp.Problem(cp.Minimize(norm + 0.1 * prices @ cp.pos(margins - f)))
+    assert solve(case).objective == pytest.approx(oracle.solve(solver="CLARABEL"), rel=1e-5)
+
+
+def test_a_solver_of_ones_own_is_judged():
+    case = problem("contexts 2", "group lasso")
+    best = solve(case)
+    honest = solve(case, lambda problem, options: Answer(3 * best.weights, 7 * best.dual, iterations=1))
+    assert honest.status is Status.OPTIMAL
+    assert honest.solver == "<lambda>"
+
+    def boastful(problem, options):
+        return Answer(np.ones_like(best.weights), np.zeros(30), iterations=1)
+
+    assert solve(case, boastful).status is Status.INACCURATE
+    with pytest.raises(InputError, match="must return an Answer"):
+        solve(case, lambda problem, options: best.weights)
+
+
+def test_own_gates():
+    gates = FunctionGates(lambda X: np.stack([X[:, 0] > 0, X[:, 0] <= 0, np.ones(len(X))], axis=1), grouping=[0, 0, 1])
+    X = inputs()
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+    X[:, 1] += np.sign(X[:, 0]) * y
+    case = svm_gln(X, y, gates)
+    solution = solve(case)
+    assert (np.sign(case.decision_function(solution.weights, X)) == y).all()
+    for function, words in [
+        (lambda X: X[:1], "rows"),
+        (lambda X: "a", "real numbers"),
+        (lambda X: X[:, 0], "dimension"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            FunctionGates(function).fit(X)
+    with pytest.raises(InputError, match="callable"):
+        FunctionGates(3).fit(X)
+    with pytest.raises(InputError, match="grouping"):
+        FunctionGates(lambda X: X, grouping=[0, 1]).fit(X)
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_problems_survive_saving(tmp_path, gate, norm):
+    case = problem(gate, norm, 0.5)
+    margins, weights = np.linspace(1, 2, 30), np.linspace(2, 1, 30)
+    case = dataclasses.replace(case, required_margin=margins, sample_weight=weights, intercept=True, name="ours")
+    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+    for name in ("name", "C", "intercept"):
+        assert getattr(copy, name) == getattr(case, name)
+    np.testing.assert_array_equal(copy.features.dense(), case.features.dense())
+    assert solve(copy).objective == solve(case).objective
+
+
+def test_gates_kernels_and_constraints_survive_saving(tmp_path):
+    X = inputs()
+    y = np.where(X[:, 0] > 0, 1, -1)
+    network = ReLUNetwork(X.shape[1], 5)
+    for case in (svm_gln(X, y, HyperplaneGates(3, 4, cutoff=(0.2, 0.8))), svm_lc(X, y, network)):
+        copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+        W = np.random.default_rng(0).normal(size=(case.features.k, case.features.d))
+        np.testing.assert_array_equal(copy.decision_function(W, X), case.decision_function(W, X))
+    case = dataclasses.replace(
+        case, C=1.0, constraints=lambda W: [W >= 0], norm=GroupLasso(np.arange(5), [1, 2, 3, 4, 5])
+    )
+    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+    assert solve(copy).objective == solve(case).objective
+    kernels = MarginProblem(KernelFeatures.from_kernels([X @ X.T]), y, Frobenius(), 1.0)
+    copy = load_problem(save_problem(kernels, tmp_path / "problem.npz"))
+    assert solve(copy).objective == solve(kernels).objective
+    with pytest.raises(InputError, match="gates=None"):
+        save_problem(svm_hl(X, y, network), tmp_path / "problem.npz")
+    with pytest.raises(InputError, match="code of your own"):
+        save_problem(dataclasses.replace(kernels, norm=ExpressionNorm(lambda W: cp.norm1(W))), tmp_path / "problem.npz")
+
+
+def test_the_format_is_open_and_carries_its_version(tmp_path):
+    path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "problem.npz")
+    with np.load(path, allow_pickle=False) as content:
+        about = json.loads(str(content["about"]), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+        assert content["C"] == np.inf
+        assert {"X", "gate_values", "y", "norm.groups"} <= set(content.files)
+    assert about["format"] == "implicit_bias problem 1"
+    assert about["implicit_bias"]
+    other = tmp_path / "other.npz"
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
+        for name in source.namelist():
+            if name != "y.npy":
+                target.writestr(name, source.read(name))
+    with pytest.raises(InputError, match="damaged"):
+        load_problem(other)
+    other.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match="damaged"):
+        load_problem(other)
+    np.savez(other, about=json.dumps({"format": "implicit_bias problem 99"}))
+    with pytest.raises(InputError, match="problem 99"):
+        load_problem(other)
+
+
+def test_margin_paths_with_an_intercept():
+    case = shifted(C=1.0)
+    path = margin_path(case, [0.01, 0.1, 1.0])
+    assert [point.status for point in path] == [Status.OPTIMAL] * 3
