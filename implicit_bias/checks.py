@@ -63,8 +63,9 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))[0]
         raise InputError(f"{name} holds NaN or infinity (first at index {tuple(map(int, bad))}); clean it first")
-    # Torch warns of arrays that cannot be written.
-    return np.require(array, requirements=["C", "W"])
+    # Torch takes no arrays that cannot be written or run backwards; a single row counts as contiguous if it does.
+    array = np.require(array, requirements=["C", "W"])
+    return array if min(array.strides) > 0 else array.copy()
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
@@ -99,6 +100,57 @@ def length(values: Array, axis: int | None = None) -> Any:
     largest = np.max(np.abs(values), axis=axis, keepdims=True, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)
     return np.squeeze(safe * np.sqrt(np.sum((values / safe) ** 2, axis=axis, keepdims=True)), axis=axis)
+
+
+def finite(kernel: Array) -> Array:
+    """The kernel (n, n), unless its squares overflow."""
+    if not np.isfinite(kernel).all():
+        raise InputError("the squares of these features overflow; scale the inputs down")
+    return kernel
+
+
+def as_factor(value: Any) -> float:
+    """A finite factor of all features."""
+    return float(as_floats([value], "the factor", 1)[0])
+
+
+def as_mixing(T: Any, gates: int) -> Any:
+    """A matrix (k, k̂), dense or sparse."""
+    T = T if hasattr(T, "tocsr") else as_floats(T, "the mixing matrix", 2)
+    if T.shape[0] != gates:
+        raise InputError(f"the mixing matrix must have {gates} rows, one a gate, not {T.shape[0]}")
+    return T
+
+
+def as_rows(rows: Any, samples: int) -> np.ndarray:
+    """The indices that a mask, indices or a slice choose of the samples, at least one."""
+    try:
+        chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
+    except (IndexError, TypeError, ValueError):
+        chosen = np.empty((0, 0), dtype=np.int64)
+    if chosen.ndim != 1 or chosen.size == 0:
+        raise InputError(f"rows must be a mask or indices that choose at least one of the {samples} samples")
+    return chosen
+
+
+#: Features of these sizes leave room for sums, and for weights as small or large as they are large or small.
+SMALLEST, LARGEST = 1e-280, 1e280
+
+
+def largest_entries(values: Array) -> Array:
+    """max_j |a_ij| of each row, without a copy of them all; (n, …) → (n,)."""
+    axes = tuple(range(1, values.ndim))
+    return np.asarray(np.maximum(values.max(axis=axes), -values.min(axis=axes)))
+
+
+def check_range(sizes: Array, what: str) -> None:
+    """Refuse sizes (n,) so large or small that the answer would leave floating point; zeros pass."""
+    used = sizes[sizes != 0]
+    if used.size and not (used.min() >= SMALLEST and used.max() <= LARGEST):
+        raise InputError(
+            f"{what} have sizes from {used.min():.1e} to {used.max():.1e}; "
+            f"rescale them to lie between {SMALLEST:g} and {LARGEST:g}"
+        )
 
 
 def as_positives(values: Any, count: int, name: str) -> float | Array:

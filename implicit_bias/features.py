@@ -8,7 +8,22 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_floats, as_numbers, length
+from implicit_bias.checks import (
+    Array,
+    InputError,
+    as_factor,
+    as_floats,
+    as_mixing,
+    as_numbers,
+    as_rows,
+    check_range,
+    finite,
+    largest_entries,
+    length,
+)
+
+#: In place of a product that vanishes.
+TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +68,14 @@ class GatedFeatures:
             raise InputError(
                 f"X has {len(X)} rows and gate_values has {len(gate_values)}; give one row of each a sample"
             )
+        sizes = largest_entries(X), largest_entries(gate_values)
+        open_ = (sizes[0] > 0) & (sizes[1] > 0)
+        with np.errstate(over="ignore"):
+            # A product that vanishes is too small, not closed.
+            products = np.where(open_, np.maximum(sizes[0] * sizes[1], TINY), 0.0)
+        check_range(sizes[0].max(keepdims=True), "the inputs X")
+        check_range(sizes[1].max(keepdims=True), "the gate values")
+        check_range(products, "the features g(x) ⊗ x")
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "gate_values", gate_values)
 
@@ -74,7 +97,8 @@ class GatedFeatures:
     def apply(self, W: Any) -> Array:
         """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d); returns (n,)."""
         W = as_numbers(W, (self.k, self.d), "weights")
-        result: Array = np.einsum("nk,nk->n", self.X @ W.T, self.gate_values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            result: Array = np.einsum("nk,nk->n", self.X @ W.T, self.gate_values)
         return result
 
     __matmul__ = apply
@@ -82,13 +106,14 @@ class GatedFeatures:
     def adjoint(self, a: Any) -> Array:
         """Φᵀa = (G ∘ a)ᵀ X for sample weights a (n,); returns (k, d)."""
         a = as_numbers(a, (self.n,), "sample weights")
-        result: Array = (self.gate_values * a[:, None]).T @ self.X
+        with np.errstate(over="ignore", invalid="ignore"):
+            result: Array = (self.gate_values * a[:, None]).T @ self.X
         return result
 
     def gram(self) -> Array:
-        """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n)."""
-        result: Array = (self.gate_values @ self.gate_values.T) * (self.X @ self.X.T)
-        return result
+        """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite((self.gate_values @ self.gate_values.T) * (self.X @ self.X.T))
 
     def row_norms(self) -> Array:
         """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i‖, shape (n,)."""
@@ -105,15 +130,16 @@ class GatedFeatures:
 
     def scaled(self, factor: float) -> GatedFeatures:
         """The features of the inputs times `factor`."""
-        return replace(self, X=factor * self.X)
+        return replace(self, X=as_factor(factor) * self.X)
 
     def mixed(self, T: Any) -> GatedFeatures:
         """The features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""
-        return replace(self, gate_values=self.gate_values @ T)
+        return replace(self, gate_values=self.gate_values @ as_mixing(T, self.k))
 
     def select(self, rows: Any) -> GatedFeatures:
         """The features of some samples only (a mask or indices)."""
-        return GatedFeatures(self.X[rows], self.gate_values[rows])
+        chosen = as_rows(rows, self.n)
+        return GatedFeatures(self.X[chosen], self.gate_values[chosen])
 
     def reduced(self) -> tuple[GatedFeatures, Array]:
         """The same operator on inputs of full column rank, and the rotation V (d, r) that leads back.

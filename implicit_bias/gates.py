@@ -39,11 +39,11 @@ class Gates(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fix everything that depends on the inputs X (n, d); a sample of weight 2 counts as two."""
-        raise NotImplementedError("abstract")
+        raise InputError(f"{type(self).__name__} has no method fit(X), which gates need; use HyperplaneGates(…), say")
 
     def transform(self, X: Any) -> Array:
         """Gate values (n, k) of inputs X (n, d)."""
-        raise NotImplementedError("abstract")
+        raise InputError(f"{type(self).__name__} has no method transform(X), which gates need")
 
     @property
     def is_fitted(self) -> bool:

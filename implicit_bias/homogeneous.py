@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from implicit_bias.checks import Array, InputError, as_floats, as_positive, as_signs, check_size
+from implicit_bias.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.threads import one_thread
@@ -200,11 +200,13 @@ def stationarity(network: nn.Module, X: Any, y: Any, tolerance: float = 0.05) ->
     as_positive(tolerance, "tolerance")
     unit = copy.deepcopy(network).cpu().double().eval()
     parameters = homogeneous_parameters(unit)
-    norm = float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
-    if not 0 < norm < np.inf:
-        raise InputError(f"the network's weights have norm {norm:g}, so they have no direction")
-    for parameter in parameters:
-        parameter.data = parameter.data / norm
+    # Two steps, for no square must overflow or vanish.
+    for size in (_largest, _length):
+        norm = size(parameters)
+        if not 0 < norm < np.inf:
+            raise InputError(f"the network's weights have norm {norm:g}, so they have no direction")
+        for parameter in parameters:
+            parameter.data = parameter.data / norm
     with one_thread():
         q = signs * _outputs(unit, X).detach().numpy()
         if not q.min() > 0:
@@ -219,6 +221,14 @@ def stationarity(network: nn.Module, X: Any, y: Any, tolerance: float = 0.05) ->
     dual = np.zeros(len(X))
     dual[support] = weights
     return Stationarity(residual, dual, len(support), float(q.min()), degree)
+
+
+def _largest(parameters: list[Parameter]) -> float:
+    return max((float(p.detach().abs().max()) for p in parameters if p.numel()), default=0.0)
+
+
+def _length(parameters: list[Parameter]) -> float:
+    return float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
 
 
 def _outputs(network: nn.Module, X: Array) -> Tensor:
@@ -263,7 +273,7 @@ def _degree(network: nn.Module, X: Array, margins: Array, products: Array, param
 
 def _nonnegative(A: Array, u: Array) -> tuple[Array, float]:
     """min ‖u − Aᵀλ‖ over λ ≥ 0 for A (s, p) and u (p,): by a QR factorisation of [Aᵀ u], which keeps the residual."""
-    lengths = np.linalg.norm(A, axis=1)
+    lengths = length(A, axis=1)
     lengths[lengths == 0] = 1.0
     columns = np.column_stack([(A / lengths[:, None]).T, u])
     R = torch.linalg.qr(torch.as_tensor(columns), mode="r")[1].numpy()

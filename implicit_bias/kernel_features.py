@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_floats, as_numbers, length
+from implicit_bias.checks import (
+    Array,
+    InputError,
+    as_factor,
+    as_floats,
+    as_mixing,
+    as_numbers,
+    as_rows,
+    check_range,
+    finite,
+    largest_entries,
+    length,
+)
 
 #: Eigenvalues this far below zero, against the largest, are taken for rounding.
 ROUNDING = 1e-10
@@ -46,7 +58,9 @@ class KernelFeatures:
     factors: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", as_floats(self.factors, "factors", 3))
+        factors = as_floats(self.factors, "factors", 3)
+        check_range(largest_entries(factors), "the factors")
+        object.__setattr__(self, "factors", factors)
 
     @classmethod
     def from_kernels(cls, kernels: Any) -> KernelFeatures:
@@ -97,17 +111,22 @@ class KernelFeatures:
 
     def apply(self, W: Any) -> Array:
         """ΦW for weights W (k, d); returns (n,)."""
-        return self.dense() @ as_numbers(W, (self.k, self.d), "weights").ravel()
+        W = as_numbers(W, (self.k, self.d), "weights")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.dense() @ W.ravel()
 
     __matmul__ = apply
 
     def adjoint(self, a: Any) -> Array:
         """Φᵀa for sample weights a (n,); returns (k, d)."""
-        return (as_numbers(a, (self.n,), "sample weights") @ self.dense()).reshape(self.k, self.d)
+        a = as_numbers(a, (self.n,), "sample weights")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (a @ self.dense()).reshape(self.k, self.d)
 
     def gram(self) -> Array:
-        """ΦΦᵀ, the sum of the kernels; shape (n, n)."""
-        return self.dense() @ self.dense().T
+        """ΦΦᵀ, the sum of the kernels; shape (n, n). Raises InputError if that overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(self.dense() @ self.dense().T)
 
     def row_norms(self) -> Array:
         """‖φ(x_i)‖, shape (n,)."""
@@ -124,16 +143,17 @@ class KernelFeatures:
 
     def scaled(self, factor: float) -> KernelFeatures:
         """The features times `factor`."""
-        return replace(self, factors=factor * self.factors)
+        return replace(self, factors=as_factor(factor) * self.factors)
 
     def mixed(self, T: Any) -> KernelFeatures:
         """The features Φ̂ with Φ̂Ŵ = Φ(TŴ) for T (k, k̂)."""
-        dense = T.toarray() if hasattr(T, "toarray") else np.asarray(T)
+        T = as_mixing(T, self.k)
+        dense = T.toarray() if hasattr(T, "toarray") else T
         return replace(self, factors=np.einsum("nkr,kj->njr", self.factors, dense))
 
     def select(self, rows: Any) -> KernelFeatures:
         """The features of some samples only (a mask or indices)."""
-        return replace(self, factors=self.factors[rows])
+        return replace(self, factors=self.factors[as_rows(rows, self.n)])
 
     def reduced(self) -> tuple[KernelFeatures, Array]:
         """Itself: blocks have no common rotation."""

@@ -163,6 +163,9 @@ def train(
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     place = _device(device)
+    largest = torch.finfo(next(network.parameters()).dtype).max
+    if max(config.lr, config.lr * config.lr_factor) > largest:
+        raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {config.lr:g}")
     try:
         network.to(place)
         start = time.perf_counter()

@@ -30,9 +30,15 @@ def refusals() -> Iterator[None]:
     except InputError:
         raise
     except TypeError as error:
-        raise InputTypeError(str(error)) from None
+        raise InputTypeError(_short(error)) from None
     except CONVERSION_ERRORS as error:
-        raise InputError(str(error)) from None
+        raise InputError(_short(error)) from None
+
+
+def _short(error: Exception) -> str:
+    """The error's text, which may end in all of the data."""
+    text = str(error)
+    return text if len(text) <= 600 else f"{text[:600]} …"
 
 
 def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
