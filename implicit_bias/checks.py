@@ -246,9 +246,10 @@ def context_bits(contexts: Any) -> int:
 
 def as_fraction(value: Any, name: str) -> float:
     """A number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+    number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else value
+    if not 0 <= number <= 1:  # type: ignore[operator]
         raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
-    return float(value)
+    return float(number)
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
+import zipfile
 from pathlib import Path
 
 import torch
@@ -37,7 +39,7 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
     {'inputs': 3, 'units': [2]}
     """
     kind = type(network).__name__
-    if kind not in CLASSES:
+    if CLASSES.get(kind) is not type(network):
         raise InputError(f"cannot save a {kind}; known: {', '.join(CLASSES)}")
     content = {"format": FORMAT, "class": kind, "config": network.config(), "state": network.state_dict()}
     buffer = io.BytesIO()
@@ -64,13 +66,22 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     """
     file = as_file(path)
     try:
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        if not zipfile.is_zipfile(file):
+            # Torch's older formats, through whose reader code could slip before torch 2.6.
+            raise ValueError("not an archive")
+        with warnings.catch_warnings():
+            # Of kinds of files that are none of ours.
+            warnings.simplefilter("ignore")
+            content = torch.load(file, map_location="cpu", weights_only=True)
         if content["format"] != FORMAT:
             raise KeyError(content["format"])
         network = CLASSES[content["class"]].from_config(content["config"])
         state = content["state"]
-        parameter = next(name for name, _ in network.named_parameters())
-        network.to(state[parameter].dtype)
+        # load_state_dict would convert whatever is there, complex numbers too.
+        (dtype,) = {value.dtype for value in state.values() if isinstance(value, torch.Tensor)}
+        if not dtype.is_floating_point:
+            raise TypeError(dtype)
+        network.to(dtype)
         network.load_state_dict(state)
     except Exception as error:
         # torch.load raises whatever a damaged file happens to provoke.

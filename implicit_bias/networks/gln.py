@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError, as_seed, context_bits
+from implicit_bias.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.gates import HyperplaneGates, default_linear_, draw_hyperplanes
 from implicit_bias.networks.base import GatedNetwork, to_array
 
@@ -65,6 +65,8 @@ class GatedLinearNetwork(GatedNetwork):
         # Copies: refitting the user's gates must not change the network.
         self._gates = copy.deepcopy(layers)
         widths = [self.inputs, *(units for units, _ in self.shape)]
+        sizes = zip(widths, self.shape, strict=False)
+        check_size(sum(width * units * contexts for width, (units, contexts) in sizes), "the network's weights")
         self.hidden_weights = nn.ParameterList(
             torch.empty(units * contexts, width) for width, (units, contexts) in zip(widths, self.shape, strict=False)
         )
@@ -106,10 +108,16 @@ class GatedLinearNetwork(GatedNetwork):
 
     def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
         """Take the hyperplanes and cutoffs of a `state_dict`."""
-        self._gates = [
-            copy.copy(gates).set_hyperplanes(to_array(directions), to_array(cutoffs))
-            for gates, directions, cutoffs in zip(self._gates, state["directions"], state["cutoffs"], strict=True)
-        ]
+        layers = zip(self._gates, state["directions"], state["cutoffs"], strict=True)
+        self._gates = [self._with_hyperplanes(gates, directions, cutoffs) for gates, directions, cutoffs in layers]
+
+    def _with_hyperplanes(self, gates: HyperplaneGates, directions: Tensor, cutoffs: Tensor) -> HyperplaneGates:
+        planes = gates.units * context_bits(gates.contexts)
+        v = as_numbers(directions, (planes, self.inputs), "directions")
+        b = as_numbers(cutoffs, (planes,), "cutoffs")
+        if not (np.isfinite(v).all() and np.isfinite(b).all()):
+            raise InputError("the hyperplanes of a state_dict must be finite")
+        return copy.copy(gates).set_hyperplanes(v.copy(), b.copy())
 
     def contexts(self, X: Array) -> Tensor:
         """The context of every unit of every layer, whole numbers of shape (n, total units)."""
