@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "api_pages",
+    "project_pages",
     "status_table",
 ]
 exclude_patterns = ["_build", "gallery", "errata"]

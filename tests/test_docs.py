@@ -1,6 +1,7 @@
-"""What the README and the errata show, runs and shows it."""
+"""What the README, the guide and the errata show, runs and shows it."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,44 @@ def test_the_readme_examples_run(block, capsys):
 def test_the_readme_names_only_what_exists():
     for path in set(re.findall(r"(?:docs|scripts)/[\w./]+\.\w+", README)):
         assert (ROOT / path).is_file(), path
+
+
+GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+FENCES = re.compile(r"^```(python|bash|text)\n(.*?)^```$", flags=re.S | re.M)
+NUMBER = re.compile(r"\d+\.?\d*(?:e[-+]\d+)?")
+#: What differs from machine to machine, and what rounding alone decides.
+VOLATILE = re.compile(r"\d+ iterations?(, [\d.]+ s)?|(gap|Farkas residual) [\d.]+e[-+]\d+")
+
+
+def output_of(kind, code, namespace, page, capsys):
+    """What a block prints: Python runs in the page's namespace, the command `implicit-bias` in a process."""
+    if kind == "python":
+        exec(compile(code, page, "exec"), namespace)
+        return capsys.readouterr().out
+    if not code.startswith("implicit-bias "):
+        return None
+    command = [sys.executable, "-m", "implicit_bias", *shlex.split(code)[1:]]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+
+
+def agree(shown, printed):
+    """Whether two outputs are the same words, with numbers within two percent, the volatile ones left out."""
+    shown, printed = (VOLATILE.sub("", text) for text in (shown, printed))
+    numbers = [[float(number) for number in NUMBER.findall(text)] for text in (shown, printed)]
+    words = [NUMBER.sub("#", text).split() for text in (shown, printed)]
+    return words[0] == words[1] and numbers[0] == pytest.approx(numbers[1], rel=0.02)
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
+def test_the_guide_runs_and_prints_what_it_says(page, capsys, tmp_path, monkeypatch):
+    """The blocks of a page run in order; a text block is the output of the block before it."""
+    monkeypatch.chdir(tmp_path)
+    namespace, printed = {"__name__": page.stem}, None
+    for kind, text in FENCES.findall(page.read_text()):
+        if kind != "text":
+            printed = output_of(kind, text, namespace, page.name, capsys)
+        elif printed is not None:
+            assert agree(text, printed), f"{page.name} prints\n{printed}"
 
 
 def erratum(name):

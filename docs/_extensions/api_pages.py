@@ -22,10 +22,10 @@ GROUPS = (
     (
         "Problems",
         "Margin problems and the features they are stated in.",
-        ("formulations", "problems", "features", "kernel_features"),
+        ("formulations", "problems", "constraints", "features", "kernel_features"),
     ),
     ("Gates", "From inputs x to gate values g(x).", ("gates", "regions", "function_gates")),
-    ("Norms", "Regularisers, each with its dual norm.", ("norms",)),
+    ("Norms", "Regularisers, each with its dual norm.", ("norms", "expression_norm")),
     ("Solving", "One door to all solvers, and the certificate.", ("solvers",)),
     (
         "Networks and training",
