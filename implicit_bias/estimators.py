@@ -67,6 +67,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     C: float
     fit_intercept: bool
+    free_intercept: bool
     solver: str | None
     tol: float
     max_seconds: float | None
@@ -113,7 +114,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         problems, solutions = [], []
         for code in range(len(classes)) if len(classes) > 2 else [1]:
             problem = self._problem(inputs, np.where(codes == code, 1.0, -1.0), shared, seed)
-            problem = replace(problem, sample_weight=price)
+            problem = replace(problem, sample_weight=price, intercept=self.free_intercept)
             solution = solve(problem, self.solver, tol=self.tol, max_seconds=self.max_seconds)
             self._judge(solution, classes[code])
             problems.append(problem)
@@ -173,12 +174,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.gates_ = gates if several else gates[0]
         weights = [solution.weights for solution in solutions]
         self.coef_ = np.stack(weights) if several else weights[0]
+        self.intercept_ = np.array([solution.intercept for solution in solutions])
 
     def _scores(self, X: Array) -> list[Array]:
         """The scores (n,) of inputs X (n, d) in the problem of each class."""
         if isinstance(self.gates_, list):
-            return [gates(X) @ W for gates, W in zip(self.gates_, self.coef_, strict=True)]
-        return [self.gates_(X) @ self.coef_]
+            models = zip(self.gates_, self.coef_, self.intercept_, strict=True)
+            return [gates(X) @ W + b for gates, W, b in models]
+        return [self.gates_(X) @ self.coef_ + self.intercept_[0]]
 
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
@@ -209,7 +212,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 class GLNClassifier(MarginClassifier):
     """The limit of a trained gated linear network: SVM-GLN, or SVM-L2, over random hyperplane contexts.
 
-        minimise ‖ζ‖ + C Σ_i c_i ξ_i   subject to   y_i (Φζ)_i ≥ 1 − ξ_i,   ξ ≥ 0
+        minimise ‖ζ‖ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
 
     Parameters
     ----------
@@ -223,6 +226,8 @@ class GLNClassifier(MarginClassifier):
         As for `HyperplaneGates`.
     fit_intercept : bool
         Append the constant input 1, so that every context has a bias of its own (penalised like any weight).
+    free_intercept : bool
+        Add one bias b that costs nothing, as SVC does; the limit of gradient descent has none.
     solver, tol, max_seconds
         As for `solve`.
     class_weight : dict, 'balanced' or None
@@ -238,6 +243,8 @@ class GLNClassifier(MarginClassifier):
         OPTIMAL, or the first that is not.
     coef_ : array, shape (k, d), or (classes, k, d)
         W.
+    intercept_ : array, shape (1,), or (classes,)
+        The free intercepts b; 0 without.
     gates_ : Gates, fitted, or a list of one a class
     support_ : array of int
         The samples that carry the solutions (λ_i > 0).
@@ -267,6 +274,7 @@ class GLNClassifier(MarginClassifier):
         norm: str | Norm = "group-lasso",
         cutoff: Cutoff = "median",
         fit_intercept: bool = True,
+        free_intercept: bool = False,
         solver: str | None = None,
         tol: float = 1e-6,
         max_seconds: float | None = None,
@@ -279,6 +287,7 @@ class GLNClassifier(MarginClassifier):
         self.norm = norm
         self.cutoff = cutoff
         self.fit_intercept = fit_intercept
+        self.free_intercept = free_intercept
         self.solver = solver
         self.tol = tol
         self.max_seconds = max_seconds
@@ -301,13 +310,13 @@ class GLNClassifier(MarginClassifier):
 class GatedReLUClassifier(MarginClassifier):
     """The limit of a ReLU network whose gates stay: SVM-RC with random, SVM-LC with learned, or given gates.
 
-        minimise Σ_h ‖ζ_h‖₂ + C Σ_i c_i ξ_i   subject to   y_i (Φζ)_i ≥ 1 − ξ_i,   ξ ≥ 0
+        minimise Σ_h ‖ζ_h‖₂ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
 
     Parameters
     ----------
     units : int
         H half-spaces, or hidden units of the network; without effect for given gates.
-    C, fit_intercept, solver, tol, max_seconds, class_weight, random_state
+    C, fit_intercept, free_intercept, solver, tol, max_seconds, class_weight, random_state
         As for `GLNClassifier`; a whole `random_state` is the seed of half-spaces, network and training.
     gates : 'random', 'learned' or Gates
         'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, a network a class;
@@ -342,6 +351,7 @@ class GatedReLUClassifier(MarginClassifier):
         cutoff: Cutoff = "median",
         training: SGD | None = None,
         fit_intercept: bool = True,
+        free_intercept: bool = False,
         solver: str | None = None,
         tol: float = 1e-6,
         max_seconds: float | None = None,
@@ -354,6 +364,7 @@ class GatedReLUClassifier(MarginClassifier):
         self.cutoff = cutoff
         self.training = training
         self.fit_intercept = fit_intercept
+        self.free_intercept = free_intercept
         self.solver = solver
         self.tol = tol
         self.max_seconds = max_seconds
@@ -384,7 +395,7 @@ class HiddenLayerClassifier(MarginClassifier):
         Hidden units H.
     training : SGD, optional
         How the network is trained; sample weights play no part in it.
-    C, fit_intercept, solver, tol, max_seconds, class_weight, random_state
+    C, fit_intercept, free_intercept, solver, tol, max_seconds, class_weight, random_state
         As for `GatedReLUClassifier`; the constant input goes into the network.
 
     Attributes
@@ -408,6 +419,7 @@ class HiddenLayerClassifier(MarginClassifier):
         *,
         training: SGD | None = None,
         fit_intercept: bool = True,
+        free_intercept: bool = False,
         solver: str | None = None,
         tol: float = 1e-6,
         max_seconds: float | None = None,
@@ -418,6 +430,7 @@ class HiddenLayerClassifier(MarginClassifier):
         self.C = C
         self.training = training
         self.fit_intercept = fit_intercept
+        self.free_intercept = free_intercept
         self.solver = solver
         self.tol = tol
         self.max_seconds = max_seconds

@@ -41,6 +41,7 @@ ESTIMATORS = [
     GLNClassifier(norm="frobenius", tol=1e-11),
     GLNClassifier(),
     GLNClassifier(norm="predictor-l2"),
+    GLNClassifier(free_intercept=True),
     GatedReLUClassifier(),
     GatedReLUClassifier(gates="learned", training=SHORT),
     HiddenLayerClassifier(training=SHORT),
@@ -63,7 +64,7 @@ def expected_failures(estimator):
     if isinstance(estimator, GLNClassifier) and estimator.norm == "predictor-l2":
         return {WEIGHTS: ACCURACY}
     if isinstance(estimator, GLNClassifier | GatedReLUClassifier) and getattr(estimator, "norm", "") != "frobenius":
-        return {WEIGHTS: SEVERAL_OPTIMA, CLASSES: BIAS}
+        return {WEIGHTS: SEVERAL_OPTIMA} | ({} if estimator.free_intercept else {CLASSES: BIAS})
     return {}
 
 
@@ -92,6 +93,16 @@ def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     certificate = certify(problem, model.coef_, model.certificate_.dual)
     assert certificate.gap <= 1e-6
     assert model.classes_.tolist() == ["benign", "malignant"]
+
+
+def test_a_free_intercept_centres_what_lies_off_the_origin(cancer):
+    X, y = cancer
+    kept, free = (
+        GLNClassifier(4, C=0.01, random_state=0, free_intercept=free).fit(X + 50, y) for free in (False, True)
+    )
+    assert free.certificate_.objective < kept.certificate_.objective
+    inputs = np.c_[X + 50, np.ones(len(X))]
+    np.testing.assert_allclose(free.decision_function(X + 50), free.gates_(inputs) @ free.coef_ + free.intercept_)
 
 
 def test_support_vectors_carry_the_solution(cancer):
