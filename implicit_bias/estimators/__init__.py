@@ -1,0 +1,10 @@
+"""Certified max-margin classifiers with scikit-learn's contract; the mathematics is that of the formulations.
+
+Several classes are one problem a class, this class against the rest.
+"""
+
+from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
+from implicit_bias.estimators.gln import GLNClassifier
+from implicit_bias.estimators.relu import GatedReLUClassifier, HiddenLayerClassifier
+
+__all__ = ["GLNClassifier", "GatedReLUClassifier", "HiddenLayerClassifier", "MarginClassifier", "NotSeparableError"]

@@ -1,0 +1,202 @@
+"""What the classifiers share: everything but which margin problem is solved."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from implicit_bias.checks import Array, InputError, as_seed
+from implicit_bias.datasets import with_constant
+from implicit_bias.gates import Gates
+from implicit_bias.problems import MarginProblem
+from implicit_bias.solvers import Solution, Status, solve
+from implicit_bias.validation import UnfittedError, as_weights, refusals, validated
+
+
+class NotSeparableError(InputError):
+    """A hard margin was asked for, and no weights separate the samples; `certificate` holds the proof.
+
+    Attributes
+    ----------
+    certificate : Solution
+        Its `dual` λ (n,) ≥ 0 has Φᵀ(λ∘y) = 0 (a Farkas certificate).
+
+    Examples
+    --------
+    >>> from implicit_bias import GLNClassifier, NotSeparableError
+    >>> try:
+    ...     GLNClassifier(units=1, contexts=1, C=float("inf")).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+    ... except NotSeparableError as error:
+    ...     print(error.certificate.status.name, error.certificate.farkas_residual < 1e-12)
+    NOT_SEPARABLE True
+    """
+
+    def __init__(self, message: str, certificate: Solution) -> None:
+        super().__init__(message, certificate)
+        self.certificate = certificate
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class MarginClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers: everything but which margin problem is solved.
+
+    A subclass says with `_problem` which margin problem belongs to inputs and signs.
+
+    >>> from implicit_bias import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
+    >>> from implicit_bias.estimators import MarginClassifier
+    >>> all(issubclass(kind, MarginClassifier) for kind in (GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier))
+    True
+    """
+
+    C: float
+    fit_intercept: bool
+    free_intercept: bool
+    solver: str | None
+    tol: float
+    max_seconds: float | None
+    class_weight: Any
+    random_state: Any
+
+    @abstractmethod
+    def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
+        """The margin problem of inputs X (n, d) and signs y (n,), over the gates that `_shared` gave."""
+
+    def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
+        """Fitted gates that the problems of all classes share; None if each has its own."""
+        return None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Solve the margin problem of X (n, p) and labels y (n,), one a class if there are more than two.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, p)
+        y : array, shape (n,), of at least two classes
+        sample_weight : array, shape (n,), optional
+            Prices of the samples' slack, ≥ 0, in units of C; zero leaves a sample out, two counts as two copies.
+
+        Raises
+        ------
+        NotSeparableError
+            If a hard margin (C = inf) does not exist.
+        InputError
+            For anything that scikit-learn or the margin problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If a certificate is worse than `tol` asks; `status_` says why and what to do.
+        """
+        X, y = validated(self, X, y, reset=True)
+        rows, weight, price = self._weights(X, y, sample_weight)
+        inputs, seed = self._inputs(X[rows]), self._seed()
+        classes, codes = np.unique(y[rows], return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
+        shared = self._shared(inputs, seed, weight)
+        problems, solutions = [], []
+        for code in range(len(classes)) if len(classes) > 2 else [1]:
+            problem = self._problem(inputs, np.where(codes == code, 1.0, -1.0), shared, seed)
+            problem = replace(problem, sample_weight=price, intercept=self.free_intercept)
+            solution = solve(problem, self.solver, tol=self.tol, max_seconds=self.max_seconds)
+            self._judge(solution, classes[code])
+            problems.append(problem)
+            solutions.append(solution)
+        self.classes_ = classes
+        self._keep(problems, solutions)
+        support = np.unique(np.concatenate([solution.support for solution in solutions]))
+        self.support_ = rows[support]
+        self.n_support_ = np.bincount(codes[support], minlength=len(classes))
+        return self
+
+    def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
+        """The samples that count, their weights (None: all alike), and the prices of their slack."""
+        given = as_weights(sample_weight, X)
+        with refusals():
+            check_classification_targets(y)
+            price = given * compute_sample_weight(self.class_weight, y) if self.class_weight is not None else given
+        rows = np.flatnonzero(price > 0)
+        if len(rows) == 0:
+            raise InputError("all samples have weight zero; give at least one sample of each class a positive weight")
+        weight = None if np.ptp(given[rows]) == 0 else given[rows]
+        return rows, weight, price[rows]
+
+    def _seed(self) -> int:
+        """A whole random state is itself the seed of gates and networks; any other one draws it."""
+        if self.random_state is None or not np.issubdtype(type(self.random_state), np.integer):
+            with refusals():
+                return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return as_seed(self.random_state)
+
+    def _inputs(self, X: Array) -> Array:
+        return with_constant(X) if self.fit_intercept else X
+
+    def _judge(self, solution: Solution, label: Any) -> None:
+        if solution.status is Status.NOT_SEPARABLE:
+            raise NotSeparableError(
+                f"class {label}: {solution.status.value} (Farkas residual {solution.farkas_residual:.1e})", solution
+            )
+        if solution.status is not Status.OPTIMAL:
+            warnings.warn(
+                f"class {label}: {solution.status.value} (gap {solution.gap:.1e})", ConvergenceWarning, stacklevel=3
+            )
+        elif not solution.weights.any():
+            warnings.warn(
+                f"class {label}: all weights are zero, since slack at C={self.C:g} is cheaper than any weights; "
+                "increase C, or scale the inputs up",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+        several = len(solutions) > 1
+        unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
+        self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
+        self.certificate_ = solutions if several else solutions[0]
+        gates: list[Any] = [problem.gates for problem in problems]
+        self.gates_ = gates if several else gates[0]
+        weights = [solution.weights for solution in solutions]
+        self.coef_ = np.stack(weights) if several else weights[0]
+        self.intercept_ = np.array([solution.intercept for solution in solutions])
+
+    def _scores(self, X: Array) -> list[Array]:
+        """The scores (n,) of inputs X (n, d) in the problem of each class."""
+        if isinstance(self.gates_, list):
+            models = zip(self.gates_, self.coef_, self.intercept_, strict=True)
+            return [gates(X) @ W + b for gates, W, b in models]
+        return [self.gates_(X) @ self.coef_ + self.intercept_[0]]
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            For inputs that do not fit those of `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
+        scores = self._scores(self._inputs(validated(self, X, reset=False)))
+        return np.column_stack(scores) if len(scores) > 1 else scores[0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row of X (n, p); errors as `decision_function`."""
+        scores = self.decision_function(X)
+        index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
+        labels: np.ndarray = self.classes_[index]
+        return labels
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")

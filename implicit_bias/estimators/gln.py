@@ -1,0 +1,111 @@
+"""The classifier of gated linear networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from implicit_bias.checks import Array, one_of
+from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.formulations import svm_gln, svm_l2
+from implicit_bias.gates import Cutoff, Gates, HyperplaneGates
+from implicit_bias.norms import Frobenius, Norm
+from implicit_bias.problems import MarginProblem
+
+
+class GLNClassifier(MarginClassifier):
+    """The limit of a trained gated linear network: SVM-GLN, or SVM-L2, over random hyperplane contexts.
+
+        minimise ‖ζ‖ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
+
+    Parameters
+    ----------
+    units, contexts : int
+        H units with C = 2^b contexts each (`HyperplaneGates`).
+    C : float
+        The price of slack; `inf` for the hard margin. The norm is not squared: below some C all weights are zero.
+    norm : 'group-lasso', 'predictor-l2', 'frobenius' or a Norm
+        Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or one for these H·C gates.
+    cutoff : 'median', 'random', number or (low, high)
+        As for `HyperplaneGates`.
+    fit_intercept : bool
+        Append the constant input 1, so that every context has a bias of its own (penalised like any weight).
+    free_intercept : bool
+        Add one bias b that costs nothing, as SVC does; the limit of gradient descent has none.
+    solver, tol, max_seconds
+        As for `solve`.
+    class_weight : dict, 'balanced' or None
+        Multiplies the prices of the classes' samples, as in scikit-learn.
+    random_state : int, RandomState or None
+        An int is the seed of the gates, as in `HyperplaneGates(seed=…)`.
+
+    Attributes
+    ----------
+    classes_ : array
+    certificate_ : Solution, or a list of one a class if there are more than two
+    status_ : Status
+        OPTIMAL, or the first that is not.
+    coef_ : array, shape (k, d), or (classes, k, d)
+        W.
+    intercept_ : array, shape (1,), or (classes,)
+        The free intercepts b; 0 without.
+    gates_ : Gates, fitted, or a list of one a class
+    support_ : array of int
+        The samples that carry the solutions (λ_i > 0).
+    n_support_ : array of int, shape (classes,)
+        How many there are of each class.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from implicit_bias import GLNClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), GLNClassifier(units=5, C=0.1, random_state=1)).fit(X[:400], y[:400])
+    >>> model[-1].status_.name, model.score(X[400:], y[400:]) > 0.95
+    ('OPTIMAL', True)
+    """
+
+    def __init__(
+        self,
+        units: int = 10,
+        contexts: int = 2,
+        C: float = 1.0,
+        *,
+        norm: str | Norm = "group-lasso",
+        cutoff: Cutoff = "median",
+        fit_intercept: bool = True,
+        free_intercept: bool = False,
+        solver: str | None = None,
+        tol: float = 1e-6,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.units = units
+        self.contexts = contexts
+        self.C = C
+        self.norm = norm
+        self.cutoff = cutoff
+        self.fit_intercept = fit_intercept
+        self.free_intercept = free_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates:
+        return HyperplaneGates(self.units, self.contexts, seed, self.cutoff).fit(X, sample_weight=weight)
+
+    def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
+        assert isinstance(gates, HyperplaneGates)
+        if isinstance(self.norm, Norm):
+            return replace(svm_gln(X, y, gates, self.C), norm=self.norm)
+        kind = one_of(self.norm, ("group-lasso", "predictor-l2", "frobenius"), "norm")
+        if kind == "frobenius":
+            return replace(svm_gln(X, y, gates, self.C), norm=Frobenius(), name="SVM-Fro")
+        return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates, self.C)

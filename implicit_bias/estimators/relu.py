@@ -1,0 +1,156 @@
+"""The classifiers of ReLU networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from implicit_bias.checks import Array, InputError, as_count, one_of
+from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.formulations import svm_hl, svm_lc, svm_rc
+from implicit_bias.gates import Cutoff, Gates, RandomHalfSpaces
+from implicit_bias.networks import ReLUNetwork
+from implicit_bias.problems import MarginProblem
+from implicit_bias.training import SGD, train
+
+
+class GatedReLUClassifier(MarginClassifier):
+    """The limit of a ReLU network whose gates stay: SVM-RC with random, SVM-LC with learned, or given gates.
+
+        minimise Σ_h ‖ζ_h‖₂ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
+
+    Parameters
+    ----------
+    units : int
+        H half-spaces, or hidden units of the network; without effect for given gates.
+    C, fit_intercept, free_intercept, solver, tol, max_seconds, class_weight, random_state
+        As for `GLNClassifier`; a whole `random_state` is the seed of half-spaces, network and training.
+    gates : 'random', 'learned' or Gates
+        'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, a network a class;
+        sample weights play no part in its training. Gates of your own see the constant input too (`fit_intercept`);
+        unfitted ones are fitted on a copy.
+    cutoff : 'median', 'random', number or (low, high)
+        Of random half-spaces.
+    training : SGD, optional
+        How the network of learned gates is trained.
+
+    Attributes
+    ----------
+    As for `GLNClassifier`. A sample in no half-space scores 0, and no weights give it a margin: with a hard margin it
+    is a proof that nothing separates; use `RandomHalfSpaces(…, always_on=True)` as gates.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from implicit_bias import GatedReLUClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GatedReLUClassifier(units=20, random_state=0).fit(X, y)
+    >>> model.decision_function(X).shape, model.score(X, y) > 0.95, [c.gap < 1e-6 for c in model.certificate_]
+    ((150, 3), True, [True, True, True])
+    """
+
+    def __init__(
+        self,
+        units: int = 20,
+        C: float = 1.0,
+        *,
+        gates: str | Gates = "random",
+        cutoff: Cutoff = "median",
+        training: SGD | None = None,
+        fit_intercept: bool = True,
+        free_intercept: bool = False,
+        solver: str | None = None,
+        tol: float = 1e-6,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.units = units
+        self.C = C
+        self.gates = gates
+        self.cutoff = cutoff
+        self.training = training
+        self.fit_intercept = fit_intercept
+        self.free_intercept = free_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
+        if isinstance(self.gates, Gates):
+            return self.gates.fitted(X)
+        if one_of(self.gates, ("random", "learned"), "gates") == "learned":
+            return None
+        return RandomHalfSpaces(self.units, seed, self.cutoff).fit(X, sample_weight=weight)
+
+    def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
+        if gates is not None:
+            return svm_rc(X, y, gates, self.C)
+        return svm_lc(X, y, _trained(X, y, self.units, seed, self.training), self.C)
+
+
+class HiddenLayerClassifier(MarginClassifier):
+    """The maximum margin on a trained ReLU network's hidden activations: SVM-HL.
+
+        minimise ‖a‖₂ + C Σ_i c_i ξ_i   subject to   y_i ⟨a, h(x_i)⟩ ≥ 1 − ξ_i,   ξ ≥ 0
+
+    Parameters
+    ----------
+    units : int
+        Hidden units H.
+    training : SGD, optional
+        How the network is trained; sample weights play no part in it.
+    C, fit_intercept, free_intercept, solver, tol, max_seconds, class_weight, random_state
+        As for `GatedReLUClassifier`; the constant input goes into the network.
+
+    Attributes
+    ----------
+    As for `GLNClassifier`, with `coef_` of shape (1, H), or (classes, 1, H); `gates_` are `HiddenActivations`, whose
+    `network` is the trained one.
+
+    Examples
+    --------
+    >>> from implicit_bias import SGD, HiddenLayerClassifier, load_binary
+    >>> task = load_binary("digits", train_size=100)
+    >>> model = HiddenLayerClassifier(units=10, training=SGD(steps=200), random_state=1)
+    >>> model.fit(task.X_train, task.y_train).certificate_.gap < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        units: int = 20,
+        C: float = 1.0,
+        *,
+        training: SGD | None = None,
+        fit_intercept: bool = True,
+        free_intercept: bool = False,
+        solver: str | None = None,
+        tol: float = 1e-6,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.units = units
+        self.C = C
+        self.training = training
+        self.fit_intercept = fit_intercept
+        self.free_intercept = free_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
+        return svm_hl(X, y, _trained(X, y, self.units, seed, self.training), self.C)
+
+
+def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None) -> ReLUNetwork:
+    """A ReLU network trained on X and signs y, then in float64: scores must not depend on how samples are batched."""
+    if not isinstance(config, SGD | None):
+        raise InputError(f"training must be an SGD(…) or None, not {type(config).__name__}")
+    network = ReLUNetwork(X.shape[1], as_count(units, "units"), seed)
+    train(network, X, y, config, seed=seed, every=10**9)
+    return network.double()
