@@ -54,9 +54,8 @@ for sign, colour, marker in ((1, BLUE, "o"), (-1, ORANGE, "s")):
     middle.scatter(x[chosen], sign * solution.margins[chosen], 35, color=colour, marker=marker, zorder=3)
 carry = solution.dual > 1e-6
 middle.scatter(x[carry], (labels * solution.margins)[carry], 130, facecolor="none", edgecolor="0.2", zorder=3)
-middle.set(
-    xlim=(-3.1, 3.1), xlabel="x", ylabel="f(x)", title="f is linear between steps; every sample has a margin of 1"
-)
+middle.set(xlim=(-3.1, 3.1), xlabel="x", ylabel="f(x)")
+middle.set_title("f is linear between steps; every sample has a margin of at least 1")
 
 iteration, lower, upper = np.array(bounds).T
 bottom.plot(iteration, upper, "v-", color=ORANGE, label="upper bound, ‖W‖/margin")

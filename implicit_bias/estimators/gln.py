@@ -54,7 +54,9 @@ class GLNClassifier(MarginClassifier):
         The samples that carry the solutions (λ_i > 0).
     n_support_ : array of int, shape (classes,)
         How many there are of each class.
-    n_features_in_, feature_names_in_
+    n_features_in_ : int
+        p.
+    feature_names_in_ : array
         As in scikit-learn.
 
     Examples
