@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test docs setup clean
+.PHONY: demo test docs release-check setup clean
 
 demo: setup
 	$(BIN)/python scripts/compare_gln.py
@@ -18,6 +18,9 @@ test: setup
 docs: setup
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+release-check: setup
+	.ci/release
 
 setup: $(READY)
 

@@ -1,8 +1,9 @@
-"""The wheel holds the whole package, and nothing else."""
+"""What is released is whole, loads lazily, and knows its version."""
 
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -13,15 +14,65 @@ import implicit_bias
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_wheel_is_complete(tmp_path):
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of the source distribution and of the wheel that is built from it."""
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("implicit_bias-*.whl")
+    return out
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built):
+    (wheel,) = built.glob("implicit_bias-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     kinds = ("*.py", "*.html")
     sources = {str(path.relative_to(ROOT)) for kind in kinds for path in (ROOT / "implicit_bias").rglob(kind)}
-    assert sources | {"implicit_bias/py.typed"} == {name for name in names if name.startswith("implicit_bias/")}
+    assert sources | {"implicit_bias/py.typed"} == {name for name in names if ".dist-info/" not in name}
+    (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
+    assert "implicit-bias = implicit_bias.command_line.main:main" in zipfile.ZipFile(wheel).read(entry_points).decode()
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def members(sdist):
+    with tarfile.open(sdist) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_the_source_distribution_holds_what_git_tracks(built):
+    (sdist,) = built.glob("implicit_bias-*.tar.gz")
+    names = members(sdist)
+    for name in ("LICENSE", "CHANGELOG.md", "CITATION.cff", "tests/test_package.py", "scripts/compare_gln.py",
+                 "docs/conf.py", "docs/guide/start.md", "data/paper/cells.csv"):  # fmt: skip
+        assert name in names
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode == 0 and (ROOT / ".git").exists():
+        tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
+        assert tracked - names == {".gitignore"} & tracked
+    for made in ("docs/_build", "docs/api", "docs/auto_gallery", "results", ".venv", "data/MNIST"):
+        assert not any(name.startswith(made) for name in names), made
+
+
+def test_twine_finds_no_fault(built):
+    files = [str(path) for path in sorted(built.iterdir())]
+    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASSED") == 2
+
+
+def test_what_the_readme_links_to_is_in_the_source_distribution(built):
+    (sdist,) = built.glob("implicit_bias-*.tar.gz")
+    names = members(sdist)
+    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text())
+        assert {link for link in links if "://" not in link} <= names
+
+
+def test_the_citation_and_the_changelog_are_of_this_version():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^version: (.*)$", citation, flags=re.M).group(1) == implicit_bias.__version__
+    assert implicit_bias.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
 def fresh(code):
