@@ -181,6 +181,21 @@ def test_bad_constraints(constraints, words):
         dataclasses.replace(problem("contexts 2", "group lasso"), constraints=constraints)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("constraints", [lambda W: [W <= 0], lambda W: [W[0, 0] == -W[0, 1], W[0, 1] == 0]])
+def test_constraints_that_leave_nothing_to_separate_with(constraints, intercept):
+    X, y = np.array([[1.0, 2.0], [-1.0, -2.0], [2.0, 1.0]]), np.array([1, -1, 1])
+    free = MarginProblem(GatedFeatures(X), y, Frobenius(), intercept=intercept)
+    assert solve(free).status is Status.OPTIMAL
+    case = dataclasses.replace(free, constraints=constraints)
+    solution = solve(case)
+    assert solution.status is Status.NOT_SEPARABLE, str(solution)
+    pull = case.constraints.E.T @ solution.multipliers
+    np.testing.assert_allclose((solution.dual * y) @ X, pull, atol=1e-13)
+    assert (solution.dual >= 0).all()
+    assert (solution.multipliers[~case.constraints.equal] >= 0).all()
+
+
 def test_seminorms_take_no_constraints():
     with pytest.raises(InputError, match="undetermined"):
         dataclasses.replace(problem("contexts 2", "predictor L2"), constraints=lambda W: [W >= 0])

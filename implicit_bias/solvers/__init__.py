@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError, one_of
+from implicit_bias.checks import CONVERSION_ERRORS, InputError, as_reals, one_of, shown
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.certificate import Certificate, certify
@@ -116,7 +116,7 @@ def solve(
     (True, 1.0)
     """
     if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
     name, run = _chosen(problem, solver)
     reason = UNFIT[name](problem, options) if run is SOLVERS.get(name) else None
@@ -125,15 +125,16 @@ def solve(
     begin = time.perf_counter()
     proof = closed_sample(problem) if problem.hard else None
     if proof is not None:
-        return _not_separable(problem, proof, 0, name, begin, tol)
+        return _not_separable(problem, proof, None, 0, name, begin, tol)
     answer = run(problem, options)
     if not isinstance(answer, Answer):
         raise InputError(f"the solver {name} must return an Answer(weights, dual, iterations), not {answer!r:.60}")
     certificate = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
-        proof = answer.dual if not certificate.separable else farkas_candidate(problem, certificate.dual)
-        if proof is not None and not certify(problem, answer.weights, proof).separable:
-            return _not_separable(problem, proof, answer.iterations, name, begin, tol)
+        found = (answer.dual, answer.multipliers)
+        candidate = farkas_candidate(problem, certificate.dual) if certificate.separable else found
+        if candidate is not None and not certify(problem, answer.weights, candidate[0], 0.0, candidate[1]).separable:
+            return _not_separable(problem, *candidate, answer.iterations, name, begin, tol)
     status = Status.INACCURATE
     if certificate.gap <= tol and certificate.violation <= tol:
         status = Status.OPTIMAL
@@ -175,11 +176,15 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     (True, True)
     """
     if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
-    if isinstance(C, str | bytes | dict) or not hasattr(C, "__len__") or len(C) == 0:
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    try:
+        prices = as_reals(C)
+    except CONVERSION_ERRORS:
+        prices = np.empty((0, 0))
+    if prices.ndim != 1 or prices.size == 0:
         raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
     path: list[Solution] = []
-    for point in [replace(problem, C=price) for price in C]:
+    for point in [replace(problem, C=price) for price in prices.tolist()]:
         warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
         try:
             path.append(solve(point, **(options | warm)))
@@ -207,9 +212,16 @@ def _chosen(
 
 
 def _not_separable(
-    problem: MarginProblem, proof: np.ndarray, iterations: int, name: str, begin: float, tol: float
+    problem: MarginProblem,
+    proof: np.ndarray,
+    multipliers: np.ndarray | None,
+    iterations: int,
+    name: str,
+    begin: float,
+    tol: float,
 ) -> Solution:
-    certificate = certify(problem, np.zeros((problem.features.k, problem.features.d)), proof)
+    nowhere = np.zeros((problem.features.k, problem.features.d))
+    certificate = certify(problem, nowhere, proof, multipliers=multipliers)
     nothing = {
         "weights": np.full_like(certificate.weights, np.nan),
         "margins": np.full(problem.features.n, np.nan),

@@ -1,4 +1,4 @@
-"""Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = 0."""
+"""Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ, μ ≥ 0 the multipliers of linear constraints."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def closed_sample(problem: MarginProblem) -> Array | None:
     return lam
 
 
-def farkas_candidate(problem: MarginProblem, guess: Array) -> Array | None:
-    """A λ ≥ 0 with the smallest ‖Φᵀ(λ∘y)‖ we find; the judge decides whether it proves anything.
+def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
+    """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ we find; the judge decides whether they prove anything.
 
     `guess` (n,), a solver's dual, is polished on its own support; if that makes no proof of it and Φ is not too large,
     non-negative least squares search for one. No sample may be closed. A free intercept is one feature more, constant.
     """
     lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
     if lam is not None and _residual(problem, lam) <= FARKAS_TOLERANCE:
-        return lam
-    features = problem.features
-    if features.n * features.k * min(features.n, features.d) > SEARCH_UP_TO:
-        return lam
+        return lam, None
+    features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
+    if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
+        return None if lam is None else (lam, None)
     return _searched(problem)
 
 
@@ -105,7 +105,9 @@ def _in_null_space(rows: GatedFeatures | KernelFeatures, factors: Array, constan
         for _ in range(2):
             v = v - Q @ (Q.T @ v)
         return v
-    K = (rows.gram() + constant**2) * np.outer(factors, factors)
+    # Of mean square length 1: the squares of large features overflow.
+    scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
+    K = (rows.scaled(1 / scale).gram() + (constant / scale) ** 2) * np.outer(scale * factors, scale * factors)
     K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
     try:
         factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
@@ -117,25 +119,35 @@ def _in_null_space(rows: GatedFeatures | KernelFeatures, factors: Array, constan
     return v if v.sum() > 0 else -v
 
 
-def _searched(problem: MarginProblem) -> Array | None:
-    """Non-negative least squares on the triangular factor of Φᵀ; None if independent rows separate, or it gives up."""
-    features, constant = problem.features, _constant(problem)
-    scale = np.hypot(features.row_norms(), constant)
-    rows = np.insert(features.reduced()[0].dense(), 0, constant, axis=1)
-    R = scipy.linalg.qr((rows * (problem.y / scale)[:, None]).T, mode="r")[0]
-    R = R[: features.n]
-    if len(R) == features.n and np.linalg.cond(R) < 1e10:
+def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
+    """Non-negative least squares on the triangular factor of all rows; None if independent ones separate, or no end."""
+    n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
+    scale = np.hypot(problem.features.row_norms(), constant)
+    features = problem.features.reduced()[0] if constraints is None else problem.features
+    rows = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None]
+    if constraints is not None:
+        # One row −E for each μ ≥ 0; an equality has a second one for the negative part of its μ.
+        E = constraints.E.toarray() / length(constraints.E.toarray(), axis=1)[:, None]
+        rows = np.vstack([rows, np.insert(np.vstack([-E, E[constraints.equal]]), 0, 0.0, axis=1)])
+    R = scipy.linalg.qr(rows.T, mode="r")[0][: len(rows)]
+    if len(R) == len(rows) and np.linalg.cond(R) < 1e10:
         return None
-    A = np.vstack([R, np.ones((1, features.n))])
+    A = np.vstack([R, np.arange(len(rows)) < n])
     target = np.zeros(len(A))
     target[-1] = 1.0
     try:
-        lam = scipy.optimize.nnls(A, target, maxiter=30 * features.n)[0]
+        weights = scipy.optimize.nnls(A, target, maxiter=30 * len(rows))[0]
     except RuntimeError:
         return None
-    support = np.flatnonzero(lam > IDLE * lam.max())
+    support = np.flatnonzero(weights > IDLE * weights.max())
     part = R[:, support]
-    moved = np.zeros_like(lam)
-    moved[support] = lam[support] - scipy.linalg.lstsq(part, part @ lam[support])[0]
-    better = (moved >= 0).all() and np.linalg.norm(R @ moved) < np.linalg.norm(R @ lam)
-    return (moved if better and moved.any() else lam) / scale
+    moved = np.zeros_like(weights)
+    moved[support] = weights[support] - scipy.linalg.lstsq(part, part @ weights[support])[0]
+    better = (moved >= 0).all() and np.linalg.norm(R @ moved) < np.linalg.norm(R @ weights)
+    weights = moved if better and moved[:n].any() else weights
+    if constraints is None:
+        return weights / scale, None
+    m = len(constraints.equal)
+    mu = weights[n : n + m]
+    mu[constraints.equal] -= weights[n + m :]
+    return weights[:n] / scale, mu / length(constraints.E.toarray(), axis=1)
