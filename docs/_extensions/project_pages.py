@@ -1,7 +1,8 @@
-"""The pages about the project, made from the files at the top level: CITATION.cff and CHANGELOG.md."""
+"""The pages about the project: made from CITATION.cff and CHANGELOG.md, or written apart from the guide."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,36 @@ Linear Networks* (2022); please cite it as well.
 """
 
 
-def write(path: Path, text: str) -> None:
-    """Write a page; left alone where it is the same already."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+def citation() -> str:
+    """The page on citing."""
+    file = TOP / "CITATION.cff"
+    return CITE.replace("{citation}\n", f"yaml\n{file.read_text().rstrip()}\n" if file.exists() else "text\nnone yet\n")
+
+
+def changelog() -> str:
+    """CHANGELOG.md; of its links those to pages of the guide stay, and those to other files become text."""
+    file = TOP / "CHANGELOG.md"
+    if not file.exists():
+        return "# Changelog\n\nNothing is released yet.\n"
+    text = re.sub(r"\]\(docs/", "](", file.read_text())
+    return re.sub(r"\[([^\]]+)\]\((?!https?:|#)(?![\w/]+\.md)[^)]*\)|\[([^\]]+)\]\([A-Z]+\.md\)", r"\1\2", text)
+
+
+def mend(app: Any, name: str, source: list[str]) -> None:
+    """Links to the top level's own pages become text; pages that the index does not name join its reference."""
+    source[0] = re.sub(r"\[([^\]]+)\]\(\.\./[A-Z]+\.md[^)]*\)", r"\1", source[0])
+    if name == "index":
+        named = set(re.findall(r"^\S+$", source[0], flags=re.M)) | {"index"}
+        others = sorted(page.stem for page in Path(app.srcdir).glob("*.md") if page.stem not in named)
+        source[0] = source[0].replace("\nbenchmarks\n", "\n".join(["\nbenchmarks", *others, ""]))
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Write both pages before Sphinx looks for sources."""
-    pages = Path(app.srcdir)
-    citation, changelog = TOP / "CITATION.cff", TOP / "CHANGELOG.md"
-    block = f"yaml\n{citation.read_text()}" if citation.exists() else "text\nThere is no CITATION.cff yet.\n"
-    write(pages / "cite.md", CITE.replace("{citation}\n", block))
-    changes = (
-        "```{include} ../CHANGELOG.md\n```\n" if changelog.exists() else "# Changelog\n\nNothing is released yet.\n"
-    )
-    write(pages / "changelog.md", changes)
+    """Write both pages before Sphinx looks for sources; left alone where they are the same already."""
+    for name, text in (("cite.md", citation()), ("changelog.md", changelog())):
+        page = Path(app.srcdir) / name
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+    app.connect("source-read", mend)
+    app.connect("env-get-outdated", lambda *_: ["index"])
     return {"parallel_read_safe": True, "parallel_write_safe": True}
