@@ -1,4 +1,4 @@
-"""The pages about the project: made from CITATION.cff and CHANGELOG.md, or written apart from the guide."""
+"""The pages about the project: made from files at the top level, or written apart from the guide."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def citation() -> str:
     return CITE.replace("{citation}\n", f"yaml\n{file.read_text().rstrip()}\n" if file.exists() else "text\nnone yet\n")
 
 
-def changelog() -> str:
-    """CHANGELOG.md; of its links those to pages of the guide stay, and those to other files become text."""
-    file = TOP / "CHANGELOG.md"
+def top(name: str, otherwise: str) -> str:
+    """A file of the top level; of its links those to pages of the guide stay, and those to other files become text."""
+    file = TOP / name
     if not file.exists():
-        return "# Changelog\n\nNothing is released yet.\n"
+        return otherwise
     text = re.sub(r"\]\(docs/", "](", file.read_text())
     return re.sub(r"\[([^\]]+)\]\((?!https?:|#)(?![\w/]+\.md)[^)]*\)|\[([^\]]+)\]\([A-Z]+\.md\)", r"\1\2", text)
 
@@ -46,8 +46,13 @@ def mend(app: Any, name: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Write both pages before Sphinx looks for sources; left alone where they are the same already."""
-    for name, text in (("cite.md", citation()), ("changelog.md", changelog())):
+    """Write the pages before Sphinx looks for sources; left alone where they are the same already."""
+    pages = {
+        "cite.md": citation(),
+        "changelog.md": top("CHANGELOG.md", "# Changelog\n\nNothing is released yet.\n"),
+        "contributing.md": top("CONTRIBUTING.md", "# Contributing\n\n`make test` runs lint, types and tests.\n"),
+    }
+    for name, text in pages.items():
         page = Path(app.srcdir) / name
         if not page.exists() or page.read_text() != text:
             page.write_text(text)
