@@ -82,21 +82,3 @@ def test_column_major_groups_have_another_optimum():
 def test_lost_cutoffs_inflate_the_inconsistency():
     (own,), (lost,) = erratum("lost_cutoffs")
     assert lost > 1.5 * own
-
-
-@pytest.mark.long
-def test_the_guide_builds_without_a_warning(tmp_path):
-    pytest.importorskip("sphinx_gallery")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "-q",
-        "-d",
-        str(tmp_path / "trees"),
-        str(ROOT / "docs"),
-        str(tmp_path),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
