@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from implicit_bias import (
     SGD,
+    Answer,
     ConstantGate,
     FunctionGates,
     GatedReLUClassifier,
@@ -30,6 +31,7 @@ from implicit_bias import (
     InputError,
     NotSeparableError,
     RandomHalfSpaces,
+    Status,
     certify,
     solve,
     svm_gln,
@@ -246,6 +248,15 @@ def test_own_gates_and_norms(cancer):
     assert grouped.certificate_.gap <= 1e-6
     with pytest.raises(InputError, match="4 gates"):
         GLNClassifier(3, norm=GroupLasso([0, 1, 2, 3])).fit(X, y)
+
+
+def test_ctrl_c_ends_fits_and_searches(cancer):
+    def interrupted(problem, options):
+        weights = np.zeros((problem.features.k, problem.features.d))
+        return Answer(weights, np.zeros(problem.features.n), 1, Status.INTERRUPTED)
+
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(GLNClassifier(2, solver=interrupted), {"C": [0.1, 1.0]}).fit(*cancer)
 
 
 def test_unfinished_answers_warn(cancer):

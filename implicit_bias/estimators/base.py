@@ -142,6 +142,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return with_constant(X) if self.fit_intercept else X
 
     def _judge(self, solution: Solution, label: Any) -> None:
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # A search over many fits must end, too.
         if solution.status is Status.NOT_SEPARABLE:
             raise NotSeparableError(
                 f"class {label}: {solution.status.value} (Farkas residual {solution.farkas_residual:.1e})", solution
@@ -172,8 +174,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Array) -> list[Array]:
         """The scores (n,) of inputs X (n, d) in the problem of each class."""
         if isinstance(self.gates_, list):
+            distinct = {id(gates): gates for gates in self.gates_}
+            features = {key: gates(X) for key, gates in distinct.items()}
             models = zip(self.gates_, self.coef_, self.intercept_, strict=True)
-            return [gates(X) @ W + b for gates, W, b in models]
+            return [features[id(gates)] @ W + b for gates, W, b in models]
         return [self.gates_(X) @ self.coef_ + self.intercept_[0]]
 
     def decision_function(self, X: Any) -> Array:

@@ -152,5 +152,6 @@ def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None) -> R
     if not isinstance(config, SGD | None):
         raise InputError(f"training must be an SGD(…) or None, not {type(config).__name__}")
     network = ReLUNetwork(X.shape[1], as_count(units, "units"), seed)
-    train(network, X, y, config, seed=seed, every=10**9)
+    if train(network, X, y, config, seed=seed, every=10**9).interrupted:
+        raise KeyboardInterrupt
     return network.double()
