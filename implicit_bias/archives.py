@@ -40,7 +40,8 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
     """
     file, name = as_file(path), kind.split()[0]
     try:
-        with np.load(file, allow_pickle=False) as content:
+        # NumPy leaves a damaged file open unless it is ours.
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {key: content[key] for key in content.files}
         about = json.loads(str(arrays.pop("about")))
         found = str(about["format"])

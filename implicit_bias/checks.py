@@ -102,6 +102,12 @@ def length(values: Array, axis: int | None = None) -> Any:
     return np.squeeze(safe * np.sqrt(np.sum((values / safe) ** 2, axis=axis, keepdims=True)), axis=axis)
 
 
+def powers_of_two(values: Array) -> tuple[Array, int]:
+    """A and e with values = A · 2^e and the entries of A at most 1: A's squares neither overflow nor all vanish."""
+    exponent = int(np.frexp(np.abs(values).max())[1])
+    return np.ldexp(values, -exponent), exponent
+
+
 def finite(kernel: Array) -> Array:
     """The kernel (n, n), unless its squares overflow."""
     if not np.isfinite(kernel).all():
@@ -171,11 +177,11 @@ def as_path(value: Any, name: str) -> Path:
         raise InputError(f"{name} must be a path, not {shown(value)}")
     path = Path(os.fsdecode(value))
     try:
-        usable = b"\0" not in os.fsencode(path)
+        text = os.fsencode(path)
     except UnicodeEncodeError:
-        usable = False
-    if not usable:
-        raise InputError(f"{name} must be a path, but {value!a} has characters that no path can hold")
+        text = b"\0"
+    if b"\0" in text or len(text) >= 4096:
+        raise InputError(f"{name} must be a path, but {value!a:.80} is too long or has characters that no path holds")
     return path
 
 
@@ -214,11 +220,13 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
 
 
 def shown(value: Any) -> str:
-    """A value for an error's text: what it would print, unless that has thousands of digits."""
+    """A value for an error's text: the first line of what it prints as, shortened."""
     try:
-        return f"{value!r}"
+        text = repr(value)
     except ValueError:
         return "a number of thousands of digits"
+    first = text.split("\n", 1)[0]
+    return text if len(text) <= 80 and first == text else f"{first[:80]} …"
 
 
 def as_positive(value: Any, name: str, infinite: bool = False) -> float:

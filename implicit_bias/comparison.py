@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs
+from implicit_bias.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs, shown
 from implicit_bias.problems import MarginProblem
 
 
@@ -65,7 +65,7 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     2.0
     """
     if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {problem!r:.60}")
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
     W = _of_size_one(as_floats(W, "weights", 2))
     size = problem.norm.value(W)
     if size == 0:

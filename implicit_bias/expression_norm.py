@@ -49,7 +49,7 @@ class ExpressionNorm(Norm):
     >>> X, y = [[2.0, 1.0], [1.0, -0.5], [-1.0, 0.5], [-2.0, -1.0]], [1, 1, -1, -1]
     >>> sparse = ExpressionNorm(lambda W: cp.norm1(W), dual=lambda V: np.abs(V).max(), name="l1")
     >>> solution = solve(MarginProblem(GatedFeatures(X), y, sparse))
-    >>> solution.status.name, solution.weights.round(6).tolist()
+    >>> solution.status.name, (solution.weights.round(6) + 0.0).tolist()
     ('OPTIMAL', [[1.0, 0.0]])
     """
 
@@ -105,7 +105,7 @@ class ExpressionNorm(Norm):
         for _ in range(2):
             W = generator.normal(size=(features.k, features.d))
             once, twice = self.value(W), self.value(2 * W)
-            if not once >= 0 or not abs(twice - 2 * once) <= 1e-9 * abs(twice):
+            if not min(once, self.value(-W)) >= 0 or not abs(twice - 2 * once) <= 1e-9 * abs(twice):
                 return "it is no norm: ‖2W‖ must be 2‖W‖, and not negative (for a square take its root)"
         return None
 

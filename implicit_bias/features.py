@@ -20,8 +20,11 @@ from implicit_bias.checks import (
     finite,
     largest_entries,
     length,
+    powers_of_two,
 )
 
+#: Samples whose absolute values are held at once.
+CHUNK = 4096
 #: In place of a product that vanishes.
 TINY = np.finfo(float).tiny
 
@@ -103,6 +106,15 @@ class GatedFeatures:
 
     __matmul__ = apply
 
+    def magnitudes(self, W: Any) -> Array:
+        """Σ_j |g_j(x_i)| ⟨|w_j|, |x_i|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
+        W = np.abs(as_numbers(W, (self.k, self.d), "weights"))
+        parts = []
+        for first in range(0, self.n, CHUNK):
+            X, G = np.abs(self.X[first : first + CHUNK]), np.abs(self.gate_values[first : first + CHUNK])
+            parts.append(np.einsum("nk,nk->n", X @ W.T, G))
+        return np.concatenate(parts)
+
     def adjoint(self, a: Any) -> Array:
         """Φᵀa = (G ∘ a)ᵀ X for sample weights a (n,); returns (k, d)."""
         a = as_numbers(a, (self.n,), "sample weights")
@@ -112,8 +124,9 @@ class GatedFeatures:
 
     def gram(self) -> Array:
         """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite((self.gate_values @ self.gate_values.T) * (self.X @ self.X.T))
+        (G, by), (X, times) = powers_of_two(self.gate_values), powers_of_two(self.X)
+        with np.errstate(over="ignore"):
+            return finite(np.ldexp((G @ G.T) * (X @ X.T), 2 * (by + times)))
 
     def row_norms(self) -> Array:
         """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i‖, shape (n,)."""

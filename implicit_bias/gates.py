@@ -6,7 +6,6 @@ called on inputs gives their features: `gates(X) @ W`.
 
 from __future__ import annotations
 
-import math
 import numbers
 from typing import Any, Self, cast
 
@@ -15,7 +14,17 @@ import torch
 from scipy.special import ndtr
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
+from implicit_bias.checks import (
+    LARGEST,
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_seed,
+    check_size,
+    context_bits,
+    shown,
+)
 from implicit_bias.features import GatedFeatures
 from implicit_bias.validation import UnfittedError, as_weights, validated
 
@@ -182,14 +191,15 @@ def check_cutoff(cutoff: Any) -> None:
     """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
     if isinstance(cutoff, str) and cutoff in ("median", "random"):
         return
-    if isinstance(cutoff, numbers.Real) and not isinstance(cutoff, bool) and math.isfinite(cutoff):
+    # Compared, not converted: whole numbers may lie beyond floats.
+    if isinstance(cutoff, numbers.Real) and not isinstance(cutoff, bool) and -LARGEST <= cutoff <= LARGEST:  # type: ignore[operator]
         return
     pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
     if pair and 0 <= cutoff[0] <= cutoff[1] <= 1:
         return
     raise InputError(
         "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
-        f"not {cutoff!r}"
+        f"not {shown(cutoff)}"
     )
 
 

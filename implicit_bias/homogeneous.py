@@ -44,6 +44,18 @@ def sine(a: Tensor, b: Tensor) -> float:
     return float((b - (a @ b) * a).norm())
 
 
+def over_power(value: float, norm: float, degree: int) -> float:
+    """value/norm^degree, though the power may overflow or vanish; NaN for norm 0.
+
+    >>> from implicit_bias.homogeneous import over_power
+    >>> over_power(1e-300, 1e-200, 2)
+    1e+100
+    """
+    for _ in range(degree):
+        value = value / norm if norm > 0 else np.nan
+    return value
+
+
 def homogeneous_parameters(network: nn.Module) -> list[Parameter]:
     """The trainable parameters, a GLN's readout bias left out."""
     bias = network.readout.bias if isinstance(network, GatedLinearNetwork) and network.readout is not None else None
@@ -125,7 +137,7 @@ class Samples:
             "log_loss": float(loss) - float(np.log(len(margins))),
             "margin": float(margins.min()),
             "norm": norm,
-            "normalised_margin": float(margins.min()) / norm**self.degree,
+            "normalised_margin": over_power(float(margins.min()), norm, self.degree),
             "residual": sine(w, gradient),
         }
 

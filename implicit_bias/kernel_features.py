@@ -20,6 +20,7 @@ from implicit_bias.checks import (
     finite,
     largest_entries,
     length,
+    powers_of_two,
 )
 
 #: Eigenvalues this far below zero, against the largest, are taken for rounding.
@@ -117,6 +118,11 @@ class KernelFeatures:
 
     __matmul__ = apply
 
+    def magnitudes(self, W: Any) -> Array:
+        """Σ_j ⟨|w_j|, |φ_j(x_i)|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
+        w = np.abs(as_numbers(W, (self.k, self.d), "weights")).ravel()
+        return np.concatenate([np.abs(block) @ w for block in np.array_split(self.dense(), max(1, self.n // 4096))])
+
     def adjoint(self, a: Any) -> Array:
         """Φᵀa for sample weights a (n,); returns (k, d)."""
         a = as_numbers(a, (self.n,), "sample weights")
@@ -125,8 +131,9 @@ class KernelFeatures:
 
     def gram(self) -> Array:
         """ΦΦᵀ, the sum of the kernels; shape (n, n). Raises InputError if that overflows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite(self.dense() @ self.dense().T)
+        dense, by = powers_of_two(self.dense())
+        with np.errstate(over="ignore"):
+            return finite(np.ldexp(dense @ dense.T, 2 * by))
 
     def row_norms(self) -> Array:
         """‖φ(x_i)‖, shape (n,)."""

@@ -142,7 +142,9 @@ def _of_gates(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"{type(gates).__name__} cannot be saved; save dataclasses.replace(problem, gates=None), which solves "
             "alike but cannot score new inputs"
         )
-    parameters = {name: value for name, value in gates.get_params().items() if name != "weights"}
+    given = {name: value for name, value in gates.get_params().items() if name != "weights"}
+    # JSON holds Python's own numbers only.
+    parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
     names = ("directions_", "cutoffs_") if hasattr(gates, "directions_") else ()
     arrays = {name: np.asarray(getattr(gates, name)) for name in names}
     return parameters, arrays | {"n_features_in_": np.array(gates.n_features_in_)}

@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias.checks import Array, InputError, as_positive, as_positives, as_signs
+from implicit_bias.checks import Array, InputError, as_numbers, as_positive, as_positives, as_signs, check_range, shown
 from implicit_bias.constraints import LinearConstraints
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
@@ -49,6 +49,10 @@ class MarginProgram(cp.Problem):
     margins: cp.Expression
     margin_constraint: cp.Constraint
     linear_constraints: list[cp.Constraint]
+
+
+#: In place of a product that vanishes.
+TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,17 +116,17 @@ class MarginProblem:
         if not isinstance(self.features, GatedFeatures | KernelFeatures):
             raise InputError(f"features must be GatedFeatures or KernelFeatures, not {type(self.features).__name__}")
         if not isinstance(self.norm, Norm):
-            raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {self.norm!r}")
+            raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
         if self.norm.gates not in (None, self.features.k):
             raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, the features have {self.features.k}")
         if not isinstance(self.intercept, bool | np.bool_):
-            raise InputError(f"intercept must be True (free) or False (none), not {self.intercept!r}")
+            raise InputError(f"intercept must be True (free) or False (none), not {shown(self.intercept)}")
         object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
         for name in ("required_margin", "sample_weight"):
             object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
-        if not self.hard and not np.isfinite(self.prices).all():
-            raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
+        if not self.hard:
+            self._check_prices()
         if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
             shape = (self.features.k, self.features.d)
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
@@ -131,6 +135,17 @@ class MarginProblem:
         reason = self.norm.unfit(self.features)
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
+
+    def _check_prices(self) -> None:
+        """Prices must stay in floating point, as they are and in the units of the features."""
+        with np.errstate(over="ignore"):
+            prices = self.prices
+            scaled = prices * self.required_margin * (self.features.row_norms().max() or 1.0)
+        if not np.isfinite(prices).all():
+            raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
+        # What vanishes is too small, not zero.
+        check_range(np.maximum(prices, TINY), "the prices C times sample_weight")
+        check_range(np.maximum(scaled, TINY), "the prices in units of the features")
 
     @property
     def hard(self) -> bool:
@@ -144,17 +159,17 @@ class MarginProblem:
 
     def margins(self, W: Any, b: float = 0.0) -> Array:
         """y_i ((ΦW)_i + b) for W (k, d); shape (n,)."""
-        return self.y * (self.features.apply(W) + b)
+        return self.y * (self.features.apply(W) + as_numbers(b, (), "the intercept"))
 
     def adjoint(self, dual: Any) -> Array:
         """Φᵀ(λ∘y) for λ (n,); shape (k, d)."""
-        return self.features.adjoint(self.y * np.asarray(dual))
+        return self.features.adjoint(self.y * as_numbers(dual, (self.features.n,), "the dual"))
 
     def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
         """Scores Φ(x)·W + b of new inputs X (n, d) through the problem's own gates."""
         if self.gates is None:
             raise InputError("the problem was built from features, without gates; use GatedFeatures(X, values) @ W")
-        return self.gates(X) @ W + b
+        return self.gates(X) @ W + as_numbers(b, (), "the intercept")
 
     def cvxpy(self, reduce: bool = True, quadratic: bool = False) -> MarginProgram:
         """The problem as a real `cvxpy.Problem`, with `weights`, `margins` and `margin_constraint` on it.

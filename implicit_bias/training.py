@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_seed, as_signs, one_of
+from implicit_bias.checks import InputError, as_count, as_floats, as_fraction, as_positive, as_seed, as_signs, one_of
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.threads import one_thread
 from implicit_bias.updates import Updates, updates_of
@@ -68,14 +68,13 @@ class SGD:
         as_count(self.batch_size, "batch_size")
         as_positive(self.lr, "lr")
         as_positive(self.lr_factor, "lr_factor")
-        number = isinstance(self.momentum, (int, float)) and not isinstance(self.momentum, bool)
-        if not number or not 0 <= self.momentum < 1:
-            raise InputError(f"momentum must be a number from 0 to below 1, not {self.momentum!r}")
+        if as_fraction(self.momentum, "momentum") == 1:
+            raise InputError("momentum must be a number from 0 to below 1, not 1")
         one_of(self.loss, LOSSES, "loss")
 
     def epochs(self, n: int) -> int:
         """Whole epochs of n samples in `steps` steps, at least one."""
-        return max(1, self.steps // -(-n // self.batch_size))
+        return max(1, self.steps // -(-as_count(n, "n") // self.batch_size))
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ def test_weights_that_separate_outweigh_any_residual():
     a = 1e11
     case = svm_gln([[a, 1], [a, -1], [a, 2], [a, -2]], [1, -1, 1, -1], ConstantGate())
     found = certify(case, [[0.0, 1.0]], [0.5, 0.5, 0.0, 0.0])
-    assert found.objective == 1.0
+    assert found.objective == pytest.approx(1.0, rel=1e-14)
     assert found.lower_bound <= 1.0 + 1e-9
     assert found.separable
     assert solve(case).status.name != "NOT_SEPARABLE"

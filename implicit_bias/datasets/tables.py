@@ -109,7 +109,8 @@ def _read_npz(file: Path, label: str | None, weights: str | None) -> Samples:
     if weights is not None:
         raise InputError("the weights of an NPZ file are its array sample_weight; a column's name is for CSV files")
     try:
-        with np.load(file, allow_pickle=False) as content:
+        # NumPy leaves a damaged file open unless it is ours.
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
     except Exception as error:
         # A damaged archive provokes errors of many kinds.

@@ -21,7 +21,8 @@ class _BiasFreeNetwork(GatedNetwork):
     def __init__(self, inputs: int, units: int | Sequence[int], seed: int) -> None:
         super().__init__()
         self.inputs = as_count(inputs, "inputs")
-        widths = list(units) if isinstance(units, (Sequence, np.ndarray)) else [units]
+        several = isinstance(units, Sequence) or (isinstance(units, np.ndarray) and units.ndim > 0)
+        widths: list[Any] = list(units) if several else [units]  # type: ignore[arg-type]
         self.units = [as_count(width, "units") for width in widths]
         if not self.units:
             raise InputError("units must name at least one hidden layer")

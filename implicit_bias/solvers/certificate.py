@@ -10,6 +10,8 @@ import numpy as np
 from implicit_bias.checks import Array, InputError, as_numbers, length
 from implicit_bias.problems import MarginProblem
 
+#: The error of a margin (ΦW)_i + b, as a share of the sum of the sizes of its terms.
+ROUNDING = 4 * np.finfo(float).eps
 #: A Farkas residual at or below this proves that the data are not separable, up to rounding.
 FARKAS_TOLERANCE = 1e-13
 #: λ_i up to this share of the largest count as zero.
@@ -97,15 +99,17 @@ def certify(
     --------
     >>> from implicit_bias import ConstantGate, certify, svm_gln
     >>> problem = svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate())
-    >>> certify(problem, weights=[[7.0, 0.0]], dual=[1.0, 1.0]).gap
-    0.0
+    >>> certify(problem, weights=[[7.0, 0.0]], dual=[1.0, 1.0]).gap < 1e-14
+    True
     """
     W = _finite(weights, (problem.features.k, problem.features.d), "weights")
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    lam = balanced(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0))
-    mu, pull, violation = _constrained(problem, W, multipliers)
+    W, b = _sized(W, b)
+    lam, mu = _sized(np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), _multipliers(problem, multipliers))
+    lam = balanced(problem, lam)
+    mu, pull, violation = _constrained(problem, W, mu)
     scale, objective = _upper_bound(problem, W, b)
     W, b = scale * W, scale * b
     margins = problem.margins(W, b)
@@ -115,22 +119,36 @@ def certify(
     if problem.hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
         size = lam.sum()
         return Certificate(W, lam / size, objective, np.inf, np.inf, margins, residual, b, mu / size, violation)
-    scale, lower = _lower_bound(problem, lam, V)
+    # V is a sum of terms of total length `reach`, and known up to their rounding.
+    blur = ROUNDING / residual if residual > 0 else 0.0
+    scale, lower = _lower_bound(problem, lam, V, blur)
     gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf
     return Certificate(W, scale * lam, objective, lower, gap, margins, residual, b, scale * mu, violation)
 
 
-def _constrained(problem: MarginProblem, W: Array, multipliers: Any) -> tuple[Array, Array | float, float]:
-    """The feasible multipliers, Eᵀμ, and by how much W violates the constraints."""
-    constraints = problem.constraints
-    if constraints is None:
+def _sized(values: Array, companion: Any) -> tuple[Array, Any]:
+    """Both over the largest entry of either: only the direction counts, and large numbers would overflow."""
+    largest = max(np.abs(values).max(initial=0.0), np.abs(companion).max(initial=0.0))
+    return (values / largest, companion / largest) if largest > 0 else (values, companion)
+
+
+def _multipliers(problem: MarginProblem, multipliers: Any) -> Array:
+    """μ (m,), finite; zeros if none are given."""
+    if problem.constraints is None:
         if multipliers is not None and np.size(multipliers):
             raise InputError(
                 "the problem has no linear constraints: build it with constraints=…, or leave multipliers out"
             )
-        return np.zeros(0), 0.0, 0.0
-    rows = len(constraints.equal)
-    mu = np.zeros(rows) if multipliers is None else _finite(multipliers, (rows,), "multipliers")
+        return np.zeros(0)
+    rows = len(problem.constraints.equal)
+    return np.zeros(rows) if multipliers is None else _finite(multipliers, (rows,), "multipliers")
+
+
+def _constrained(problem: MarginProblem, W: Array, mu: Array) -> tuple[Array, Array | float, float]:
+    """The feasible multipliers, Eᵀμ, and by how much W violates the constraints."""
+    constraints = problem.constraints
+    if constraints is None:
+        return mu, 0.0, 0.0
     mu = constraints.feasible(mu)
     return mu, constraints.pull(mu), constraints.violation(W)
 
@@ -153,7 +171,8 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, float]:
     """The best multiple t ≥ 0 of W and b, and the objective there."""
-    f = problem.margins(W, b)
+    # Margins less their rounding: what large prices, or weights that nearly cancel, would make of it is no bound.
+    f = problem.margins(W, b) - ROUNDING * (problem.features.magnitudes(W) + abs(b))
     value = problem.norm.value(W)
     if problem.hard:
         worst = float((f / problem.required_margin).min())
@@ -178,11 +197,11 @@ def best_multiple(value: float, f: Array, required: Array, prices: Array) -> tup
     return t, t * value + float(prices @ np.maximum(required - t * f, 0.0))
 
 
-def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[float, float]:
-    """The largest multiple of λ and V that is feasible, and its Σ m_iλ_i."""
+def _lower_bound(problem: MarginProblem, lam: Array, V: Array, blur: float) -> tuple[float, float]:
+    """The largest multiple of λ and V that is feasible, and its Σ m_iλ_i; V may be longer by the share `blur`."""
     if not lam.any():
         return 1.0, 0.0
-    size = problem.norm.dual(V)
+    size = problem.norm.dual(V) * (1 + blur)
     used = lam > 0
     scale = min(1.0 / size if size > 0 else np.inf, float((problem.prices[used] / lam[used]).min()))
     if not np.isfinite(scale):

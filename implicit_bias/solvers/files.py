@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.archives import read_archive, write_archive
-from implicit_bias.checks import InputError
+from implicit_bias.checks import CONVERSION_ERRORS, InputError, shown, without_torch
 from implicit_bias.solvers.solution import Solution, Status
 
 KIND = "solution 2"
@@ -36,12 +36,25 @@ def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any)
     >>> load_solution(path).objective == solution.objective
     True
     """
+    if not isinstance(solution, Solution):
+        raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
     arrays = {name: np.asarray(getattr(solution, name)) for name in _ARRAYS + _FLOATS}
-    clash = {"about", *arrays} & set(more)
+    clash = {"about", "file", *arrays} & set(more)
     if clash:
-        raise InputError(f"the names {sorted(clash)} are taken by the solution's own arrays; choose others")
-    return write_archive(path, KIND, about, arrays | more)
+        raise InputError(f"the names {sorted(clash)} are taken by the file's own; choose others")
+    return write_archive(path, KIND, about, arrays | {name: _plain(name, values) for name, values in more.items()})
+
+
+def _plain(name: str, values: Any) -> np.ndarray:
+    """An array without objects, which only a pickle could hold."""
+    try:
+        array = np.asarray(without_torch(values))
+    except CONVERSION_ERRORS:
+        array = np.array(None)
+    if array.dtype.hasobject:
+        raise InputError(f"{name} must be a regular array of numbers or texts, which loads without running code")
+    return array
 
 
 def load_solution(path: str | os.PathLike[str]) -> Solution:
@@ -67,6 +80,18 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
             name: arrays[name].item() for name in _FLOATS
         }
         fields |= {name: about[name] for name in ("solver", "iterations")}
+        _check(fields)
         return Solution(**fields, status=Status[about["status"]])
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged or not a saved solution ({type(error).__name__})") from None
+
+
+def _check(fields: dict[str, Any]) -> None:
+    """Raise TypeError unless everything has the type and number of dimensions that solve gives it."""
+    shapes = {name: fields[name].shape for name in _ARRAYS}
+    n = shapes["dual"]
+    sound = len(shapes["weights"]) == 2 and len(n) == 1 and shapes["margins"] == n and len(shapes["multipliers"]) == 1
+    sound = sound and all(fields[name].dtype.kind == "f" for name in _ARRAYS)
+    sound = sound and all(isinstance(fields[name], float) for name in _FLOATS)
+    if not (sound and isinstance(fields["solver"], str) and isinstance(fields["iterations"], int)):
+        raise TypeError("another content")
