@@ -149,13 +149,13 @@ def largest_entries(values: Array) -> Array:
     return np.asarray(np.maximum(values.max(axis=axes), -values.min(axis=axes)))
 
 
-def check_range(sizes: Array, what: str) -> None:
+def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = LARGEST) -> None:
     """Refuse sizes (n,) so large or small that the answer would leave floating point; zeros pass."""
     used = sizes[sizes != 0]
-    if used.size and not (used.min() >= SMALLEST and used.max() <= LARGEST):
+    if used.size and not (used.min() >= least and used.max() <= most):
         raise InputError(
             f"{what} have sizes from {used.min():.1e} to {used.max():.1e}; "
-            f"rescale them to lie between {SMALLEST:g} and {LARGEST:g}"
+            f"rescale them to lie between {least:g} and {most:g}"
         )
 
 
@@ -250,6 +250,14 @@ def context_bits(contexts: Any) -> int:
     if count > 2**62:
         raise InputError("contexts must be at most 2^62, so that they can be numbered")
     return count.bit_length() - 1
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a real number is finite as a float; whole numbers may lie beyond."""
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
 
 
 def as_fraction(value: Any, name: str) -> float:

@@ -15,7 +15,6 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from implicit_bias.checks import (
-    LARGEST,
     Array,
     InputError,
     as_count,
@@ -23,6 +22,7 @@ from implicit_bias.checks import (
     as_seed,
     check_size,
     context_bits,
+    is_finite,
     shown,
 )
 from implicit_bias.features import GatedFeatures
@@ -191,8 +191,7 @@ def check_cutoff(cutoff: Any) -> None:
     """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
     if isinstance(cutoff, str) and cutoff in ("median", "random"):
         return
-    # Compared, not converted: whole numbers may lie beyond floats.
-    if isinstance(cutoff, numbers.Real) and not isinstance(cutoff, bool) and -LARGEST <= cutoff <= LARGEST:  # type: ignore[operator]
+    if isinstance(cutoff, numbers.Real) and not isinstance(cutoff, bool) and is_finite(cutoff):
         return
     pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
     if pair and 0 <= cutoff[0] <= cutoff[1] <= 1:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_signs
+from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_signs, check_range, largest_entries
 from implicit_bias.homogeneous import Samples, log_sum_exp
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.threads import one_thread
@@ -194,6 +194,7 @@ def descend_to_limit(
         raise InputError("descend_to_limit takes a GatedNetwork, and LossScaled(…) or PlainDescent(…) as its config")
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
+    check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     start = time.perf_counter()
     with one_thread():
         samples = Samples(network, X, signs)

@@ -48,7 +48,7 @@ def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, res
     """
     if np.ma.is_masked(X):
         raise InputError("X holds masked entries; fill them or leave their samples out")
-    if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise InputError("X holds dates or durations, which are no numbers without a unit; convert them first")
     with refusals(), np.errstate(over="ignore", invalid="ignore"):
         return validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset)

@@ -54,6 +54,8 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None, weights
     ([[1.0], [3.0]], [-1.0, 1.0], [[0.0], [1.0]], ('cat', 'horse'))
     """
     file = as_file(path)
+    if not isinstance(label, str | None) or not isinstance(weights, str | None):
+        raise InputError("label and weights must be the names of columns")
     readers = {".csv": _read_csv, ".npz": _read_npz}
     if file.suffix.lower() not in readers:
         raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
@@ -73,7 +75,7 @@ def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
     if table.empty:
         raise InputError(f"{file} holds no samples; give at least one row of each class")
     table.columns = [str(name) for name in table.columns]
-    label = next((name for name in reversed(table.columns) if name != weights), weights) if label is None else label
+    label = next((name for name in reversed(table.columns) if name != weights), str(weights)) if label is None else label
     for name in (label, weights):
         if name is not None and name not in table.columns:
             raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(table.columns[:20])}")
