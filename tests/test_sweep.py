@@ -229,3 +229,13 @@ def test_bad_input_is_one_sentence(options, words, tmp_path):
     assert process.returncode == 2
     assert words in err
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signal masks")
+def test_worker_processes_leave_ctrl_c_to_the_asking_one():
+    """Interrupted while they load torch, they would end in tracebacks."""
+    ask = [sys.executable, "-c", "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with engines._interrupts_are_ours():
+        assert subprocess.run(ask, capture_output=True, text=True, check=True).stdout == "True\n"
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import queue
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 import joblib
@@ -61,7 +64,9 @@ def local(jobs: int = 1) -> Engine:
             parallel = joblib.Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered", batch_size=1)
             done = set()
             try:
-                for index, result in parallel(joblib.delayed(_indexed)(i, job, code) for i, job in enumerate(left)):
+                with _interrupts_are_ours():
+                    results = parallel(joblib.delayed(_indexed)(i, job, code) for i, job in enumerate(left))
+                for index, result in results:
                     done.add(index)
                     yield left[index], result
             except BrokenProcessPool:
@@ -74,6 +79,21 @@ def local(jobs: int = 1) -> Engine:
             left = [job for i, job in enumerate(left) if i not in done]
 
     return engine
+
+
+@contextmanager
+def _interrupts_are_ours() -> Iterator[None]:
+    """Processes started meanwhile never see Ctrl-C, of which this one takes care: else they end with tracebacks."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Started in the block, Python's tracker of shared memory would unblock the signal.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _indexed(index: int, job: Job, code: str) -> tuple[int, Result]:
