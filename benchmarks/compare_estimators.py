@@ -143,8 +143,8 @@ def report(table: pd.DataFrame, about: dict[str, Any], command: str) -> str:
         f"Our best classifier against the best of all, in points: {lead}. These are the mean accuracies of several "
         "models of ours with the best named afterwards, which favours us; the spread over splits says how little a "
         "difference of a point means on the small sets.",
-        "A certified margin is no reason to expect a better accuracy. Where a kernel machine is better and faster, use it; "
-        "what these classifiers add is the certificate, and a decision function that is linear in every region.",
+        "A certified margin is no reason to expect a better accuracy. Where a kernel machine is better and faster, use "
+        "it; what these classifiers add is the certificate, and a decision function that is linear in every region.",
         f"Command: `{command}`. {surroundings_line(about, '1 thread')}",
     ]
     return "\n\n".join(parts) + "\n"

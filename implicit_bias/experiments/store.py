@@ -23,7 +23,7 @@ from implicit_bias.files import write_atomically
 #: part of the key.
 IRRELEVANT = (
     *("__init__.py", "homogeneous.py", "limit.py", "limit_figure.py", "paper_figures.py", "plots.py", "public.py"),
-    *("__main__.py", "command_line/*.py", "version.py"),
+    *("__main__.py", "command_line/*.py", "version.py", "estimators/*.py", "archives.py", "problem_files.py"),
     *(
         "experiments/contrasts.py",
         "experiments/descent_to_limit.py",
