@@ -252,6 +252,12 @@ def context_bits(contexts: Any) -> int:
     return count.bit_length() - 1
 
 
+def as_function(value: Any, name: str) -> None:
+    """Refuse what is neither None nor a function."""
+    if value is not None and not callable(value):
+        raise InputError(f"{name} must be a function, not {shown(value)}")
+
+
 def is_finite(value: Any) -> bool:
     """Whether a real number is finite as a float; whole numbers may lie beyond."""
     try:

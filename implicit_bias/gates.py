@@ -324,6 +324,7 @@ class HyperplaneGates(ThresholdGates):
         bits = context_bits(self.contexts)
         powers = 2 ** np.arange(bits)[::-1]
         projections = self._project(X)
+        check_size(len(projections) * int(self.units), "the contexts")
         opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
         result: np.ndarray = opened.astype(np.int64) @ powers
         return result

@@ -15,7 +15,16 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from implicit_bias.checks import InputError, as_count, as_floats, as_positive, as_signs, check_range, largest_entries
+from implicit_bias.checks import (
+    InputError,
+    as_count,
+    as_floats,
+    as_function,
+    as_positive,
+    as_signs,
+    check_range,
+    largest_entries,
+)
 from implicit_bias.homogeneous import Samples, log_sum_exp
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.threads import one_thread
@@ -192,6 +201,8 @@ def descend_to_limit(
     config = LossScaled() if config is None else config
     if not isinstance(network, GatedNetwork) or not isinstance(config, LossScaled | PlainDescent):
         raise InputError("descend_to_limit takes a GatedNetwork, and LossScaled(…) or PlainDescent(…) as its config")
+    as_function(measure, "measure")
+    as_function(progress, "progress")
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)

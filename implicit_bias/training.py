@@ -13,7 +13,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from implicit_bias.checks import InputError, as_count, as_floats, as_fraction, as_positive, as_seed, as_signs, one_of
+from implicit_bias.checks import (
+    InputError,
+    as_count,
+    as_floats,
+    as_fraction,
+    as_function,
+    as_positive,
+    as_seed,
+    as_signs,
+    one_of,
+    shown,
+)
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.threads import one_thread
 from implicit_bias.updates import Updates, updates_of
@@ -158,6 +169,7 @@ def train(
     if not isinstance(network, GatedNetwork) or not isinstance(config, SGD):
         raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) as its config")
     as_count(every, "every")
+    as_function(progress, "progress")
     generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
@@ -180,9 +192,9 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"device {name!r} cannot be used ({reason}); use 'cpu'") from None
+        raise InputError(f"device {shown(name)} cannot be used ({reason}); use 'cpu'") from None
     return device
 
 

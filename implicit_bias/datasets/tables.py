@@ -75,7 +75,8 @@ def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
     if table.empty:
         raise InputError(f"{file} holds no samples; give at least one row of each class")
     table.columns = [str(name) for name in table.columns]
-    label = next((name for name in reversed(table.columns) if name != weights), str(weights)) if label is None else label
+    if label is None:
+        label = next((name for name in reversed(table.columns) if name != weights), str(weights))
     for name in (label, weights):
         if name is not None and name not in table.columns:
             raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(table.columns[:20])}")

@@ -66,13 +66,16 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     """
     file = as_file(path)
     try:
-        if not zipfile.is_zipfile(file):
-            # Torch's older formats, through whose reader code could slip before torch 2.6.
-            raise ValueError("not an archive")
+        # Torch does not look at check sums, and reads older formats, through whose reader code could slip before 2.6.
+        with zipfile.ZipFile(file) as archive:
+            if archive.testzip() is not None:
+                raise ValueError("damaged")
         with warnings.catch_warnings():
             # Of kinds of files that are none of ours.
             warnings.simplefilter("ignore")
             content = torch.load(file, map_location="cpu", weights_only=True)
+        if not isinstance(content, dict):
+            raise TypeError(type(content))
         if content["format"] != FORMAT:
             raise KeyError(content["format"])
         network = CLASSES[content["class"]].from_config(content["config"])

@@ -21,7 +21,8 @@ class _BiasFreeNetwork(GatedNetwork):
     def __init__(self, inputs: int, units: int | Sequence[int], seed: int) -> None:
         super().__init__()
         self.inputs = as_count(inputs, "inputs")
-        several = isinstance(units, Sequence) or (isinstance(units, np.ndarray) and units.ndim > 0)
+        several = isinstance(units, Sequence) and not isinstance(units, str | bytes)
+        several = several or (isinstance(units, np.ndarray) and units.ndim > 0)
         widths: list[Any] = list(units) if several else [units]  # type: ignore[arg-type]
         self.units = [as_count(width, "units") for width in widths]
         if not self.units:

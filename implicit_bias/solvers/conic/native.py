@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
+from implicit_bias.checks import shown
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.conic.interior_point import Bounds
@@ -36,8 +37,8 @@ def unfit(problem: MarginProblem, options: Options) -> str | None:
         return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
     try:
         device = torch.device(options.device)
-    except (RuntimeError, TypeError):
-        return f"{options.device!r} is no device; use 'cpu' or 'cuda'"
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        return f"{shown(options.device)} is no device; use 'cpu' or 'cuda'"
     if device.type not in ("cpu", "cuda"):
         return f"it computes in float64 on 'cpu' or 'cuda', not on {options.device!r}"
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

@@ -107,7 +107,9 @@ class GatedSamples(Samples):
         X = self.X[rows]
         constant = (X[0] == X).all(dim=0)
         if constant.any():
-            X = torch.hstack([X[:, ~constant], X[0, constant].norm().expand(len(X), 1)])
+            # Without squares that overflow or vanish.
+            size = X.new_tensor(float(length(X[0, constant].cpu().numpy())))
+            X = torch.hstack([X[:, ~constant], size.expand(len(X), 1)])
         return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
 
     def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
