@@ -1,0 +1,246 @@
+"""An independent judge of what `solve` answers: dense Φ from the raw inputs, in longdouble, and Fractions when small.
+
+It shares no code with the package: it knows only the problem as it is written down,
+
+    minimise ‖W‖ + C Σ c_i ξ_i   subject to   y_i ((ΦW)_i + b) ≥ m_i − ξ_i,  ξ ≥ 0,   Φ(x) = g(x) ⊗ x,
+
+b = 0 unless the intercept is free.
+
+Longdoubles of x86 hold numbers from 1e-4932 to 1e4932 with 19 digits, so nothing here overflows, and rounding is a
+thousand times finer than that of the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from implicit_bias import Solution, Status
+from odd.draw import Array, Wrong, expect
+
+#: Relative room for the float64 rounding of an answer's own numbers.
+ROUNDING = 1e-9
+#: The documented limit of a Farkas proof.
+FARKAS = 1e-13
+#: Entries of Φ up to which rational arithmetic checks a proof, and up to which it decides for itself.
+EXACT_UP_TO, DECIDED_UP_TO = 200, 60
+
+
+@dataclass
+class Raw:
+    """A margin problem in raw numbers: blocks φ_j(x_i) (n, k, d), labels, the norm's name and parameters, prices."""
+
+    blocks: Any
+    y: Array
+    norm: str
+    groups: Any = None
+    weights: Any = None
+    shape: tuple[int, int] = (1, 1)
+    C: float = np.inf
+    required: Any = 1.0
+    sample_weight: Any = 1.0
+    factors: tuple[Array, Array] | None = None
+    intercept: bool = False
+
+    @classmethod
+    def gated(cls, X: Array, G: Array, y: Array, norm: str, **more: Any) -> Raw:
+        """From inputs (n, d) and gate values (n, k)."""
+        wide = np.longdouble
+        return cls(G.astype(wide)[:, :, None] * X.astype(wide)[:, None, :], y, norm, factors=(X, G), **more)
+
+    @property
+    def phi(self) -> Any:
+        """y_i φ(x_i) as rows, (n, k·d), in longdouble."""
+        return (self.blocks * np.asarray(self.y)[:, None, None]).reshape(len(self.y), -1).astype(np.longdouble)
+
+    @property
+    def m(self) -> Any:
+        """The required margins (n,)."""
+        return np.full(len(self.y), self.required).astype(np.longdouble)
+
+    @property
+    def prices(self) -> Any:
+        """C c_i (n,)."""
+        return np.longdouble(self.C) * np.full(len(self.y), self.sample_weight).astype(np.longdouble)
+
+    def value(self, W: Any) -> Any:
+        """‖W‖ from its formula."""
+        W = np.asarray(W, dtype=np.longdouble).reshape(self.blocks.shape[1], -1)
+        if self.norm == "frobenius":
+            return _length(W)
+        if self.norm == "groups":
+            return sum((c * _length(W[members]) for c, members in self._parts()), np.longdouble(0))
+        if self.norm == "nuclear":
+            return np.longdouble(np.linalg.norm(W.astype(float), "nuc"))
+        return np.sqrt(np.longdouble(self.shape[1])) ** (2 - self.shape[0]) * _length(self._predictors(W))
+
+    def dual(self, V: Any) -> Any:
+        """‖V‖_* from its formula."""
+        V = np.asarray(V, dtype=np.longdouble).reshape(self.blocks.shape[1], -1)
+        if self.norm == "frobenius":
+            return _length(V)
+        if self.norm == "groups":
+            return max(_length(V[members]) / c for c, members in self._parts())
+        if self.norm == "nuclear":
+            return np.longdouble(np.linalg.norm(V.astype(float), 2))
+        # Of ‖W‖ = ‖BW‖_F: the shortest U with BᵀU = V.
+        H, C = self.shape
+        B = self._predictors(np.eye(H * C)) * np.sqrt(float(C)) ** (2 - H)
+        size = np.max(np.abs(V), initial=0) or np.longdouble(1)
+        U = np.linalg.lstsq(B.T.astype(float), (V / size).astype(float), rcond=1e-10)[0]
+        return size * np.longdouble(np.linalg.norm(U))
+
+    def _parts(self) -> list[tuple[Any, Any]]:
+        labels = sorted(set(np.asarray(self.groups).tolist()))
+        weights = np.full(len(labels), 1.0 if self.weights is None else self.weights)
+        return [(np.longdouble(c), np.asarray(self.groups) == h) for c, h in zip(weights, labels, strict=True)]
+
+    def _predictors(self, W: Any) -> Any:
+        """β_γ = Σ_h W_{h,γ_h} for all C^H global contexts γ."""
+        H, C = self.shape
+        return np.stack([sum(W[h * C + c] for h, c in enumerate(gamma)) for gamma in product(range(C), repeat=H)])
+
+
+def _length(values: Any) -> Any:
+    return np.sqrt(np.sum(np.asarray(values, dtype=np.longdouble) ** 2))
+
+
+def judge(raw: Raw, found: Solution, tol: float, limited: bool = False) -> str:
+    """Check every claim of a solution of `raw`; its status. `limited`: whether it was allowed to stop early."""
+    n, k, d = raw.blocks.shape
+    shapes = found.weights.shape, found.dual.shape, found.margins.shape
+    expect(shapes == ((k, d), (n,), (n,)), f"shapes {shapes}")
+    # A solver's own limit of iterations may be reached unasked.
+    stopped = (Status.TIME_LIMIT, Status.INTERRUPTED)
+    expect(limited or found.status not in stopped, f"{found.status.name} without a limit")
+    expect(np.isfinite(found.dual).all(), "the dual is not finite")
+    expect((found.dual >= 0).all(), "the dual is negative")
+    if found.status is Status.NOT_SEPARABLE:
+        _judge_proof(raw, found)
+        if raw.phi.size <= DECIDED_UP_TO and separable(_rationals(raw)):
+            return "NOT_SEPARABLE up to rounding"
+    else:
+        upper, lower = _judge_bounds(raw, found)
+        if found.status is Status.OPTIMAL:
+            gap = (upper - lower) / upper
+            expect(found.gap <= tol, f"OPTIMAL with a gap of {found.gap:.1e}")
+            expect(gap <= tol * (1 + 1e-6) + ROUNDING, f"the true gap is {float(gap):.1e}, tol {tol:g}")
+            decided = np.isinf(raw.C) and raw.phi.size <= DECIDED_UP_TO
+            expect(not decided or separable(_rationals(raw)), "OPTIMAL, but nothing separates, by rational arithmetic")
+    return found.status.name
+
+
+def _judge_bounds(raw: Raw, found: Solution) -> tuple[Any, Any]:
+    """Both bounds, from the weights and the dual alone; what the solution says must be these."""
+    W, lam, phi, m = found.weights, found.dual.astype(np.longdouble), raw.phi, raw.m
+    expect(np.isfinite(W).all(), "weights are not finite")
+    margins = phi @ W.ravel().astype(np.longdouble) + raw.y * np.longdouble(found.intercept)
+    expect(raw.intercept or found.intercept == 0, "an intercept that is not free")
+    value, slack = raw.value(W), np.maximum(m - margins, 0)
+    if np.isinf(raw.C):
+        if np.isinf(found.objective):
+            upper = np.longdouble(np.inf)
+        else:
+            expect(slack.max() <= ROUNDING * m[np.argmax(slack)], f"a margin misses {float((slack / m).max()):.1e}")
+            upper = value
+    else:
+        upper = value + raw.prices @ slack
+    # What slack a large price makes of rounding is the objective's own.
+    room = ROUNDING * (1 + (raw.prices @ m / upper if np.isfinite(raw.C) and upper > 0 else 0))
+    expect(
+        upper == found.objective or abs(upper - found.objective) <= room * abs(upper),
+        f"the objective is {float(upper):.12g}, not {found.objective:.12g}",
+    )
+    lower = lam @ m
+    if np.isfinite(found.lower_bound):
+        scale = raw.dual(lam @ phi)
+        expect(scale <= 1 + ROUNDING, f"the dual's norm is {float(scale):.12g}")
+        balance = abs(lam @ raw.y) if raw.intercept else 0
+        expect(balance <= ROUNDING * lam.sum(), "the dual is not balanced, with a free intercept")
+        expect((lam <= raw.prices * (1 + ROUNDING)).all(), "λ is larger than its price")
+        expect(abs(lower - found.lower_bound) <= ROUNDING * lower, f"the bound is {float(lower):.12g}")
+    expect(lower <= upper * (1 + ROUNDING), f"the bounds are crossed: {float(lower):.9g} > {float(upper):.9g}")
+    return upper, lower
+
+
+def _judge_proof(raw: Raw, found: Solution) -> None:
+    """λ ≥ 0, 1ᵀλ = 1 and Φᵀ(λ∘y) = 0, relative to Σ λ_i ‖φ(x_i)‖: in rational arithmetic if Φ is small."""
+    expect(np.isinf(raw.C), "a soft margin is always feasible")
+    expect(np.isnan(found.weights).all() and np.isnan(found.margins).all(), "weights of a problem without any")
+    expect(abs(found.dual.sum() - 1) <= ROUNDING, f"the proof's sum is {found.dual.sum()}")
+    phi, lam = raw.phi, found.dual
+    expect(not raw.intercept or abs(lam @ raw.y) <= ROUNDING * lam.sum(), "the proof is not balanced")
+    if phi.size <= EXACT_UP_TO:
+        rows = _rationals(raw)
+        exact = [Fraction(v) for v in lam]
+        # A free intercept is judged above: balance is a matter of the λ alone.
+        sums = [sum(w * row[j] for w, row in zip(exact, rows, strict=True)) for j in range(phi.shape[1])]
+        squares = [sum(v * v for v in row) for row in rows]
+        reach = [w * w * square for w, square in zip(exact, squares, strict=True)]
+        # n times the largest term bounds Σ λ_i‖φ_i‖ without a root.
+        residual, size = sum((v * v for v in sums), Fraction(0)), len(rows) ** 2 * max(reach)
+        expect(residual <= Fraction(FARKAS * (1 + 1e-3)) ** 2 * size, "the proof does not hold in rational arithmetic")
+        return
+    reach_ = np.sum(lam * np.sqrt(np.sum(phi**2, axis=1)))
+    residual_ = _length(lam @ phi)
+    expect(residual_ <= FARKAS * (1 + 1e-3) * reach_, f"the proof's residual is {float(residual_ / (reach_ or 1)):.1e}")
+
+
+def _rationals(raw: Raw) -> list[list[Fraction]]:
+    """The rows y_i φ(x_i), exactly as the float64 inputs say: even longdoubles round a product of two of them."""
+    signs = [int(sign) for sign in raw.y]
+    constant = [Fraction(1)] if raw.intercept else []
+    if raw.factors is None:
+        rows = [[Fraction(float(v)) for v in row.ravel()] for row in raw.blocks]
+    else:
+        exact = [[[Fraction(float(v)) for v in row] for row in factor] for factor in raw.factors]
+        rows = [[g * x for g in gates for x in inputs] for inputs, gates in zip(*exact, strict=True)]
+    return [[sign * value for value in row + constant] for sign, row in zip(signs, rows, strict=True)]
+
+
+def separable(rows: list[list[Fraction]]) -> bool:
+    """Whether some w has ⟨w, row⟩ > 0 for all rows.
+
+    The first phase of the simplex method on λ ≥ 0, Σλ = 1, Σλ_i row_i = 0, by Bland's rule in rational arithmetic: no
+    rounding and no cycles.
+    """
+    n = len(rows)
+    # Equations as rows of a tableau: coefficients of λ, of the artificial variables, and the right-hand side.
+    equations = [[row[j] for row in rows] for j in range(len(rows[0]))] + [[Fraction(1)] * n]
+    right = [Fraction(0)] * len(rows[0]) + [Fraction(1)]
+    tableau = [[*equation, b] for equation, b in zip(equations, right, strict=True)]
+    basis = [-1] * len(tableau)
+    while True:
+        # The infeasibility is the sum of the rows whose basic variable is artificial (−1); λ_j enters if it falls.
+        open_rows = [i for i, b in enumerate(basis) if b < 0]
+        costs = [sum((tableau[i][j] for i in open_rows), Fraction(0)) for j in range(n + 1)]
+        if costs[n] == 0:
+            return False
+        entering = next((j for j in range(n) if costs[j] > 0), None)
+        if entering is None:
+            return True
+        candidates = [(row[n] / row[entering], basis[i], i) for i, row in enumerate(tableau) if row[entering] > 0]
+        pivot = min(candidates)[2]
+        scale = tableau[pivot][entering]
+        tableau[pivot] = [v / scale for v in tableau[pivot]]
+        for i, row in enumerate(tableau):
+            if i != pivot and row[entering] != 0:
+                factor = row[entering]
+                tableau[i] = [v - factor * p for v, p in zip(row, tableau[pivot], strict=True)]
+        basis[pivot] = entering
+
+
+def agree(a: Solution, b: Solution) -> None:
+    """Two certified answers to one problem must not contradict each other."""
+    decided = (Status.OPTIMAL, Status.NOT_SEPARABLE)
+    if a.status in decided and b.status in decided and a.status is not b.status:
+        raise Wrong(f"{a.solver} says {a.status.name}, {b.solver} says {b.status.name}")
+    if Status.NOT_SEPARABLE in (a.status, b.status):
+        return
+    for one, other in ((a, b), (b, a)):
+        low, high = one.lower_bound, other.objective
+        expect(low <= high * (1 + ROUNDING), f"{one.solver} proves {low:.12g}, {other.solver} reaches {high:.12g}")

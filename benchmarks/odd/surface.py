@@ -1,0 +1,45 @@
+"""The registry of cases: which public callable each of them is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import implicit_bias
+from odd.draw import Draw
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kind of case: a public callable (or a method of one), the code that makes and checks a call, and its share."""
+
+    name: str
+    run: Callable[[Draw], str]
+    share: int
+
+
+ENTRIES: dict[str, Entry] = {}
+
+
+def entry(name: str, share: int = 2) -> Callable[[Callable[[Draw], str | None]], Callable[[Draw], str | None]]:
+    """Register a function of a `Draw` under the name of what it calls. It returns how a correct answer is counted."""
+
+    def register(function: Callable[[Draw], str | None]) -> Callable[[Draw], str | None]:
+        ENTRIES[name] = Entry(name, lambda draw: function(draw) or "correct", share)
+        return function
+
+    return register
+
+
+def wheel() -> list[Entry]:
+    """Every entry as often as its share says; case number i is about entry i modulo the length."""
+    return [entry for entry in ENTRIES.values() for _ in range(entry.share)]
+
+
+def uncovered() -> list[str]:
+    """The public callables that no entry is about."""
+    # The names load on first use, so that mypy does not see the list.
+    names: list[str] = implicit_bias.__all__  # type: ignore[attr-defined]
+    covered = {name.split(".")[0].split(",")[0] for name in ENTRIES}
+    public = [name for name in names if callable(getattr(implicit_bias, name))]
+    return [name for name in public if name not in covered]

@@ -1,0 +1,339 @@
+"""A small instance of benchmarks/reliability.py, and every fault that a full run of it has found, once."""
+
+import io
+import json
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import implicit_bias as ib
+from implicit_bias import InputError
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import reliability
+from odd.draw import Wrong
+from odd.files import MARKER, poisoned
+from odd.judge import Raw, judge, separable
+from odd.surface import ENTRIES, uncovered, wheel
+
+X, Y = np.array([[2.0, 1.0], [1.0, -0.5], [-1.0, 0.5], [-2.0, -1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
+
+
+def problem(C=np.inf, scale=1.0):
+    return ib.MarginProblem(ib.GatedFeatures(scale * X), Y, ib.Frobenius(), C)
+
+
+def problem_of(inputs, y):
+    return ib.MarginProblem(ib.GatedFeatures(inputs), y, ib.Frobenius())
+
+
+def test_no_public_callable_is_left_out():
+    assert uncovered() == []
+
+
+def test_a_new_public_callable_would_be_missed(monkeypatch):
+    monkeypatch.setattr(ib, "train_again", len, raising=False)
+    monkeypatch.setattr(ib, "__all__", [*ib.__all__, "train_again"])
+    assert uncovered() == ["train_again"]
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_entry_ends_well(name):
+    numbers = [number for number, entry in enumerate(wheel()) if entry.name == name][:3]
+    for number in numbers:
+        result = reliability.run_case(7, number)
+        assert result.ending in reliability.WELL, f"{result.story}\n{result.trace}"
+
+
+def test_a_case_is_made_from_seed_and_number_alone():
+    first, second = reliability.run_case(3, 200), reliability.run_case(3, 200)
+    assert (first.ending, first.answer, first.entry) == (second.ending, second.answer, second.entry)
+
+
+def test_one_case_alone_tells_what_it_does(capsys):
+    assert reliability.main(["--seed", "7", "--case", "0"]) == 0
+    assert "case 0 of seed 7: GatedFeatures" in capsys.readouterr().out
+
+
+def test_cases_run_in_processes_and_a_hanging_one_is_killed(monkeypatch):
+    monkeypatch.setattr(reliability, "LIMIT", 0.0)
+    (result,) = reliability.run_cases(1, [0], 1)
+    assert result.ending == "hung"
+
+
+def test_the_judge_is_not_lenient():
+    case = problem()
+    raw, found = Raw.gated(X, np.ones((4, 1)), Y, "frobenius"), ib.solve(case)
+    assert judge(raw, found, 1e-6) == "OPTIMAL"
+    for field, wrong in (("weights", 0.999 * found.weights), ("dual", 1.001 * found.dual), ("dual", -found.dual)):
+        with pytest.raises(Wrong):
+            judge(raw, type(found)(**{**vars(found), field: wrong}), 1e-6)
+    assert separable([[Fraction(1), Fraction(0)], [Fraction(0), Fraction(1)]])
+    assert not separable([[Fraction(1), Fraction(2)], [Fraction(-2), Fraction(-4)]])
+
+
+# ---------------------------------------------------------------------------------------------------- faults found
+
+
+def test_tensors_of_every_kind_are_numbers():
+    turned = torch.complex(torch.zeros(4, 2).double(), torch.tensor(-X)).conj().imag
+    assert np.array_equal(ib.GatedFeatures(turned).X, X)
+    assert (
+        ib.solve(problem()).objective
+        == ib.solve(ib.MarginProblem(ib.GatedFeatures(X[::1]), Y, ib.Frobenius())).objective
+    )
+    assert ib.solve(ib.MarginProblem(ib.GatedFeatures(np.array([[1.0]])[::-1]), [1], ib.Frobenius(), 1.0)).gap < 1e-6
+    assert ib.GroupLasso(torch.tensor([0, 1])).gates == 2
+
+
+def test_nothing_is_dropped_from_weights():
+    features = ib.GatedFeatures(X)
+    for W in (np.ones((1, 2)) * 1j, np.ma.masked_array(np.ones((1, 2)), [[True, False]]), np.full((1, 2), b"1")):
+        with pytest.raises(InputError, match="real numbers"):
+            features.apply(W)
+
+
+def test_an_open_file_keeps_its_buffer(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("text")
+    with path.open() as file:
+        with pytest.raises(InputError):
+            ib.GatedFeatures(file)
+        assert file.read() == "text"
+
+
+def test_short_integers_of_numpy_do_not_overflow():
+    gates = ib.HyperplaneGates(np.int8(100), np.int8(2), seed=np.int64(3), cutoff=0.0).fit(X)
+    assert gates.transform(X).shape == (4, 200)
+    assert ib.load_binary("digits", np.int16(500), np.int64(1)).X_train.shape == (500, 65)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_features_that_leave_floating_point_are_refused(scale):
+    with pytest.raises(InputError, match="rescale"):
+        problem(scale=scale)
+    part = np.sqrt(scale)
+    with pytest.raises(InputError, match="rescale"):
+        ib.GatedFeatures(X * part, np.full((4, 1), part))
+
+
+@pytest.mark.parametrize(("C", "scale"), [(5e-324, 1.0), (1e-200, 1e-200), (1e200, 1e200)])
+def test_prices_that_leave_floating_point_are_refused(C, scale):
+    with pytest.raises(InputError, match="rescale"):
+        problem(C, scale)
+
+
+def test_a_certificate_counts_its_rounding():
+    """At this price a slack of one rounding error costs a tenth: it must not pass for none."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        t = rng.normal(size=(5, 1))
+        inputs, y = t * rng.normal(size=(1, 4)), np.where(t[:, 0] > 0, 1.0, -1.0)
+        found = ib.solve(ib.MarginProblem(ib.GatedFeatures(inputs), y, ib.Frobenius(), 1e15))
+        judge(Raw.gated(inputs, np.ones((5, 1)), y, "frobenius", C=1e15), found, 1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_weights_and_duals_of_any_size_are_scored_alike(size):
+    expected = ib.certify(problem(), [[1.0, 0.2]], [1.0, 2.0, 0.5, 1.0])
+    found = ib.certify(problem(), size * np.array([[1.0, 0.2]]), size * np.array([1.0, 2.0, 0.5, 1.0]))
+    assert found.objective == pytest.approx(expected.objective, rel=1e-12)
+    assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-12)
+    assert ib.alignment([[size, 0.0]], [[size, 0.0]]) == 1.0
+    assert ib.normalised_margin(problem(), size * np.array([[1.0, 0.0]])) == pytest.approx(1.0)
+
+
+def test_a_proof_of_large_features_does_not_overflow():
+    rng = np.random.default_rng(1)
+    inputs = 1e200 * rng.normal(size=(20, 3))
+    found = ib.solve(ib.MarginProblem(ib.GatedFeatures(inputs), rng.choice([-1.0, 1.0], 20), ib.Frobenius()))
+    assert found.status is ib.Status.NOT_SEPARABLE
+
+
+class Column(ib.ReLUNetwork):
+    def forward(self, X, contexts=None):
+        return super().forward(X, contexts)[:, None]
+
+
+def test_networks_answer_in_every_dtype_and_their_outputs_are_not_broadcast():
+    network = ib.ReLUNetwork(2, 3).to(torch.bfloat16)
+    assert network.decision_function(X).shape == (4,)
+    with pytest.raises(InputError, match=r"shape \(4,\)"):
+        ib.train(Column(2, 3), X, Y, ib.SGD(steps=2))
+
+
+def test_stationarity_of_tiny_weights():
+    linear = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.Flatten(0)).double()
+    linear[0].weight.data = torch.tensor([[1e-200, 0.0]], dtype=torch.float64)
+    assert ib.stationarity(linear, 1e200 * X, Y).degree == pytest.approx(1.0)
+
+
+def changed(path, **arrays):
+    """The npz file with some arrays replaced."""
+    with np.load(path) as file:
+        content = {name: file[name] for name in file.files} | arrays
+    buffer = io.BytesIO()
+    np.savez(buffer, **content)
+    path.write_bytes(buffer.getvalue())
+    return path
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"weights": np.array("text")},
+        {"dual": np.array([1j, 2])},
+        {"gap": np.array("small")},
+        {"margins": np.ones((2, 2))},
+    ],
+)
+def test_solutions_of_another_content_are_refused(tmp_path, arrays):
+    path = ib.save_solution(ib.solve(problem()), tmp_path / "solution.npz")
+    with pytest.raises(InputError, match="damaged"):
+        ib.load_solution(changed(path, **arrays))
+
+
+def test_a_solution_takes_no_objects_beside_it(tmp_path):
+    for more in ({"extra": [1, "a", None]}, {"extra": {"a": 1}}, {"file": np.ones(2)}):
+        with pytest.raises(InputError):
+            ib.save_solution(ib.solve(problem()), tmp_path / "solution.npz", **more)
+
+
+def test_problems_with_numbers_of_numpy_are_saved(tmp_path):
+    gates = ib.HyperplaneGates(np.int64(2), 2, seed=np.int64(5), cutoff=0.0)
+    case = ib.svm_gln(X, Y, gates)
+    assert json.dumps(ib.load_problem(ib.save_problem(case, tmp_path / "p.npz")).gates.get_params())
+
+
+def test_damaged_npz_files_are_closed(tmp_path):
+    path = tmp_path / "broken.npz"
+    path.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(InputError):
+        ib.read_samples(path)
+    with pytest.raises(InputError):
+        ib.load_problem(path)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_code_inside_a_file_never_runs(tmp_path, number):
+    draw = reliability.Draw(11, number, tmp_path)
+    content = poisoned(draw)
+    for load, suffix in (
+        (ib.load_network, ".pt"),
+        (ib.load_solution, ".npz"),
+        (ib.load_problem, ".npz"),
+        (ib.read_samples, ".npz"),
+    ):
+        path = tmp_path / f"file{suffix}"
+        path.write_bytes(content)
+        with pytest.raises(InputError):
+            load(path)
+    assert not (tmp_path / MARKER).exists()
+
+
+def test_a_network_with_a_flipped_bit_is_refused(tmp_path):
+    path = ib.save_network(ib.ReLUNetwork(5, 4), tmp_path / "network.pt")
+    good = path.read_bytes()
+    weights = good.index(ib.ReLUNetwork(5, 4).layers[0].detach().numpy().tobytes())
+    path.write_bytes(good[:weights] + bytes([good[weights] ^ 1]) + good[weights + 1 :])
+    with pytest.raises(InputError, match="damaged"):
+        ib.load_network(path)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_constant_columns_of_every_size(scale):
+    case = ib.MarginProblem(ib.GatedFeatures(scale * X[:2]), [1, 1], ib.Frobenius())
+    assert ib.solve(case).objective * scale == pytest.approx(ib.solve(problem_of(X[:2], [1, 1])).objective, rel=1e-6)
+    one = ib.MarginProblem(ib.GatedFeatures(scale * X[:1]), [1], ib.Frobenius())
+    assert ib.solve(one).objective * scale == pytest.approx(5**-0.5)
+
+
+def test_networks_of_another_content_are_refused(tmp_path):
+    gates = ib.HyperplaneGates(2, 2, cutoff=0.0).fit(X)
+    path = ib.save_network(ib.GatedLinearNetwork(gates), tmp_path / "network.pt")
+    good = torch.load(path, weights_only=True)
+    name = "hidden_weights.0"
+    states = [
+        good["state"] | {name: good["state"][name].to(torch.complex64)},
+        good["state"] | {"_extra_state": {"directions": [torch.zeros(1, 2)], "cutoffs": [torch.zeros(1)]}},
+        good["state"] | {"_extra_state": {"directions": [torch.zeros(2, 2) * torch.nan], "cutoffs": [torch.zeros(2)]}},
+    ]
+    for state in states:
+        torch.save(good | {"state": state}, path)
+        with pytest.raises(InputError, match="damaged"):
+            ib.load_network(path)
+
+
+class Pretender:
+    gates = None
+    hidden = 3
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ib.svm_lc(X, Y, Pretender()),
+        lambda: ib.svm_lc(X, Y, problem()),
+        lambda: ib.svm_hl(X, Y, Pretender()),
+        lambda: ib.svm_hl(X, Y, np),
+        lambda: ib.svm_gln(X, Y, ib.Gates()),
+        lambda: ib.HyperplaneGates(1, 2**70).fit(X),
+        lambda: ib.HyperplaneGates(10**6000, 2).fit(X),
+        lambda: ib.HyperplaneGates(2, 2, cutoff=10**400).fit(X),
+        lambda: ib.HyperplaneGates(2, 2, cutoff=0.0).fit(np.array([[10**400, 1.0]], dtype=object)),
+        lambda: ib.HyperplaneGates(2, 2, cutoff=0.0).fit(np.zeros((3, 2), "m8[s]")),
+        lambda: ib.ReLUNetwork(10**9, 10**9),
+        lambda: ib.ReLUNetwork(2, np.array(2.5)),
+        lambda: ib.train(ib.ReLUNetwork(2, 3), X, Y, ib.SGD(steps=1, lr=1e300)),
+        lambda: ib.SGD().epochs(0),
+        lambda: ib.train(ib.ReLUNetwork(2, 3), X, Y, ib.SGD(steps=1), device=10**400),
+        lambda: ib.train(ib.ReLUNetwork(2, 3), X, Y, ib.SGD(steps=1), progress=3),
+        lambda: ib.solve(problem(), device=10**400),
+        lambda: ib.ReLUNetwork(2, b"12"),
+        lambda: ib.HyperplaneGates(2**31, 1).fit(X).transform(X),
+        lambda: ib.descend_to_limit(ib.ReLUNetwork(2, 3), 1e200 * X, Y),
+        lambda: ib.GatedFeatures(X).mixed(np.ones((3, 2))),
+        lambda: ib.GatedFeatures(X).select([9]),
+        lambda: ib.GatedFeatures(X).scaled("2"),
+        lambda: ib.GatedFeatures(1e200 * X).gram(),
+        lambda: ib.GroupLasso(torch.tensor([0.5], requires_grad=True)),
+        lambda: ib.GroupLasso(np.ma.masked_array([0, 1], [False, True])),
+        lambda: ib.GroupLasso([0, 1]).value(np.ones((3, 2))),
+        lambda: ib.Frobenius().value("W"),
+        lambda: problem().adjoint(torch.ones(3, requires_grad=True)),
+        lambda: problem().adjoint(0.5),
+        lambda: ib.solve(10**6000),
+        lambda: ib.margin_path(problem(), torch.tensor(1.0)),
+        lambda: ib.margin_path(problem(), {1.0, 2.0}),
+        lambda: ib.MarginProblem(ib.GatedFeatures(X), Y, ib.Frobenius(), C=np.longdouble("1e4000")),
+        lambda: ib.MarginProblem(ib.GatedFeatures(X), Y, ib.ExpressionNorm(lambda W: cp.sum(W))),
+        lambda: ib.expected_inconsistency("a", 2.0),
+        lambda: ib.optimality_ratio(problem(), [[1.0, 0.0]], []),
+        lambda: ib.normalised_margin(X, [[1.0, 0.0]]),
+        lambda: ib.summarise(pd.DataFrame({"status": ["OPTIMAL"]})),
+        lambda: ib.summarise(pd.DataFrame({"status": ["OPTIMAL"], "error": ["much"]}), by=["status"]),
+        lambda: ib.summarise(pd.DataFrame({"status": ["OPTIMAL"]}), by=3),
+        lambda: ib.load_network("a" * 5000),
+        lambda: ib.save_solution(ib.solve(problem()), "\0"),
+        lambda: ib.save_solution(X, "nowhere"),
+        lambda: ib.load_solution("\ud800"),
+    ],
+)
+def test_odd_input_ends_in_a_sentence(call):
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert 10 < len(str(refusal.value)) < 1000
+
+
+def test_columns_are_named_by_texts(tmp_path):
+    path = tmp_path / "samples.csv"
+    path.write_text("a,b\n1,x\n2,y\n")
+    with pytest.raises(InputError, match="names of columns"):
+        ib.read_samples(path, ["b"])
