@@ -260,6 +260,9 @@ def test_networks_of_another_content_are_refused(tmp_path):
     path = ib.save_network(ib.GatedLinearNetwork(gates), tmp_path / "network.pt")
     good = torch.load(path, weights_only=True)
     name = "hidden_weights.0"
+    torch.save(good | {"config": torch.zeros(2)}, path)
+    with pytest.raises(InputError, match="damaged"):
+        ib.load_network(path)
     states = [
         good["state"] | {name: good["state"][name].to(torch.complex64)},
         good["state"] | {"_extra_state": {"directions": [torch.zeros(1, 2)], "cutoffs": [torch.zeros(1)]}},

@@ -7,6 +7,7 @@ import os
 import warnings
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -73,20 +74,22 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
         with warnings.catch_warnings():
             # Of kinds of files that are none of ours.
             warnings.simplefilter("ignore")
-            content = torch.load(file, map_location="cpu", weights_only=True)
-        if not isinstance(content, dict):
-            raise TypeError(type(content))
-        if content["format"] != FORMAT:
-            raise KeyError(content["format"])
-        network = CLASSES[content["class"]].from_config(content["config"])
-        state = content["state"]
-        # load_state_dict would convert whatever is there, complex numbers too.
-        (dtype,) = {value.dtype for value in state.values() if isinstance(value, torch.Tensor)}
-        if not dtype.is_floating_point:
-            raise TypeError(dtype)
-        network.to(dtype)
-        network.load_state_dict(state)
+            return _restored(torch.load(file, map_location="cpu", weights_only=True))
     except Exception as error:
         # torch.load raises whatever a damaged file happens to provoke.
         raise InputError(f"{path} is damaged or not a saved network ({type(error).__name__})") from None
+
+
+def _restored(content: Any) -> GatedNetwork:
+    """The network of a file's content; any exception for another content."""
+    if content["format"] != FORMAT:
+        raise KeyError(content["format"])
+    network = CLASSES[content["class"]].from_config(content["config"])
+    state = content["state"]
+    # load_state_dict would convert whatever is there, complex numbers too.
+    (dtype,) = {value.dtype for value in state.values() if isinstance(value, torch.Tensor)}
+    if not dtype.is_floating_point:
+        raise TypeError(dtype)
+    network.to(dtype)
+    network.load_state_dict(state)
     return network
