@@ -46,6 +46,22 @@ from odd.surface import ENTRIES, uncovered, wheel
 #: Seconds that a case may take, and bytes that it may add to its process.
 LIMIT, MEMORY = 60.0, 6 * 2**30
 WELL = ("correct", "refused")
+#: What the report says before its tables.
+INTRODUCTION = """\
+Bad and odd input over the whole public surface: numbers in every disguise (float16, big-endian, negative strides,
+pandas, tensors with gradients …), damage (NaN, masks, ragged lists, complex numbers …), scales from 1e-300 to 1e300,
+degenerate samples, odd options, files cut short, with flipped bits or code inside. Written by
+`benchmarks/reliability.py`; `--case NUMBER` runs one case alone and tells what it does.
+
+*Correct* is an answer that independent code has checked, *refused* one of our own errors where the input deserves it.
+A case is *wrong* if an answer is, if an input was changed, if Python was made to warn, if bad input was accepted or
+good input refused; it has *raised* if any other exception came out. Not among the cases: image files that are whole,
+downloads, GPUs, the command line, and the CVXPY hooks of norms.""".splitlines()
+ANSWERS = """\
+Answers of solvers, each judged from the raw inputs in longdouble and, where Φ is small, rational arithmetic.
+INACCURATE answers have true bounds with a wider gap than asked: at tolerances of 1e-12, at prices that exceed the
+features by fifteen decimal places and more, and of solvers that stop early. NOT_SEPARABLE up to rounding: by less than
+1e-13 of the samples' lengths, the documented limit of a proof.""".splitlines()
 ENDINGS = (*WELL, "wrong", "raised", "hung", "died")
 
 
@@ -212,15 +228,7 @@ def report(results: list[Result], command: str, seconds: float, about: dict[str,
     lines = [
         "# Reliability",
         "",
-        "Bad and odd input over the whole public surface: numbers in every disguise (float16, big-endian, negative",
-        "strides, pandas, tensors with gradients …), damage (NaN, masks, ragged lists, complex numbers …), scales from",
-        "1e-300 to 1e300, degenerate samples, odd options, files cut short, with flipped bits or code inside. Written by",
-        "`benchmarks/reliability.py`; `--case NUMBER` runs one case alone and tells what it does.",
-        "",
-        "*Correct* is an answer that independent code has checked, *refused* one of our own errors where the input",
-        "deserves it. A case is *wrong* if an answer is, if an input was changed, if Python was made to warn, if bad input",
-        "was accepted or good input refused; it has *raised* if any other exception came out. Not among the cases: image",
-        "files that are whole (only damaged ones), downloads, GPUs, the command line, and the CVXPY hooks of norms.",
+        *INTRODUCTION,
         "",
         f"{len(results)} cases of bad and odd input over every public callable, {seconds:.0f} s: "
         f"{len(results) - len(bad)} end well, {len(bad)} do not. "
@@ -232,10 +240,7 @@ def report(results: list[Result], command: str, seconds: float, about: dict[str,
         "",
         table(results),
         "",
-        "Answers of solvers, each judged from the raw inputs in longdouble and, where Φ is small, rational arithmetic.",
-        "INACCURATE answers have true bounds with a wider gap than asked: at tolerances of 1e-12, at prices that exceed the",
-        "features by fifteen decimal places and more, and of solvers that stop early. NOT_SEPARABLE up to rounding: by less",
-        "than 1e-13 of the samples' lengths, the documented limit of a proof.",
+        *ANSWERS,
         "",
         answers(results),
     ]
