@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+#: In place of a zero that must not be one.
+TINY = np.finfo(float).tiny
 
 
 class InputError(ValueError):
@@ -95,6 +97,11 @@ def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
     return array
 
 
+def next_powers(sizes: Array) -> Array:
+    """The power of two next to each size ≥ 0, 1 for zero: dividing by it changes no digit."""
+    return np.where(sizes > 0, np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0)))), 1.0)
+
+
 def length(values: Array, axis: int | None = None) -> Any:
     """Euclidean length without overflow or underflow, over all values or along an axis."""
     largest = np.max(np.abs(values), axis=axis, keepdims=True, initial=0.0)
@@ -157,6 +164,18 @@ def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = 
             f"{what} have sizes from {used.min():.1e} to {used.max():.1e}; "
             f"rescale them to lie between {least:g} and {most:g}"
         )
+
+
+def over_power(value: float, norm: float, degree: int) -> float:
+    """value/norm^degree, though the power may overflow or vanish; NaN for norm 0.
+
+    >>> from implicit_bias.checks import over_power
+    >>> over_power(1e-300, 1e-200, 2)
+    1e+100
+    """
+    for _ in range(degree):
+        value = value / norm if norm > 0 else math.nan
+    return value
 
 
 def as_positives(values: Any, count: int, name: str) -> float | Array:

@@ -33,13 +33,18 @@ class LinearConstraints:
     --------
     >>> from implicit_bias.constraints import LinearConstraints
     >>> bounds = LinearConstraints.of(lambda W: [W >= 0, W[0, 0] == W[1, 0]], (2, 3))
-    >>> bounds.equal.sum(), bounds.violation([[1.0, 0.0, 2.0], [1.0, 0.0, -0.5]])
-    (np.int64(1), 0.25)
+    >>> bounds.equal.sum(), bounds.violation([[1.0, 0.0, 2.0], [1.0, 0.0, -0.5]], sizes=1.0)
+    (np.int64(1), 0.5)
     """
 
     E: sp.csr_array
     equal: np.ndarray
     shape: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        fits = self.E.shape == (len(self.equal), self.shape[0] * self.shape[1])
+        if not fits or self.equal.ndim != 1 or self.E.dtype.kind not in "iuf" or not np.isfinite(self.E.data).all():
+            raise InputError("the coefficients of constraints must be finite real numbers, one row of k·d a constraint")
 
     @classmethod
     def of(cls, function: Callable[[cp.Expression], Any], shape: tuple[int, int]) -> LinearConstraints:
@@ -75,13 +80,15 @@ class LinearConstraints:
         """μ with the negative ones of inequalities set to 0."""
         return np.where(self.equal, multipliers, np.maximum(multipliers, 0.0))
 
-    def violation(self, W: Any) -> float:
-        """The largest excess of a constraint, as a share of the largest |W_jl| times its largest |E|."""
-        w = np.asarray(W, dtype=np.float64).ravel()
-        size = np.abs(w).max() * abs(self.E).max(axis=1).toarray().ravel()
-        excess = self.E @ w
+    def violation(self, W: Any, sizes: Any) -> float:
+        """The most that the repair of one constraint, by the cheapest of its weights, moves: |ΔW_jl| · sizes_jl."""
+        excess = self.E @ np.asarray(W, dtype=np.float64).ravel()
         excess = np.where(self.equal, np.abs(excess), np.maximum(excess, 0.0))
-        return float((excess[size > 0] / size[size > 0]).max(initial=0.0))
+        rows, columns = self.E.nonzero()
+        moved = np.broadcast_to(sizes, self.shape).ravel()[columns] / np.abs(self.E[rows, columns])
+        cheapest = np.full(len(excess), np.inf)
+        np.minimum.at(cheapest, rows, moved)
+        return float((excess[excess > 0] * cheapest[excess > 0]).max(initial=0.0))
 
     def expressions(self, W: cp.Expression) -> list[cp.Constraint]:
         """The constraints on a CVXPY expression W (k, d): first one of inequalities, then one of equalities."""

@@ -17,6 +17,8 @@ from implicit_bias.norms import Norm
 
 #: Relative tolerances of the solver of dual norms, tried in turn; its value is raised by RAISED times as much.
 TOLERANCES, RAISED = (1e-10, 1e-9, 1e-8), 100
+#: Single weights at which an expression is tried.
+CORNERS = 10
 
 
 class ExpressionNorm(Norm):
@@ -76,7 +78,7 @@ class ExpressionNorm(Norm):
     def dual(self, V: Array) -> float:
         """sup {⟨V, W⟩: ‖W‖ ≤ 1}; infinity if the solver finds no such bound."""
         if self.dual_function is not None:
-            return float(self.dual_function(V))
+            return self.dual_function(V)
         largest = float(np.abs(V).max(initial=0.0))
         if largest == 0:
             return 0.0
@@ -98,12 +100,13 @@ class ExpressionNorm(Norm):
         return found
 
     def unfit(self, features: GatedFeatures | KernelFeatures) -> str | None:
-        """Whether the expression is convex, and at two random W (seeded) homogeneous and not negative."""
-        if not self.expression(cp.Variable((features.k, features.d))).is_convex():
+        """Whether the expression is convex, and at some W of all signs homogeneous and not negative."""
+        shape = (features.k, features.d)
+        if not self.expression(cp.Variable(shape)).is_convex():
             return "its expression is not convex by CVXPY's rules"
-        generator = np.random.default_rng(0)
-        for _ in range(2):
-            W = generator.normal(size=(features.k, features.d))
+        mixed = np.random.default_rng(0).normal(size=shape)
+        corners = [np.eye(1, mixed.size, place).reshape(shape) for place in range(min(mixed.size, CORNERS))]
+        for W in (mixed, np.abs(mixed), np.ones(shape), *corners):
             once, twice = self.value(W), self.value(2 * W)
             if not min(once, self.value(-W)) >= 0 or not abs(twice - 2 * once) <= 1e-9 * abs(twice):
                 return "it is no norm: ‖2W‖ must be 2‖W‖, and not negative (for a square take its root)"

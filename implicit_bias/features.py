@@ -20,6 +20,7 @@ from implicit_bias.checks import (
     finite,
     largest_entries,
     length,
+    next_powers,
     powers_of_two,
 )
 
@@ -128,10 +129,19 @@ class GatedFeatures:
         with np.errstate(over="ignore"):
             return finite(np.ldexp((G @ G.T) * (X @ X.T), 2 * (by + times)))
 
-    def row_norms(self) -> Array:
-        """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i‖, shape (n,)."""
-        result: Array = length(self.gate_values, axis=1) * length(self.X, axis=1)
+    def row_norms(self, units: Any = 1.0) -> Array:
+        """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖ with the inputs in `units` u (d,), shape (n,)."""
+        chunks = (self.X[first : first + CHUNK] for first in range(0, self.n, CHUNK))
+        result: Array = length(self.gate_values, axis=1) * np.concatenate([length(X / units, axis=1) for X in chunks])
         return result
+
+    def units(self) -> Array:
+        """The power of two next to the largest |x_il| of each input l, 1 for inputs that are zero; shape (d,)."""
+        return next_powers(np.abs(self.X).max(axis=0))
+
+    def largest(self) -> Array:
+        """A bound of |g_j(x_i) x_il| over the samples, shape (k, d)."""
+        return np.outer(np.abs(self.gate_values).max(axis=0), np.abs(self.X).max(axis=0))
 
     def closed(self) -> np.ndarray:
         """Whether φ(x_i) = 0: every gate closed, or no input; shape (n,)."""

@@ -66,9 +66,9 @@ class Gates(TransformerMixin, BaseEstimator):
             self.__dict__.pop("n_features_in_", None)
         return self
 
-    def fitted(self, X: Any) -> Self:
+    def fitted(self, X: Any, sample_weight: Any = None) -> Self:
         """These gates if they are fitted, else a copy of them fitted on X."""
-        return self if self.is_fitted else clone(self).fit(X)
+        return self if self.is_fitted else clone(self).fit(X, sample_weight=sample_weight)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the gates, shape (k,), for data frames: the class in lower case and a number."""

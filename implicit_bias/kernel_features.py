@@ -135,10 +135,18 @@ class KernelFeatures:
         with np.errstate(over="ignore"):
             return finite(np.ldexp(dense @ dense.T, 2 * by))
 
-    def row_norms(self) -> Array:
-        """‖φ(x_i)‖, shape (n,)."""
-        result: Array = length(self.dense(), axis=1)
+    def row_norms(self, units: Any = 1.0) -> Array:
+        """‖φ(x_i)/u‖ in `units` u (d,), shape (n,)."""
+        result: Array = length((self.factors / units).reshape(self.n, -1), axis=1)
         return result
+
+    def units(self) -> Array:
+        """Ones, shape (d,): the entries of a factor have no units of their own."""
+        return np.ones(self.d)
+
+    def largest(self) -> Array:
+        """The largest |φ_jl(x_i)| over the samples, shape (k, d)."""
+        return np.asarray(np.abs(self.factors).max(axis=0))
 
     def closed(self) -> np.ndarray:
         """Whether φ(x_i) = 0; shape (n,)."""

@@ -9,7 +9,17 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias.checks import Array, InputError, as_numbers, as_positive, as_positives, as_signs, check_range, shown
+from implicit_bias.checks import (
+    TINY,
+    Array,
+    InputError,
+    as_numbers,
+    as_positive,
+    as_positives,
+    as_signs,
+    check_range,
+    shown,
+)
 from implicit_bias.constraints import LinearConstraints
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
@@ -49,10 +59,6 @@ class MarginProgram(cp.Problem):
     margins: cp.Expression
     margin_constraint: cp.Constraint
     linear_constraints: list[cp.Constraint]
-
-
-#: In place of a product that vanishes.
-TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)

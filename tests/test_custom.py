@@ -237,6 +237,8 @@ def test_expressions_are_norms(name, C):
         (lambda W: -cp.norm(W), "convex"),
         (lambda W: cp.sum(W), "not negative"),
         (lambda W: cp.norm(W) + 1, "2‖W‖"),
+        (lambda W: cp.max(W), "not negative"),
+        (lambda W: cp.norm1(W) - 1.5 * cp.sum(W), "not negative"),
         (lambda W: W, "scalar"),
         (lambda W: 3.0, "scalar"),
     ],
@@ -357,3 +359,69 @@ def test_margin_paths_with_an_intercept():
     case = shifted(C=1.0)
     path = margin_path(case, [0.01, 0.1, 1.0])
     assert [point.status for point in path] == [Status.OPTIMAL] * 3
+
+
+def heights(scale, n=60):
+    """Two inputs of very different sizes, and labels that both follow."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    return np.column_stack([y + 0.3 * rng.normal(size=n), scale * (2 * y + 0.1 * rng.normal(size=n))]), y
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e7, 1e10])
+@pytest.mark.parametrize("C", [0.01, 1.0])
+def test_violations_are_measured_in_margins(scale, C):
+    """A weight of 1e-8 on an input of 1e7 is not nothing: no answer may be better than the optimum."""
+    X, y = heights(scale)
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), C, constraints=lambda W: [W[:, 1] <= 0])
+    solution = solve(case)
+    truth = solve(MarginProblem(GatedFeatures(X[:, :1]), y, Frobenius(), C)).objective
+    if solution.status is Status.OPTIMAL:
+        assert solution.objective == pytest.approx(truth, rel=1e-5)
+    assert solution.status is Status.OPTIMAL or scale > 1e6
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 1.5])
+def test_constraints_where_slack_is_cheap(share):
+    X, y = np.random.default_rng(0).normal(size=(30, 4)), np.repeat([1.0, -1.0], 15)
+    X += 0.5 * y[:, None]
+    C = share / np.linalg.norm(np.maximum(y @ X, 0))  # below 1, W = 0 is optimal
+    solution = solve(MarginProblem(GatedFeatures(X), y, Frobenius(), C, constraints=lambda W: [W >= 0]))
+    assert solution.status is Status.OPTIMAL, str(solution)
+    assert solution.objective == pytest.approx(30 * C, rel=1e-6) if share < 1 else solution.objective < 30 * C
+
+
+@pytest.mark.parametrize("stopped", [Status.OPTIMAL, Status.NOT_SEPARABLE, Status.INACCURATE, "tired"])
+def test_a_solver_cannot_judge_itself(stopped):
+    case = problem("contexts 2", "group lasso", 1.0)
+    W, dual = np.zeros((case.features.k, case.features.d)), np.zeros(30)
+    with pytest.raises(InputError, match="must return an Answer"):
+        solve(case, lambda problem, options: Answer(W, dual, 0, stopped))
+
+
+@pytest.mark.parametrize("dual", [lambda V: np.nan, lambda V: 0.0, lambda V: -1.0, lambda V: None, lambda V: "a"])
+def test_dual_norms_that_are_none(dual):
+    norm = ExpressionNorm(lambda W: cp.norm1(W), dual)
+    with pytest.raises(InputError, match="dual"):
+        solve(dataclasses.replace(problem("contexts 2", "group lasso"), norm=norm))
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.999])
+def test_bounds_that_contradict_each_other_are_not_optimal(factor):
+    norm = ExpressionNorm(lambda W: cp.norm1(W), lambda V: factor * np.abs(V).max())
+    solution = solve(dataclasses.replace(problem("contexts 2", "group lasso"), norm=norm))
+    assert solution.gap < -5e-4
+    assert solution.status is Status.INACCURATE
+
+
+@pytest.mark.parametrize("size", [1e14, 1.7e18])
+def test_a_large_input_hides_no_small_one(size):
+    """Time stamps beside what separates: a λ that only cancels the time stamps proves nothing."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([size + rng.integers(0, 1000, 40), rng.normal(size=40)])
+    y = np.where(X[:, 1] > 0, 1.0, -1.0)
+    X[:, 1] += 0.1 * y
+    for inputs_, labels in [(X, y), (np.array([[size, 1.0], [size, -1.0]]), np.array([1.0, -1.0]))]:
+        case = MarginProblem(GatedFeatures(inputs_), labels, Frobenius())
+        assert certify(case, [[0.0, 1.0]], np.ones(len(labels))).separable
+        assert solve(case).status is not Status.NOT_SEPARABLE

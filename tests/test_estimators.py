@@ -90,9 +90,9 @@ def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     inputs = np.c_[X, np.ones(len(X))]
     problem = build(inputs, np.where(y == "malignant", 1, -1), HyperplaneGates(6, 2, seed=3), C)
     solution = solve(problem)
-    np.testing.assert_array_equal(model.coef_, solution.weights)
+    np.testing.assert_array_equal(model.weights_, solution.weights)
     np.testing.assert_array_equal(model.decision_function(X), problem.decision_function(solution.weights, inputs))
-    certificate = certify(problem, model.coef_, model.certificate_.dual)
+    certificate = certify(problem, model.weights_, model.certificate_.dual)
     assert certificate.gap <= 1e-6
     assert model.classes_.tolist() == ["benign", "malignant"]
 
@@ -104,7 +104,7 @@ def test_a_free_intercept_centres_what_lies_off_the_origin(cancer):
     )
     assert free.certificate_.objective < kept.certificate_.objective
     inputs = np.c_[X + 50, np.ones(len(X))]
-    np.testing.assert_allclose(free.decision_function(X + 50), free.gates_(inputs) @ free.coef_ + free.intercept_)
+    np.testing.assert_allclose(free.decision_function(X + 50), free.gates_(inputs) @ free.weights_ + free.intercept_)
 
 
 def test_support_vectors_carry_the_solution(cancer):
@@ -140,13 +140,13 @@ def test_no_gates_and_one_group_are_the_linear_machine():
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9).fit(X, y)
-    inputs, price = np.c_[X, np.ones(len(X))], 0.02 * np.linalg.norm(model.coef_)
+    inputs, price = np.c_[X, np.ones(len(X))], 0.02 * np.linalg.norm(model.weights_)
     oracle = LinearSVC(C=price, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6).fit(inputs, y)
 
     def squared(w):
         return 0.5 * w @ w + price * np.maximum(1 - np.where(y, 1, -1) * (inputs @ w), 0).sum()
 
-    assert squared(model.coef_[0]) == pytest.approx(squared(oracle.coef_[0]), rel=1e-5)
+    assert squared(model.weights_[0]) == pytest.approx(squared(oracle.coef_[0]), rel=1e-5)
 
 
 def test_hard_margin_of_overlapping_classes_is_refused_with_a_proof(cancer):
@@ -239,6 +239,16 @@ def test_weights_count_copies(cancer, norm):
     assert (balanced.dual > 0.02 * 1.01).any()
 
 
+@pytest.mark.parametrize("options", [{"class_weight": "balanced"}, {"gates": HyperplaneGates(3, 2)}])
+def test_weights_count_copies_everywhere(cancer, options):
+    X, y = cancer
+    weight = np.random.default_rng(1).integers(0, 3, len(X))
+    model = GatedReLUClassifier(5, C=0.02, random_state=0, **options)
+    weighted = clone(model).fit(X, y, sample_weight=weight).certificate_
+    repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_
+    assert weighted.objective == pytest.approx(repeated.objective, rel=3e-6)
+
+
 def test_own_gates_and_norms(cancer):
     X, y = cancer
     gates = FunctionGates(lambda X: np.hstack([X > 0, X <= 0])[:, ::8])
@@ -279,6 +289,10 @@ def test_unfinished_answers_warn(cancer):
         (GLNClassifier(random_state=-1), "seed"),
         (GLNClassifier(random_state="a"), "random"),
         (GLNClassifier(class_weight="even"), "class_weight"),
+        (GLNClassifier(class_weight={"benign": 0, "malignant": 1}), "positive"),
+        (GLNClassifier(class_weight={"benign": -1, "malignant": 1}), "positive"),
+        (GLNClassifier(fit_intercept="no"), "fit_intercept"),
+        (GLNClassifier(free_intercept=1), "free_intercept"),
         (GatedReLUClassifier(gates="own"), "known: random, learned"),
         (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
         (HiddenLayerClassifier(units=2.5), "units"),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.checks import Array, InputError, as_file, as_floats
+from implicit_bias.checks import Array, InputError, as_file, as_floats, shown
 from implicit_bias.datasets.task import binary_labels
 
 
@@ -74,7 +74,10 @@ def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
         raise InputError(f"{file} cannot be read as CSV ({str(error).strip().splitlines()[0]})") from None
     if table.empty:
         raise InputError(f"{file} holds no samples; give at least one row of each class")
-    table.columns = [str(name) for name in table.columns]
+    table.columns = [str(name).strip() for name in table.columns]
+    nameless = [place for place, name in enumerate(table.columns, 1) if named and name.startswith("Unnamed: ")]
+    if nameless:
+        raise InputError(f"column {nameless[0]} of {file} has no name; name it, or write the file without its index")
     if label is None:
         label = next((name for name in reversed(table.columns) if name != weights), str(weights))
     for name in (label, weights):
@@ -93,10 +96,12 @@ def _samples_of(
 ) -> Samples:
     numbers = inputs + gates + ([] if weights is None else [weights])
     if not inputs:
-        raise InputError(f"{file} has no input columns beside the label {label!r}")
+        raise InputError(f"{file} has no input columns beside the label {shown(label)}; separate columns by commas")
     if table[label].isna().any():
         raise InputError(f"column {label!r} of {file} has empty cells; give each sample a label")
     for name in numbers:
+        if table[name].isna().any():
+            raise InputError(f"column {name!r} of {file} has empty cells or NaN; fill or drop them")
         if not pd.api.types.is_numeric_dtype(table[name]):
             raise InputError(f"column {name!r} of {file} holds values that are no numbers; encode or drop it")
     y, classes = binary_labels(table[label].to_numpy())

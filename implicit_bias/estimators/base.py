@@ -97,6 +97,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If a certificate is worse than `tol` asks; `status_` says why and what to do.
         """
+        for name in ("fit_intercept", "free_intercept"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
         X, y = validated(self, X, y, reset=True)
         rows, weight, price = self._weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), self._seed()
@@ -124,12 +127,17 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
-            price = given * compute_sample_weight(self.class_weight, y) if self.class_weight is not None else given
-        rows = np.flatnonzero(price > 0)
-        if len(rows) == 0:
-            raise InputError("all samples have weight zero; give at least one sample of each class a positive weight")
-        weight = None if np.ptp(given[rows]) == 0 else given[rows]
-        return rows, weight, price[rows]
+        rows = np.flatnonzero(given > 0)
+        given, y = given[rows], y[rows]
+        with refusals():
+            if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+                classes, codes = np.unique(y, return_inverse=True)
+                price = given * (given.sum() / len(classes) / np.bincount(codes, given))[codes]
+            else:
+                price = given * compute_sample_weight(self.class_weight, y)
+        if not (price > 0).all():
+            raise InputError("class_weight must be positive; leave the samples of a class out instead")
+        return rows, None if np.ptp(given) == 0 else given, price
 
     def _seed(self) -> int:
         """A whole random state is itself the seed of gates and networks; any other one draws it."""
@@ -168,7 +176,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         gates: list[Any] = [problem.gates for problem in problems]
         self.gates_ = gates if several else gates[0]
         weights = [solution.weights for solution in solutions]
-        self.coef_ = np.stack(weights) if several else weights[0]
+        self.weights_ = np.stack(weights) if several else weights[0]
         self.intercept_ = np.array([solution.intercept for solution in solutions])
 
     def _scores(self, X: Array) -> list[Array]:
@@ -176,9 +184,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.gates_, list):
             distinct = {id(gates): gates for gates in self.gates_}
             features = {key: gates(X) for key, gates in distinct.items()}
-            models = zip(self.gates_, self.coef_, self.intercept_, strict=True)
+            models = zip(self.gates_, self.weights_, self.intercept_, strict=True)
             return [features[id(gates)] @ W + b for gates, W, b in models]
-        return [self.gates_(X) @ self.coef_ + self.intercept_[0]]
+        return [self.gates_(X) @ self.weights_ + self.intercept_[0]]
 
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
@@ -203,4 +211,4 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return labels
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
+        return hasattr(self, "weights_")

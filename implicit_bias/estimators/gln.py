@@ -33,9 +33,9 @@ class GLNClassifier(MarginClassifier):
     free_intercept : bool
         Add one bias b that costs nothing, as SVC does; the limit of gradient descent has none.
     solver, tol, max_seconds
-        As for `solve`.
+        As for `solve`, for the problem of each class.
     class_weight : dict, 'balanced' or None
-        Multiplies the prices of the classes' samples, as in scikit-learn.
+        Multiplies the prices of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
     random_state : int, RandomState or None
         An int is the seed of the gates, as in `HyperplaneGates(seed=…)`.
 
@@ -45,7 +45,7 @@ class GLNClassifier(MarginClassifier):
     certificate_ : Solution, or a list of one a class if there are more than two
     status_ : Status
         OPTIMAL, or the first that is not.
-    coef_ : array, shape (k, d), or (classes, k, d)
+    weights_ : array, shape (k, d), or (classes, k, d)
         W.
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.

@@ -28,6 +28,7 @@ class GatedReLUClassifier(MarginClassifier):
         'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, a network a class;
         sample weights play no part in its training. Gates of your own see the constant input too (`fit_intercept`);
         unfitted ones are fitted on a copy.
+        A search or cross-validation clones them, that is, fits them anew on every part.
     cutoff : 'median', 'random', number or (low, high)
         Of random half-spaces.
     training : SGD, optional
@@ -79,7 +80,7 @@ class GatedReLUClassifier(MarginClassifier):
 
     def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
         if isinstance(self.gates, Gates):
-            return self.gates.fitted(X)
+            return self.gates.fitted(X, weight)
         if one_of(self.gates, ("random", "learned"), "gates") == "learned":
             return None
         return RandomHalfSpaces(self.units, seed, self.cutoff).fit(X, sample_weight=weight)
@@ -106,7 +107,7 @@ class HiddenLayerClassifier(MarginClassifier):
 
     Attributes
     ----------
-    As for `GLNClassifier`, with `coef_` of shape (1, H), or (classes, 1, H); `gates_` are `HiddenActivations`, whose
+    As for `GLNClassifier`, with `weights_` of shape (1, H), or (classes, 1, H); `gates_` are `HiddenActivations`, whose
     `network` is the trained one.
 
     Examples

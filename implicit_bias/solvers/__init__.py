@@ -45,6 +45,8 @@ UNFIT: dict[str, Callable[[MarginProblem, Options], str | None]] = {
     "NATIVE": unfit,
     **{name: solver.unfit for name, solver in CVXPY_SOLVERS.items()},
 }
+#: What may end a solver early; that an answer is optimal, or that there is none, only the judge says.
+STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 def solver_names() -> list[str]:
@@ -127,8 +129,11 @@ def solve(
     if proof is not None:
         return _not_separable(problem, proof, None, 0, name, begin, tol)
     answer = run(problem, options)
-    if not isinstance(answer, Answer):
-        raise InputError(f"the solver {name} must return an Answer(weights, dual, iterations), not {answer!r:.60}")
+    if not isinstance(answer, Answer) or answer.stopped not in STOPPED:
+        raise InputError(
+            f"the solver {name} must return an Answer(weights, dual, iterations), and for `stopped` None or a limit's "
+            f"status, not {shown(answer)}"
+        )
     certificate = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
         found = (answer.dual, answer.multipliers)
@@ -136,7 +141,7 @@ def solve(
         if candidate is not None and not certify(problem, answer.weights, candidate[0], 0.0, candidate[1]).separable:
             return _not_separable(problem, *candidate, answer.iterations, name, begin, tol)
     status = Status.INACCURATE
-    if certificate.gap <= tol and certificate.violation <= tol:
+    if abs(certificate.gap) <= tol and certificate.violation <= tol:
         status = Status.OPTIMAL
     elif answer.stopped is not None:
         status = answer.stopped

@@ -25,7 +25,7 @@ class Certificate:
     Any W and b with m = min_i y_i((ΦW)_i + b)/m_i > 0 give the upper bound ‖W‖/m, any λ ≥ 0 the lower bound
     Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_* (soft margin: λ_i ≤ C c_i as well, and the slack of the best multiple of W and b; free
     intercept b: Σ y_iλ_i = 0 as well, for which the λ of one class are scaled down; else b = 0). Linear constraints
-    E vec(W) ≤ 0 take multipliers μ ≥ 0, and Φᵀ(λ∘y) − Eᵀμ stands in place of Φᵀ(λ∘y).
+    E vec(W) ≤ 0 take multipliers μ ≥ 0, Φᵀ(λ∘y) − Eᵀμ stands in place of Φᵀ(λ∘y), and a soft margin takes W as it is.
 
     Attributes
     ----------
@@ -42,13 +42,15 @@ class Certificate:
     margins : array, shape (n,)
         y_i ((ΦW)_i + b) at `weights` and `intercept`.
     farkas_residual : float
-        ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖: at rounding level, λ proves that no W separates.
+        ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size, so that a large one hides no small one:
+        at rounding level, λ proves that no W separates.
     intercept : float
         b, scaled with W; 0 unless it is free.
     multipliers : array, shape (m,)
         μ of the linear constraints, scaled with λ; empty without constraints.
     violation : float
-        By how much W violates them, as a share of its largest entry; 0 without constraints.
+        By how much W violates them: what repairing the worst of them by one weight changes in a margin, as a share of
+        the smallest required margin; 0 without constraints.
 
     Examples
     --------
@@ -106,24 +108,32 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    W, b = _sized(W, b)
+    if problem.hard or problem.constraints is None:
+        W, b = _sized(W, b)
     lam, mu = _sized(np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), _multipliers(problem, multipliers))
     lam = balanced(problem, lam)
-    mu, pull, violation = _constrained(problem, W, mu)
     scale, objective = _upper_bound(problem, W, b)
     W, b = scale * W, scale * b
     margins = problem.margins(W, b)
+    mu, pull, violation = _constrained(problem, W, mu)
     V = problem.adjoint(lam) - pull
-    reach = float(lam @ problem.features.row_norms())
-    residual = float(length(V)) / reach if 0 < reach < np.inf else float(not (lam[problem.features.closed()] > 0).any())
+    residual = _residual(problem, lam, V, problem.features.units())
     if problem.hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
         size = lam.sum()
         return Certificate(W, lam / size, objective, np.inf, np.inf, margins, residual, b, mu / size, violation)
-    # V is a sum of terms of total length `reach`, and known up to their rounding.
-    blur = ROUNDING / residual if residual > 0 else 0.0
-    scale, lower = _lower_bound(problem, lam, V, blur)
+    # V is a sum of terms, and known up to their rounding.
+    plain = _residual(problem, lam, V, np.ones(problem.features.d))
+    scale, lower = _lower_bound(problem, lam, V, ROUNDING / plain if plain > 0 else 0.0)
     gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf
     return Certificate(W, scale * lam, objective, lower, gap, margins, residual, b, scale * mu, violation)
+
+
+def _residual(problem: MarginProblem, lam: Array, V: Array, units: Array) -> float:
+    """‖V‖ as a share of Σ_i λ_i ‖φ(x_i)‖, inputs in `units` (d,); 0 for a proof by samples without features alone."""
+    reach = float(lam @ problem.features.row_norms(units))
+    if 0 < reach < np.inf:
+        return float(length(V / units)) / reach
+    return float(not (lam[problem.features.closed()] > 0).any())
 
 
 def _sized(values: Array, companion: Any) -> tuple[Array, Any]:
@@ -150,7 +160,8 @@ def _constrained(problem: MarginProblem, W: Array, mu: Array) -> tuple[Array, Ar
     if constraints is None:
         return mu, 0.0, 0.0
     mu = constraints.feasible(mu)
-    return mu, constraints.pull(mu), constraints.violation(W)
+    violation = constraints.violation(W, problem.features.largest() / np.min(problem.required_margin))
+    return mu, constraints.pull(mu), violation
 
 
 def balanced(problem: MarginProblem, lam: Array) -> Array:
@@ -177,7 +188,11 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, flo
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return (1.0 / worst, value / worst) if worst > 0 else (1.0, np.inf)
-    return best_multiple(value, f, np.broadcast_to(problem.required_margin, len(f)), problem.prices)
+    required = np.broadcast_to(problem.required_margin, len(f))
+    if problem.constraints is not None:
+        # A multiple would make much of weights that are zero but for the constraints' tolerance.
+        return 1.0, value + float(problem.prices @ np.maximum(required - f, 0.0))
+    return best_multiple(value, f, required, problem.prices)
 
 
 def best_multiple(value: float, f: Array, required: Array, prices: Array) -> tuple[float, float]:
@@ -201,7 +216,9 @@ def _lower_bound(problem: MarginProblem, lam: Array, V: Array, blur: float) -> t
     """The largest multiple of λ and V that is feasible, and its Σ m_iλ_i; V may be longer by the share `blur`."""
     if not lam.any():
         return 1.0, 0.0
-    size = problem.norm.dual(V) * (1 + blur)
+    size = float(as_numbers(problem.norm.dual(V), (), f"the dual norm of {problem.norm!r}")) * (1 + blur)
+    if V.any() and not size > 0:
+        raise InputError(f"{problem.norm!r} gave the dual norm {size:g} for V other than 0; mend its `dual`")
     used = lam > 0
     scale = min(1.0 / size if size > 0 else np.inf, float((problem.prices[used] / lam[used]).min()))
     if not np.isfinite(scale):

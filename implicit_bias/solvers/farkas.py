@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.linalg
 import scipy.optimize
+import scipy.sparse as sp
 
-from implicit_bias.checks import Array, length
+from implicit_bias.checks import TINY, Array, length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.kernel_features import KernelFeatures
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers.certificate import FARKAS_TOLERANCE, balanced
 
 #: λ below this share of the largest does not count in a proof.
-IDLE = 1e-9
-#: In place of a zero divisor.
-TINY = np.finfo(float).tiny
+NEGLIGIBLE = 1e-9
 #: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
 SEARCH_UP_TO = 5_000_000
 #: Supports that are polished in turn: the λ above these shares of the largest.
@@ -42,6 +43,7 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     `guess` (n,), a solver's dual, is polished on its own support; if that makes no proof of it and Φ is not too large,
     non-negative least squares search for one. No sample may be closed. A free intercept is one feature more, constant.
     """
+    problem = _in_own_units(problem)
     lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
     if lam is not None and _residual(problem, lam) <= FARKAS_TOLERANCE:
         return lam, None
@@ -49,6 +51,18 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
         return None if lam is None else (lam, None)
     return _searched(problem)
+
+
+def _in_own_units(problem: MarginProblem) -> MarginProblem:
+    """The problem with every input in units of its own size, as the judge looks at it: the same proofs hold."""
+    features, constraints = problem.features, problem.constraints
+    if not isinstance(features, GatedFeatures):
+        return problem
+    units = features.units()
+    if constraints is not None:
+        E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
+        constraints = replace(constraints, E=sp.csr_array(E))
+    return replace(problem, features=replace(features, X=features.X / units), constraints=constraints)
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
@@ -127,7 +141,9 @@ def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
     rows = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None]
     if constraints is not None:
         # One row −E for each μ ≥ 0; an equality has a second one for the negative part of its μ.
-        E = constraints.E.toarray() / length(constraints.E.toarray(), axis=1)[:, None]
+        E = constraints.E.toarray()
+        sizes = length(E, axis=1)
+        E = E / (sizes + TINY)[:, None]
         rows = np.vstack([rows, np.insert(np.vstack([-E, E[constraints.equal]]), 0, 0.0, axis=1)])
     R = scipy.linalg.qr(rows.T, mode="r")[0][: len(rows)]
     if len(R) == len(rows) and np.linalg.cond(R) < 1e10:
@@ -139,7 +155,7 @@ def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
         weights = scipy.optimize.nnls(A, target, maxiter=30 * len(rows))[0]
     except RuntimeError:
         return None
-    support = np.flatnonzero(weights > IDLE * weights.max())
+    support = np.flatnonzero(weights > NEGLIGIBLE * weights.max())
     part = R[:, support]
     moved = np.zeros_like(weights)
     moved[support] = weights[support] - scipy.linalg.lstsq(part, part @ weights[support])[0]
@@ -150,4 +166,4 @@ def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
     m = len(constraints.equal)
     mu = weights[n : n + m]
     mu[constraints.equal] -= weights[n + m :]
-    return weights[:n] / scale, mu / length(constraints.E.toarray(), axis=1)
+    return weights[:n] / scale, mu / (sizes + TINY)

@@ -17,7 +17,7 @@ class Status(Enum):
     """
 
     OPTIMAL = "certified to the tolerance; nothing to do"
-    INACCURATE = "the gap is larger than asked; loosen tol, raise max_iterations or try another solver"
+    INACCURATE = "the gap is larger than asked; scale inputs alike, loosen tol, raise max_iterations, change the solver"
     NOT_SEPARABLE = "no weights separate these samples; use more units or contexts, or a soft margin (finite C)"
     ITERATION_LIMIT = "stopped at the iteration limit; increase max_iterations"
     TIME_LIMIT = "stopped at the time limit; increase max_seconds"
