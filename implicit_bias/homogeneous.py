@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from implicit_bias.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, length
+from implicit_bias.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, length, over_power
 from implicit_bias.features import GatedFeatures
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.threads import one_thread
@@ -42,18 +42,6 @@ def sine(a: Tensor, b: Tensor) -> float:
         return 1.0
     a, b = a / lengths[0], b / lengths[1]
     return float((b - (a @ b) * a).norm())
-
-
-def over_power(value: float, norm: float, degree: int) -> float:
-    """value/norm^degree, though the power may overflow or vanish; NaN for norm 0.
-
-    >>> from implicit_bias.homogeneous import over_power
-    >>> over_power(1e-300, 1e-200, 2)
-    1e+100
-    """
-    for _ in range(degree):
-        value = value / norm if norm > 0 else np.nan
-    return value
 
 
 def homogeneous_parameters(network: nn.Module) -> list[Parameter]:

@@ -23,6 +23,7 @@ from implicit_bias.checks import (
     as_seed,
     as_signs,
     one_of,
+    over_power,
     shown,
 )
 from implicit_bias.networks import GatedNetwork
@@ -239,5 +240,5 @@ def _record(model: Updates, loss: Callable[[Tensor], Tensor], epoch: int, step: 
         "error": float((margins <= 0).double().mean()),
         "margin": margin,
         "norm": norm,
-        "normalised_margin": margin / norm**model.degree if norm > 0 else np.nan,
+        "normalised_margin": over_power(margin, norm, model.degree),
     }

@@ -169,6 +169,15 @@ def test_networks_answer_in_every_dtype_and_their_outputs_are_not_broadcast():
         ib.train(Column(2, 3), X, Y, ib.SGD(steps=2))
 
 
+def test_norms_whose_powers_overflow():
+    """A deep network after large steps: norm^3 is beyond floats, its normalised margin is not."""
+    network = ib.ReLUNetwork(2, [3, 3]).double()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.mul_(1e120)
+    assert np.isfinite(ib.train(network, 1e-300 * X, Y, ib.SGD(steps=1, lr=1e-300)).table.normalised_margin).all()
+
+
 def test_stationarity_of_tiny_weights():
     linear = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.Flatten(0)).double()
     linear[0].weight.data = torch.tensor([[1e-200, 0.0]], dtype=torch.float64)
