@@ -64,8 +64,8 @@ class LinearConstraints:
             if not isinstance(constraint, cp.constraints.Inequality | cp.constraints.Equality):
                 raise InputError(f"{WANTED}; {constraint!s:.60} is none")
             side = constraint.expr
-            if not side.is_affine() or any(variable.id != W.id for variable in side.variables()):
-                raise InputError(f"{WANTED}; {constraint!s:.60} is not linear in W")
+            if not side.is_affine() or side.is_complex() or any(variable.id != W.id for variable in side.variables()):
+                raise InputError(f"{WANTED}; {constraint!s:.60} is not linear and real in W")
             rows.append(_matrix(side, W))
             equal.append(np.full(side.size, isinstance(constraint, cp.constraints.Equality)))
         if not rows:
@@ -113,8 +113,10 @@ class LinearConstraints:
 def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
     """The matrix (m, k·d) of an affine expression of W without a constant term."""
     W.value = np.zeros(W.shape)
+    columns = sp.csc_array(side.grad[W]).T
+    if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all():
+        raise InputError("the coefficients of constraints must be finite real numbers")
     if np.any(side.value != 0):
         raise InputError("constraints must be homogeneous, so that every multiple of W keeps them: W >= 0, not W >= 1")
-    columns = sp.csc_array(side.grad[W]).T
     order = np.arange(W.size).reshape(W.shape, order="F").ravel()
     return sp.csr_array(sp.csc_array(columns)[:, order])

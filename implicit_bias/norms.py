@@ -32,6 +32,12 @@ class GroupForm:
     """A norm as a sum of group norms: ‖W‖ = Σ_h ‖Ŵ_h‖₂ with W = TŴ, up to what no margin can tell.
 
     `expand` is T (k, k̂), `groups` (k̂,) the group of each row of Ŵ.
+
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> from implicit_bias import GroupForm
+    >>> GroupForm(sp.csr_array(np.eye(2)), np.array([0, 1])).groups
+    array([0, 1])
     """
 
     expand: sp.csr_array

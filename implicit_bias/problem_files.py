@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias.archives import read_archive, write_archive
-from implicit_bias.checks import InputError
+from implicit_bias.checks import InputError, as_numbers
 from implicit_bias.constraints import LinearConstraints
 from implicit_bias.features import GatedFeatures
-from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
+from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates, ThresholdGates
 from implicit_bias.kernel_features import KernelFeatures
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.problems import MarginProblem
@@ -102,7 +102,7 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
         return _restored(about, arrays)
     except InputError as error:
         raise InputError(f"{path} holds no margin problem: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{path} is damaged or not a saved problem ({type(error).__name__})") from None
 
 
@@ -121,12 +121,15 @@ def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginPro
         places = (arrays["constraints.row"], arrays["constraints.column"])
         E = sp.csr_array((arrays["constraints.value"], places), shape=(len(equal), features.k * features.d))
         constraints = LinearConstraints(E, equal, shape)
+    gates = None if about["gates"] is None else _gates(about["gates"], about["parameters"], arrays)
+    if gates is not None and gates(np.zeros((1, gates.n_features_in_))).k != features.k:
+        raise InputError(f"its gates are not the {features.k} of its features")
     return MarginProblem(
         features,
         arrays["y"],
         norm(**{name: one(values) for name, values in given.items()}),
         arrays["C"].item(),
-        None if about["gates"] is None else _gates(about["gates"], about["parameters"], arrays),
+        gates,
         about["name"],
         one(arrays["required_margin"]),
         one(arrays["sample_weight"]),
@@ -153,8 +156,12 @@ def _of_gates(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def _gates(kind: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Gates:
     make: Callable[..., Gates] = GATES[kind]
     gates = make(arrays["gates.directions_"]) if make is ReLUGates else make(**parameters)
-    for name in ("directions_", "cutoffs_"):
-        if f"gates.{name}" in arrays:
-            setattr(gates, name, arrays[f"gates.{name}"].astype(np.float64))
     gates.n_features_in_ = int(arrays["gates.n_features_in_"])
+    if isinstance(gates, ThresholdGates):
+        # One context has no hyperplanes.
+        planes, directions = np.size(arrays["gates.cutoffs_"]), arrays["gates.directions_"]
+        gates.directions_ = as_numbers(directions, (planes, gates.n_features_in_), "the gates' directions")
+        gates.cutoffs_ = as_numbers(arrays["gates.cutoffs_"], (planes,), "the gates' cutoffs")
+        if not (np.isfinite(gates.directions_).all() and np.isfinite(gates.cutoffs_).all()):
+            raise InputError("the gates' hyperplanes are not finite")
     return gates

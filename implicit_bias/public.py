@@ -29,7 +29,7 @@ from implicit_bias.networks import (
     load_network,
     save_network,
 )
-from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
+from implicit_bias.norms import Frobenius, GroupForm, GroupLasso, Norm, PredictorL2
 from implicit_bias.problem_files import load_problem, save_problem
 from implicit_bias.problems import MarginProblem, MarginProgram
 from implicit_bias.regions import OccupiedRegions
@@ -65,6 +65,7 @@ __all__ = [
     "GatedNetwork",
     "GatedReLUClassifier",
     "Gates",
+    "GroupForm",
     "GroupLasso",
     "HiddenActivations",
     "HiddenLayerClassifier",

@@ -169,6 +169,8 @@ def test_constraints_of_a_hard_margin():
     [
         (lambda W: [W >= 1], "homogeneous"),
         (lambda W: [cp.norm(W) <= 0], "not linear"),
+        (lambda W: [np.nan * W[0, 0] >= 0], "finite"),
+        (lambda W: [1j * W[0, 0] == 0], "not linear"),
         (lambda W: [cp.Variable() >= 0], "not linear"),
         (lambda W: [], "none"),
         (lambda W: [True], "linear"),
@@ -353,6 +355,34 @@ def test_the_format_is_open_and_carries_its_version(tmp_path):
     np.savez(other, about=json.dumps({"format": "implicit_bias problem 99"}))
     with pytest.raises(InputError, match="problem 99"):
         load_problem(other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gates.n_features_in_": np.array(np.inf)},
+        {"gates.n_features_in_": np.array(3)},
+        {"gates.directions_": np.ones((2, 2))},
+        {"gates.directions_": np.full((4, 12), np.nan)},
+        {"gates.cutoffs_": np.zeros(3)},
+        {"constraints.value": np.array([np.nan] * 96)},
+        {"constraints.value": np.array([1j] * 96)},
+        {"constraints.equal": np.zeros((8, 12), dtype=bool)},
+        {"constraints.row": np.full(96, 1000)},
+        {"norm.groups": np.arange(3)},
+        {"y": np.ones((30, 2))},
+    ],
+    ids=str,
+)
+def test_tampered_problems_are_refused(tmp_path, change):
+    X = inputs()
+    case = svm_gln(X, np.where(X[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
+    case = dataclasses.replace(case, constraints=lambda W: [W >= 0])
+    path = save_problem(case, tmp_path / "problem.npz")
+    with np.load(path) as content:
+        np.savez(path, **(dict(content) | change))
+    with pytest.raises(InputError):
+        load_problem(path)
 
 
 def test_margin_paths_with_an_intercept():

@@ -59,7 +59,11 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
     2
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given
+    as_json = any(argument.partition("=")[0] == "--json" for argument in given)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a sign such as − shows another one instead.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     with ending_at_once(as_json):
         parser = whole_parser() if command is None else Parser(declare=partial(declare, command))
         try:

@@ -29,7 +29,10 @@ def unfit(problem: MarginProblem, options: Options) -> str | None:
     """Why the native solver cannot take `problem` with these options; None if it can."""
     if problem.constraints is not None:
         return "it takes no linear constraints; use CLARABEL or SCS"
-    if problem.norm.group_form(problem.features.k) is None:
+    form = problem.norm.group_form(problem.features.k)
+    if form is not None and form.expand.shape != (problem.features.k, len(form.groups)):
+        return f"the group_form of {problem.norm!r} must expand {len(form.groups)} rows to {problem.features.k} gates"
+    if form is None:
         return (
             f"it needs a norm that is a sum of group norms, {problem.norm!r} gives no group_form(); use CLARABEL or SCS"
         )
