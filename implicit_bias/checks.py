@@ -178,18 +178,6 @@ def over_power(value: float, norm: float, degree: int) -> float:
     return value
 
 
-def over_power(value: float, norm: float, degree: int) -> float:
-    """value/norm^degree, though the power may overflow or vanish; NaN for norm 0.
-
-    >>> from implicit_bias.checks import over_power
-    >>> over_power(1e-300, 1e-200, 2)
-    1e+100
-    """
-    for _ in range(degree):
-        value = value / norm if norm > 0 else math.nan
-    return value
-
-
 def as_positives(values: Any, count: int, name: str) -> float | Array:
     """One positive finite number, or an array of them, shape (count,)."""
     if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):

@@ -278,11 +278,13 @@ class _Scaled:
     def _search(self, v: Tensor, value: float, tangent: Tensor, sharpness: float) -> Tensor:
         """The step from v along −P∇F_R, its length halved until it brings what it promises."""
         square = float(tangent @ tangent)
+        # As a share of u, which large gradients of large inputs would leave far behind.
+        reach = max(1.0, square**0.5 / sharpness)
         while True:
             rate = self.length / sharpness
             new = _unit(v - rate * tangent)
             reached = float(log_sum_exp(self.samples.margins(self.radius * new))) / sharpness
-            if reached <= value - ARMIJO * rate * square + 1e-14 * abs(value) or self.length < 1e-12:
+            if reached <= value - ARMIJO * rate * square + 1e-14 * abs(value) or self.length * reach < 1e-12:
                 self.length *= 1.05
                 return new
             self.length /= 2

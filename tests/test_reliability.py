@@ -169,6 +169,16 @@ def test_networks_answer_in_every_dtype_and_their_outputs_are_not_broadcast():
         ib.train(Column(2, 3), X, Y, ib.SGD(steps=2))
 
 
+def test_descent_of_large_inputs_goes_downhill():
+    descent = ib.descend_to_limit(ib.ReLUNetwork(2, [3, 3]), 1e60 * X, Y, ib.LossScaled(max_steps=50))
+    assert descent.table.log_loss.iloc[-1] <= descent.table.log_loss.iloc[0]
+
+
+@pytest.mark.parametrize("solver", ib.solver_names())
+def test_limits_beyond_the_solvers_own_numbers(solver):
+    assert ib.solve(problem(), solver, tol=1e-3, max_iterations=10**30).status is ib.Status.OPTIMAL
+
+
 def test_norms_whose_powers_overflow():
     """A deep network after large steps: norm^3 is beyond floats, its normalised margin is not."""
     network = ib.ReLUNetwork(2, [3, 3]).double()

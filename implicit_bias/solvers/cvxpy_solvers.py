@@ -44,7 +44,8 @@ class CvxpySolver:
         program = unit.cvxpy(quadratic=self.quadratic)
         settings = self.options(options.tol)
         if options.max_iterations is not None:
-            settings[self.limit_option] = options.max_iterations
+            # The solvers count in C's whole numbers.
+            settings[self.limit_option] = min(options.max_iterations, 2**31 - 1)
         if options.max_seconds is not None and self.time_option is not None:
             settings[self.time_option] = options.max_seconds
         with warnings.catch_warnings():
