@@ -37,6 +37,8 @@ class FunctionGates(Gates):
     5.09902
     """
 
+    fitted_last = "k_"
+
     def __init__(self, function: Callable[[Array], Any], grouping: Any = None) -> None:
         self.function = function
         self.grouping = grouping
@@ -49,9 +51,10 @@ class FunctionGates(Gates):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Store the number of inputs and gates."""
         X, _ = self._first_inputs(X, sample_weight)
-        self.k_ = self._values(X).shape[1]
-        if np.shape(self.groups) != (self.k_,):
-            raise InputError(f"grouping has shape {np.shape(self.groups)}, but the function gives {self.k_} gates")
+        k = self._values(X).shape[1]
+        if self.grouping is not None and np.shape(self.grouping) != (k,):
+            raise InputError(f"grouping has shape {np.shape(self.grouping)}, but the function gives {k} gates")
+        self.k_ = k
         return self
 
     def transform(self, X: Any) -> Array:

@@ -37,7 +37,7 @@ Cutoff = str | float | tuple[float, float]
 class Gates(TransformerMixin, BaseEstimator):
     """Base of all gates. A subclass has `fit`, `transform` and, once fitted, `groups` (k,): each gate's hidden unit.
 
-    Setting `n_features_in_` in `fit` is what marks gates as fitted.
+    Setting `n_features_in_` in `fit`, or what `fitted_last` names, is what marks gates as fitted.
 
     >>> from implicit_bias import Gates, HyperplaneGates
     >>> issubclass(HyperplaneGates, Gates)
@@ -45,6 +45,8 @@ class Gates(TransformerMixin, BaseEstimator):
     """
 
     groups: np.ndarray
+    #: What `fit` sets last, which marks gates as fitted.
+    fitted_last = "n_features_in_"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fix everything that depends on the inputs X (n, d); a sample of weight 2 counts as two."""
@@ -57,13 +59,13 @@ class Gates(TransformerMixin, BaseEstimator):
     @property
     def is_fitted(self) -> bool:
         """Whether `fit` has run."""
-        return hasattr(self, "n_features_in_")
+        return hasattr(self, self.fitted_last)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, as scikit-learn does; fitted gates are unfitted by it, for they no longer describe them."""
         super().set_params(**params)
         if params:
-            self.__dict__.pop("n_features_in_", None)
+            self.__dict__.pop(self.fitted_last, None)
         return self
 
     def fitted(self, X: Any, sample_weight: Any = None) -> Self:
@@ -87,8 +89,9 @@ class Gates(TransformerMixin, BaseEstimator):
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Array, Array | None]:
         """The inputs of `fit` that have weight, and their weights; the number and names of features are kept.
 
-        From here on the gates count as fitted.
+        Whatever was fitted before no longer counts, so that a fit that fails leaves nothing half fitted.
         """
+        self.__dict__.pop(self.fitted_last, None)
         inputs: Array = validated(self, X, reset=True)
         if sample_weight is None:
             return inputs, None
@@ -133,6 +136,7 @@ class ThresholdGates(Gates):
 
     directions_: Array
     cutoffs_: Array
+    fitted_last = "cutoffs_"
 
     def _project(self, X: Any) -> Array:
         return self._fitted_inputs(X) @ self.directions_.T

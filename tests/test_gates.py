@@ -5,7 +5,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import ConstantGate, HyperplaneGates, InputError, RandomHalfSpaces, ReLUGates
+from implicit_bias import ConstantGate, FunctionGates, HyperplaneGates, InputError, RandomHalfSpaces, ReLUGates
 from tests.cases import GATES, inputs
 
 
@@ -101,6 +101,17 @@ def test_half_spaces_are_orthonormal_and_as_published():
 
 def test_relu_gates_are_open_at_zero():
     assert ReLUGates([[1.0, 0.0]]).transform([[0.0, 3.0], [-1e-9, 1.0]]).tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize("gates", [HyperplaneGates(), RandomHalfSpaces(), FunctionGates(lambda X: X[:, :5], [0, 1])])
+def test_a_fit_that_fails_leaves_nothing_half_fitted(gates):
+    if not isinstance(gates, FunctionGates):
+        gates.fit(inputs())
+    with pytest.raises(InputError):
+        gates.fit(np.ones((9, 12)))
+    assert not gates.is_fitted
+    with pytest.raises(InputError, match="not fitted"):
+        gates.transform(inputs())
 
 
 def test_gates_work_in_pipelines():

@@ -117,18 +117,18 @@ def certify(
     margins = problem.margins(W, b)
     mu, pull, violation = _constrained(problem, W, mu)
     V = problem.adjoint(lam) - pull
-    residual = _residual(problem, lam, V, problem.features.units())
+    residual = residual_of(problem, lam, V, problem.features.units())
     if problem.hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
         size = lam.sum()
         return Certificate(W, lam / size, objective, np.inf, np.inf, margins, residual, b, mu / size, violation)
     # V is a sum of terms, and known up to their rounding.
-    plain = _residual(problem, lam, V, np.ones(problem.features.d))
+    plain = residual_of(problem, lam, V, np.ones(problem.features.d))
     scale, lower = _lower_bound(problem, lam, V, ROUNDING / plain if plain > 0 else 0.0)
     gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf
     return Certificate(W, scale * lam, objective, lower, gap, margins, residual, b, scale * mu, violation)
 
 
-def _residual(problem: MarginProblem, lam: Array, V: Array, units: Array) -> float:
+def residual_of(problem: MarginProblem, lam: Array, V: Array, units: Array) -> float:
     """‖V‖ as a share of Σ_i λ_i ‖φ(x_i)‖, inputs in `units` (d,); 0 for a proof by samples without features alone."""
     reach = float(lam @ problem.features.row_norms(units))
     if 0 < reach < np.inf:

@@ -13,7 +13,7 @@ from implicit_bias.checks import TINY, Array, length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.kernel_features import KernelFeatures
 from implicit_bias.problems import MarginProblem
-from implicit_bias.solvers.certificate import FARKAS_TOLERANCE, balanced
+from implicit_bias.solvers.certificate import FARKAS_TOLERANCE, balanced, residual_of
 
 #: λ below this share of the largest does not count in a proof.
 NEGLIGIBLE = 1e-9
@@ -67,7 +67,7 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
     lam = balanced(problem, lam)
-    return float(length(problem.adjoint(lam)) / (lam @ problem.features.row_norms() or TINY))
+    return residual_of(problem, lam, problem.adjoint(lam), np.ones(problem.features.d))
 
 
 def _constant(problem: MarginProblem) -> float:
