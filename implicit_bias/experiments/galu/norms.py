@@ -1,0 +1,103 @@
+"""Does the generalisation gap grow with the norm of the weights? (first version, figure 4)
+
+Noisy clusters, n = k = d = 30, m = 1000: centres c_i ~ N(0, I) with labels b_i ~ N(0, 1); a sample of cluster i is
+x = c_i + σ_x ξ, y = b_i + σ_y ζ with σ_x = 0.1. A GaLU layer of k Gaussian gates is fitted by least squares,
+w = Φ⁺y, for σ_y = 0, 0.1, …, 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.gates import ReLUGates
+
+#: Test samples for each training sample.
+FRESH = 9
+NORMS = {"l2": "$\\|w\\|_2^2$", "l1": "$\\|w\\|_1^2$"}
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Eleven noise levels, 16 repeats; quick: three levels, two repeats."""
+    sizes = {name: (value,) for name, value in {"clusters": 30, "units": 30, "d": 30, "m": 1000}.items()}
+    levels = (0.0, 0.5, 1.0) if quick else tuple(step / 10 for step in range(11))
+    return product(**sizes, sigma_x=(0.1,), sigma_y=levels, seed=range(1, 3 if quick else 17))
+
+
+def rows(settings: Settings) -> Rows:
+    """One fit: train_loss, test_loss (mean squares), l2 = ‖w‖₂² and l1 = ‖w‖₁²."""
+    rng = np.random.default_rng(settings["seed"])
+    centres = rng.normal(size=(settings["clusters"], settings["d"]))
+    labels = rng.normal(size=settings["clusters"])
+    m = settings["m"]
+    cluster = rng.integers(settings["clusters"], size=(FRESH + 1) * m)
+    X = centres[cluster] + settings["sigma_x"] * rng.normal(size=(len(cluster), settings["d"]))
+    y = labels[cluster] + settings["sigma_y"] * rng.normal(size=len(cluster))
+    gates = ReLUGates(rng.normal(size=(settings["units"], settings["d"])))
+    weights = np.linalg.lstsq(gates(X[:m]).dense(), y[:m], rcond=None)[0].reshape(settings["units"], -1)
+    train, test = (float(np.mean((gates(X[part]) @ weights - y[part]) ** 2)) for part in (slice(m), slice(m, None)))
+    l1 = float(np.abs(weights).sum() ** 2)
+    return [{"train_loss": train, "test_loss": test, "l2": float(np.sum(weights**2)), "l1": l1}]
+
+
+def cost(settings: Settings) -> float:
+    """The least squares of m samples and kd features."""
+    return 1e-9 * settings["m"] * (settings["units"] * settings["d"]) ** 2
+
+
+def correlations(table: pd.DataFrame) -> dict[str, float]:
+    """Pearson's, of gap and norm: over the means of the noise levels, and over single fits; NaN if there are too few.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.galu.norms import correlations
+    >>> fits = pd.DataFrame({"sigma_y": [0, 1, 2], "train_loss": 0.0, "test_loss": [1.0, 2.0, 3.0]})
+    >>> correlations(fits.assign(l2=[2.0, 3.0, 4.0], l1=[3.0, 2.0, 1.0]))
+    {'l2 means': 1.0, 'l2 fits': 1.0, 'l1 means': -1.0, 'l1 fits': -1.0}
+    """
+    fits = table.assign(gap=table.test_loss - table.train_loss)
+    tables = {"means": fits.groupby("sigma_y")[["gap", "l2", "l1"]].mean(), "fits": fits}
+    return {
+        f"{norm} {of}": round(float(part.gap.corr(part[norm])), 6) if len(part) > 2 else float("nan")
+        for norm in NORMS
+        for of, part in tables.items()
+    }
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Gap against both norms: every fit, and the means of the noise levels."""
+    fits = table.assign(gap=table.test_loss - table.train_loss)
+    means = fits.groupby("sigma_y")[["gap", "l2", "l1"]].mean()
+    with panels(EXPERIMENT.title, columns=2) as axes:
+        for ax, (norm, text) in zip(axes[0], NORMS.items(), strict=True):
+            ax.plot(fits[norm], fits.gap, ".", color=COLOURS["sky"], markersize=4, label="one fit")
+            ax.plot(means[norm], means.gap, "o-", color=COLOURS["GaLU"], markersize=4, label="mean of a noise level")
+            ax.set(xlabel=text, ylabel="test loss − train loss")
+        axes[0, 0].legend(frameon=False)
+    return axes[0, 0].figure  # type: ignore[no-any-return]
+
+
+def finding(table: pd.DataFrame) -> str:
+    """The correlations, as a sentence."""
+    found = correlations(table)
+    means = min(found["l2 means"], found["l1 means"])
+    word = "Yes" if means > 0.9 else "Partly" if means > 0.5 else "No" if means <= 0.5 else "Undecided"
+    return (
+        f"{word}: gap and norm correlate with {found['l2 means']:.3f} (‖w‖₂²) and {found['l1 means']:.3f} (‖w‖₁²) over "
+        f"the means of {table.sigma_y.nunique()} noise levels, {found['l2 fits']:.3f} and {found['l1 fits']:.3f} over "
+        f"{len(table)} single fits."
+    )
+
+
+EXPERIMENT = Experiment(
+    name="norms",
+    title="Generalisation gap against the norm of the weights",
+    source="first version, figure 4",
+    claim="The gap between test and training loss grows in proportion to the norm of the weights as label noise grows.",
+    grid=grid,
+    rows=rows,
+    cost=cost,
+    draw=draw,
+    finding=finding,
+)
