@@ -20,6 +20,14 @@ from implicit_bias.function_gates import FunctionGates, HiddenActivations
 from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
 from implicit_bias.homogeneous import Stationarity, stationarity
 from implicit_bias.kernel_features import KernelFeatures
+from implicit_bias.least_squares import (
+    Alternation,
+    FilterSearch,
+    LeastSquares,
+    alternate_convex_search,
+    improve_filters,
+    least_squares,
+)
 from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
 from implicit_bias.networks import (
     FrozenReLUNetwork,
@@ -50,12 +58,14 @@ from implicit_bias.training import SGD, History, train
 
 __all__ = [
     "SGD",
+    "Alternation",
     "Answer",
     "BinaryTask",
     "Certificate",
     "ConstantGate",
     "Descent",
     "ExpressionNorm",
+    "FilterSearch",
     "Frobenius",
     "FrozenReLUNetwork",
     "FunctionGates",
@@ -73,6 +83,7 @@ __all__ = [
     "HyperplaneGates",
     "InputError",
     "KernelFeatures",
+    "LeastSquares",
     "LossScaled",
     "MarginProblem",
     "MarginProgram",
@@ -89,12 +100,15 @@ __all__ = [
     "Stationarity",
     "Status",
     "alignment",
+    "alternate_convex_search",
     "certify",
     "dataset_names",
     "descend_to_limit",
     "error",
     "expected_inconsistency",
+    "improve_filters",
     "inconsistency",
+    "least_squares",
     "load_binary",
     "load_network",
     "load_problem",

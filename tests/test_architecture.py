@@ -16,7 +16,7 @@ LAYERS = [
     ["files", "features", "kernel_features", "datasets", "validation", "constraints"],
     ["archives", "gates", "norms", "patterns"],
     ["problems", "networks", "regions", "function_gates", "expression_norm"],
-    ["formulations", "problem_files", "solvers", "updates"],
+    ["formulations", "least_squares", "problem_files", "solvers", "updates"],
     ["training", "homogeneous"],
     ["comparison", "plots", "limit", "limit_figure", "estimators"],
     ["paper_figures"],

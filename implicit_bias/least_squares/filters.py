@@ -1,0 +1,266 @@
+"""Algorithm 1: better filters for a GaLU layer, by updates of rank d instead of solving anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias.checks import Array, InputError, as_count, as_floats, as_function, as_positive, as_seed
+from implicit_bias.features import GatedFeatures
+from implicit_bias.gates import ReLUGates
+from implicit_bias.least_squares.closed_form import LeastSquares, as_targets, least_squares, weight_gram
+
+#: Accepted updates after which the inverse is computed anew.
+FRESH_AFTER = 64
+#: Added to the Gram matrix, against its trace over its size, so that it has an inverse.
+SHIFT = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class FilterSearch:
+    """What `improve_filters` found.
+
+    Attributes
+    ----------
+    directions : array, shape (k, d)
+        The filters u_j as rows.
+    solution : LeastSquares
+        The solution for these filters, computed anew.
+    history : array, shape (steps + 1,)
+        What was lowered, before the first step and after each: (1/n)‖ΦW − y‖² + ρ‖W‖², or ‖W‖² where k·d ≥ n and
+        there is no ridge, so that the loss is zero.
+    accepted : int
+        Steps that changed a filter.
+    interrupted : bool
+        Whether Ctrl-C ended it early.
+    seconds : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import improve_filters
+    >>> rng = np.random.default_rng(0)
+    >>> found = improve_filters(rng.normal(size=(100, 5)), rng.normal(size=100), units=6, steps=50)
+    >>> found.accepted > 0, bool(np.all(np.diff(found.history) <= 0)), found.gates().transform(np.ones((1, 5))).shape
+    (True, True, (1, 6))
+    """
+
+    directions: Array = field(repr=False)
+    solution: LeastSquares
+    history: Array = field(repr=False)
+    accepted: int
+    interrupted: bool
+    seconds: float
+
+    def gates(self) -> ReLUGates:
+        """The gates 1(⟨u_j, x⟩ ≥ 0) of the filters."""
+        return ReLUGates(self.directions)
+
+
+def improve_filters(
+    X: Any,
+    y: Any,
+    units: int = 0,
+    *,
+    directions: Any = None,
+    steps: int = 512,
+    ridge: float = 0.0,
+    seed: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> FilterSearch:
+    """Algorithm 1: replace random filters by fresh Gaussian ones wherever that does not raise the least loss.
+
+    Each step draws a unit j and a filter u ~ N(0, I), and keeps it if min_W (1/n)‖ΦW − y‖² + ρ‖W‖² does not rise.
+    A step costs one update of rank d of the inverse Gram matrix, O(min(n, kd)²·d), instead of a solution.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+    y : array, shape (n,)
+    units : int
+        k; the first filters are N(0, I).
+    directions : array, shape (k, d), instead of `units`
+        The first filters.
+    steps : int
+    ridge : float
+        ρ ≥ 0.
+    seed : int
+        Seed of NumPy's PCG64.
+    progress : callable(step, steps), optional
+
+    Raises
+    ------
+    InputError
+        For bad arrays or counts, and for both or neither of `units` and `directions`.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, Algorithm 1 (published with a new pseudo-inverse at every step).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import improve_filters
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 8)), rng.normal(size=200)
+    >>> first, last = improve_filters(X, y, units=10, steps=0), improve_filters(X, y, units=10, steps=200)
+    >>> last.solution.loss < 0.9 * first.solution.loss
+    True
+    """
+    start = time.perf_counter()
+    X = as_floats(X, "X", 2)
+    targets = as_targets(y, len(X))
+    if targets.shape[1] > 1:
+        raise InputError("improve_filters takes one target a sample; improve the filters of each target apart")
+    as_count(steps, "steps", least=0)
+    as_function(progress, "progress")
+    rng = np.random.default_rng(as_seed(seed))
+    filters = _first(X, units, directions, rng)
+    shift = 0.0 if ridge == 0 else as_positive(ridge, "ridge") * len(X)
+    form = _form(X, targets[:, 0], (X @ filters.T >= 0).astype(float), shift)
+    history, accepted, interrupted = [form.value], 0, False
+    try:
+        for step in range(steps):
+            unit, candidate = int(rng.integers(len(filters))), rng.normal(size=X.shape[1])
+            if form.replace(unit, (X @ candidate >= 0).astype(float)):
+                filters[unit] = candidate
+                accepted += 1
+            history.append(form.value)
+            if progress is not None:
+                progress(step + 1, steps)
+    except KeyboardInterrupt:
+        interrupted = True
+    solution = least_squares(ReLUGates(filters)(X), targets[:, 0], ridge=ridge)
+    seconds = time.perf_counter() - start
+    return FilterSearch(filters, solution, np.array(history) / form.unit, accepted, interrupted, seconds)
+
+
+def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
+    if (directions is None) == (units == 0):
+        raise InputError("give either units, the number of filters, or directions, the filters to begin with")
+    if directions is None:
+        return rng.normal(size=(as_count(units, "units"), X.shape[1]))
+    filters = as_floats(directions, "directions", 2)
+    if filters.shape[1] != X.shape[1]:
+        raise InputError(f"directions must have the {X.shape[1]} columns of X, not {filters.shape[1]}")
+    return filters.copy()
+
+
+class _Form(Protocol):
+    """The least value for the present gates; `replace` takes other gate values of a unit if that does not raise it."""
+
+    value: float
+    unit: float
+
+    def replace(self, unit: int, values: Array) -> bool: ...
+
+
+def _form(X: Array, y: Array, G: Array, shift: float) -> _Form:
+    return _Samples(X, y, G, shift) if G.shape[1] * X.shape[1] >= len(X) else _Weights(X, y, G, shift)
+
+
+class _Samples:
+    """With A = (ΦΦᵀ + sI)⁻¹, n × n: the least value is s·yᵀAy. Φ_jΦ_jᵀ leaves and Φ̂Φ̂ᵀ enters by Woodbury's formula."""
+
+    def __init__(self, X: Array, y: Array, G: Array, shift: float) -> None:
+        self.X, self.y, self.G = X, y, G
+        self.shift = shift + SHIFT * float(np.sum(G.sum(axis=1) * np.sum(X**2, axis=1))) / len(X)
+        # Without a ridge the least value is zero, and s·yᵀAy/s tends to ‖W‖².
+        self.unit = len(X) / self.shift if shift else 1.0
+        self.accepted = 0
+        self._invert()
+
+    def _invert(self) -> None:
+        gram = GatedFeatures(self.X, self.G).gram()
+        gram[np.diag_indices(len(gram))] += self.shift
+        self.inverse = _inverse(gram)
+        self.dual = self.inverse @ self.y
+        self.value = float(self.y @ self.dual)
+
+    def replace(self, unit: int, values: Array) -> bool:
+        """Whether the gate values (n,) of a unit were taken."""
+        old, new = self.G[:, unit] > 0, values > 0
+        d = self.X.shape[1]
+        across = np.hstack([self.inverse[:, old] @ self.X[old], self.inverse[:, new] @ self.X[new]])
+        inner = np.vstack([self.X[old].T @ across[old], self.X[new].T @ across[new]])
+        inner[np.diag_indices(2 * d)] += np.repeat([-1.0, 1.0], d)
+        slopes = np.concatenate([self.X[old].T @ self.dual[old], self.X[new].T @ self.dual[new]])
+        turned = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
+        value = self.value - float(slopes @ turned[:, 0])
+        if not 0 < value <= self.value:
+            return False
+        self.G[:, unit] = values
+        self.accepted += 1
+        if self.accepted % FRESH_AFTER == 0:
+            self._invert()
+        else:
+            self.inverse -= across @ turned[:, 1:]
+            self.dual = self.inverse @ self.y
+            self.value = value
+        return True
+
+
+class _Weights:
+    """With A = (ΦᵀΦ + sI)⁻¹, kd × kd: the least value is yᵀy − cᵀAc, c = Φᵀy. A block leaves, another enters."""
+
+    def __init__(self, X: Array, y: Array, G: Array, shift: float) -> None:
+        self.X, self.y, self.G = X, y, G
+        self.shift = shift + SHIFT * float(np.sum(X**2)) / X.shape[1]
+        self.unit = float(len(X))
+        self.accepted = 0
+        self._invert()
+
+    def _invert(self) -> None:
+        gram = weight_gram(GatedFeatures(self.X, self.G))
+        gram[np.diag_indices(len(gram))] += self.shift
+        self.inverse = _inverse(gram)
+        self.slopes = GatedFeatures(self.X, self.G).adjoint(self.y).ravel()
+        self.value = float(self.y @ self.y - self.slopes @ self.inverse @ self.slopes)
+
+    def replace(self, unit: int, values: Array) -> bool:
+        """Whether the gate values (n,) of a unit were taken."""
+        d, opened = self.X.shape[1], values > 0
+        block = slice(unit * d, (unit + 1) * d)
+        # Without the unit, at a cost.
+        leaving = np.linalg.solve(self.inverse[block, block], self.inverse[block])
+        weights = self.inverse[block] @ self.slopes
+        cost = float(weights @ np.linalg.solve(self.inverse[block, block], weights))
+        inputs = self.X[opened]
+        cross = np.matmul((self.G[opened].T[:, :, None] * inputs).transpose(0, 2, 1), inputs).reshape(-1, d)
+        cross[block] = 0.0
+        turned = self.inverse @ cross - self.inverse[:, block] @ (leaving @ cross)
+        turned[block] = 0.0
+        # With the new one, at a gain.
+        added = inputs.T @ inputs - cross.T @ turned
+        added[np.diag_indices(d)] += self.shift
+        missing = inputs.T @ self.y[opened] - turned.T @ self.slopes
+        try:
+            factor = scipy.linalg.cho_factor(added, check_finite=False)
+        except np.linalg.LinAlgError:
+            return False
+        value = self.value + cost - float(missing @ scipy.linalg.cho_solve(factor, missing))
+        if not 0 <= value <= self.value:
+            return False
+        self.G[:, unit] = values
+        self.accepted += 1
+        if self.accepted % FRESH_AFTER == 0:
+            self._invert()
+            return True
+        self.inverse -= self.inverse[:, block] @ leaving
+        ends = turned.copy()
+        ends[block] = -np.eye(d)
+        self.inverse[block] = self.inverse[:, block] = 0.0
+        self.inverse += ends @ scipy.linalg.cho_solve(factor, ends.T)
+        self.slopes[block] = inputs.T @ self.y[opened]
+        self.value = value
+        return True
+
+
+def _inverse(gram: Array) -> Array:
+    factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+    return np.asarray(scipy.linalg.cho_solve(factor, np.eye(len(gram)), check_finite=False))
