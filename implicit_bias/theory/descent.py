@@ -1,0 +1,170 @@
+"""Gradient descent on the squared loss of a GaLU layer: its target, its rate, and one known in advance (Theorem 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias.checks import Array, InputError, as_count, as_numbers
+from implicit_bias.features import GatedFeatures
+from implicit_bias.least_squares import least_squares
+from implicit_bias.least_squares.closed_form import weight_gram
+from implicit_bias.theory.inputs import as_probability
+from implicit_bias.theory.memorisation import memorisation_width
+
+
+@dataclass(frozen=True)
+class DescentRate:
+    """A step η and a rate ρ with ‖w_t − w_∞‖ ≤ ρᵗ ‖w_0 − w_∞‖ for gradient descent on L(w) = (1/m)‖Φw − y‖².
+
+    w_∞ is `descent_target(features, y, w_0)`.
+
+    Attributes
+    ----------
+    step : float
+        η.
+    rate : float
+        ρ, from 0 up to but not including 1.
+    largest, smallest : float
+        Bounds of the singular values of Φ that are not zero; exact ones from `descent_rate`.
+    failure : float
+        The probability that the gates are such that this does not hold; 0 from `descent_rate`.
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.theory import descent_rate
+    >>> found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 3.0]]))
+    >>> found.step, found.rate, found.steps(1e-3)
+    (0.2, 0.8, 31)
+    """
+
+    step: float
+    rate: float
+    largest: float
+    smallest: float
+    failure: float = 0.0
+
+    def steps(self, share: float) -> int:
+        """Steps after which ‖w_t − w_∞‖ ≤ share · ‖w_0 − w_∞‖, and the excess loss is at most share² of the first."""
+        share = as_probability(share, "share")
+        return 1 if self.rate == 0 else math.ceil(math.log(share) / math.log(self.rate))
+
+
+def descent_rate(features: GatedFeatures) -> DescentRate:
+    """Theorem 1 with the best constant step, from the largest and the smallest non-zero singular value σ of Φ.
+
+        w_{t+1} = w_t − η (2/m) Φᵀ(Φw_t − y),    η = m/(σ_max² + σ_min²),    ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²)
+
+    Parameters
+    ----------
+    features : GatedFeatures
+        Φ of m samples; what counts as zero is decided by `least_squares`.
+
+    Raises
+    ------
+    InputError
+        As for `least_squares`.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), Theorem 1, for the target w* + (I − P)w_0 (`descent_target`).
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.theory import descent_rate
+    >>> round(descent_rate(GatedFeatures([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])).rate, 12)
+    0.6
+    """
+    condition = least_squares(features, np.zeros(features.n)).condition
+    by = features.scale()
+    unit = features.scaled(1 / by)
+    square = unit.gram() if unit.n <= unit.k * unit.d else weight_gram(unit)
+    last = len(square) - 1
+    largest = by * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
+    smallest = largest / condition
+    # (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form in which nothing cancels or overflows.
+    inverse = 1 / condition
+    rate = (1 - inverse) * (1 + inverse) / (1 + inverse**2)
+    return DescentRate(features.n / (largest**2 * (1 + inverse**2)), rate, largest, smallest)
+
+
+def a_priori_rate(X: Any, k: int, *, normalise: bool = False) -> DescentRate:
+    """Theorem 1 before the k gates are drawn: 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
+
+        η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
+
+    Parameters
+    ----------
+    X : array, shape (m, d)
+        Samples of length 1.
+    k : int
+        At least `memorisation_width(X, delta).width` for a `failure` of at most δ.
+    normalise : bool
+        Divide the samples by their lengths first.
+
+    Raises
+    ------
+    InputError
+        As for `memorisation_width`, and if the bound of the probability is no less than 1 for so few gates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.theory import a_priori_rate
+    >>> found = a_priori_rate(np.eye(4), k=100)
+    >>> found.step, found.rate, round(found.failure, 4)
+    (0.02, 0.75, 0.0077)
+    """
+    k = as_count(k, "k")
+    lemma = memorisation_width(X, normalise=normalise)
+    failure = lemma.failure(k)
+    if failure >= 1:
+        least = 8 * lemma.squared_norm / lemma.eigenvalue * math.log(lemma.samples)
+        raise InputError(f"k = {k} gates are too few for a rate in advance; take more than {math.floor(least)}")
+    largest, smallest = k * lemma.squared_norm, k * lemma.eigenvalue / 2
+    rate = 1 - smallest / largest
+    return DescentRate(lemma.samples / (2 * largest), rate, math.sqrt(largest), math.sqrt(smallest), failure)
+
+
+def descent_target(features: GatedFeatures, y: Any, w0: Any) -> Array:
+    """Where gradient descent on (1/m)‖Φw − y‖² ends: w_∞ = w* + (I − P) w_0, shape (k, d).
+
+    w* = Φ⁺y is the solution of least norm, and P = Φ⁺Φ projects onto the span of the features. Descent never leaves
+    w_0 + span, so it ends at w* itself only if (I − P)w_0 = 0: from w_0 = 0, say.
+
+    Parameters
+    ----------
+    features : GatedFeatures
+        Φ of m samples.
+    y : array, shape (m,)
+    w0 : array, shape (k, d)
+        Where descent starts.
+
+    Raises
+    ------
+    InputError
+        As for `least_squares`, and for a w_0 of another shape or not finite.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), proof of Theorem 1, which takes w* for the target from every w_0.
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.theory import descent_target
+    >>> descent_target(GatedFeatures([[1.0, 0.0]]), [2.0], [[5.0, 7.0]]).round(9).tolist()
+    [[2.0, 7.0]]
+    """
+    start = as_numbers(w0, (features.k, features.d), "w0")
+    if not np.isfinite(start).all():
+        raise InputError("w0 holds NaN or infinity; start from finite weights")
+    # Φ⁺(y − Φw_0) is w* − Pw_0 in one solution.
+    result: Array = start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights
+    return result

@@ -1,0 +1,196 @@
+"""How wide a GaLU layer must be to memorise, and what it cannot fit: Lemma 1, Theorem 2 and a lemma on plain inputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import InputError, as_count, as_positive
+from implicit_bias.features import GatedFeatures
+from implicit_bias.least_squares import least_squares
+from implicit_bias.theory.inputs import as_probability, unit_samples
+from implicit_bias.theory.kernel import gate_kernel, positive_eigenvalue
+
+
+@dataclass(frozen=True)
+class MemorisationWidth:
+    """A width at which ΦΦᵀ ⪰ (k/2) κ(X) holds with probability at least 1 − δ, hence σ_min(Φ)² ≥ kλ(X)/2.
+
+    Attributes
+    ----------
+    width : int
+        k, the number of gates 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I); larger ones do as well.
+    delta : float
+        δ.
+    samples : int
+        m.
+    eigenvalue : float
+        λ(X).
+    squared_norm : float
+        ‖X‖², the largest eigenvalue of XXᵀ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.theory import memorisation_width
+    >>> lemma = memorisation_width(np.eye(4), delta=0.1)
+    >>> lemma.width, lemma.failure(lemma.width) <= 0.1, round(lemma.failure(2 * lemma.width), 4)
+    (60, True, 0.0022)
+    """
+
+    width: int
+    delta: float
+    samples: int
+    eigenvalue: float
+    squared_norm: float
+
+    def failure(self, k: int) -> float:
+        """A bound of the probability that k gates do not do: m exp(−kλ/(8‖X‖²)), at most 1."""
+        exponent = as_count(k, "k") * self.eigenvalue / (8 * self.squared_norm)
+        return min(1.0, self.samples * math.exp(-exponent))
+
+
+def memorisation_width(X: Any, delta: float = 0.05, *, normalise: bool = False) -> MemorisationWidth:
+    """Lemma 1: a width at which a layer of random gates memorises all labels with probability at least 1 − δ.
+
+        k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)
+
+    Parameters
+    ----------
+    X : array, shape (m, d)
+        Samples of length 1.
+    delta : float
+        δ, strictly between 0 and 1.
+    normalise : bool
+        Divide the samples by their lengths first.
+
+    Raises
+    ------
+    InputError
+        As for `gate_kernel`, for a δ out of range, and if λ(X) is 0 up to rounding.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), Lemma 1; the first conclusion, which implies theirs, is proved with it in the
+    guide's page on GaLU.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.theory import memorisation_width
+    >>> memorisation_width(np.eye(4), delta=0.1)
+    MemorisationWidth(width=60, delta=0.1, samples=4, eigenvalue=0.5, squared_norm=1.0)
+    """
+    X = unit_samples(X, normalise)
+    delta = as_probability(delta)
+    eigenvalue = positive_eigenvalue(gate_kernel(X), X.shape[1]).value
+    squared_norm = float(np.linalg.norm(X, 2)) ** 2
+    width = math.ceil(8 * squared_norm / eigenvalue * math.log(len(X) / delta))
+    return MemorisationWidth(width, delta, len(X), eigenvalue, squared_norm)
+
+
+@dataclass(frozen=True)
+class ExpectedLoss:
+    """E[min_W (1/m)‖ΦW − y‖²] = 1 − rank(Φ)/m for y ~ N(0, I).
+
+    Attributes
+    ----------
+    value : float
+    rank : int
+        rank(Φ).
+    samples : int
+        m.
+    generic : float
+        1 − min(m, kd)/m, the same if Φ has the largest rank that its shape allows.
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.theory import expected_loss
+    >>> closed = GatedFeatures([[1.0], [2.0], [3.0], [4.0]], [[1, 0], [1, 0], [1, 1], [0, 0]])
+    >>> expected_loss(closed)
+    ExpectedLoss(value=0.5, rank=2, samples=4, generic=0.5)
+    """
+
+    value: float
+    rank: int
+    samples: int
+    generic: float
+
+    @property
+    def is_deficient(self) -> bool:
+        """Whether rank(Φ) < min(m, kd)."""
+        return self.value > self.generic
+
+
+def expected_loss(features: GatedFeatures) -> ExpectedLoss:
+    """Theorem 2: the expected least squares loss on standard normal labels that depend on nothing else.
+
+        E[min_W (1/m)‖ΦW − y‖²] = 1 − rank(Φ)/m,    y ~ N(0, I) independent of samples and gates
+
+    Parameters
+    ----------
+    features : GatedFeatures
+        Φ of m samples; its rank is that of `least_squares`.
+
+    Raises
+    ------
+    InputError
+        As for `least_squares`: features that are all zero, say.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), Theorem 2, which takes rank(Φ) = min(m, kd) for granted; random gates fall
+    short of it now and then, most often where kd is close to m.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import ReLUGates
+    >>> from implicit_bias.theory import expected_loss
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5))
+    >>> expected_loss(ReLUGates(rng.normal(size=(3, 5)))(X))
+    ExpectedLoss(value=0.75, rank=15, samples=60, generic=0.75)
+    """
+    rank = least_squares(features, np.zeros(features.n)).rank
+    generic = min(features.n, features.k * features.d)
+    return ExpectedLoss(1 - rank / features.n, rank, features.n, 1 - generic / features.n)
+
+
+def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
+    """The expected test loss of ordinary least squares on m Gaussian samples of d inputs with label noise σ.
+
+        y = ⟨w, x⟩ + N(0, σ²),  x ~ N(0, Σ):    E[(⟨ŵ, x⟩ − y)²] = σ² (m − 1)/(m − d − 1)    for m ≥ d + 2
+
+    whatever w and the invertible Σ; (d + 1)σ² at m = d + 2. For fewer samples the expectation is infinite (m = d,
+    m = d + 1) or ŵ is not determined (m < d).
+
+    Parameters
+    ----------
+    m, d : int
+    sigma : float
+        σ > 0.
+
+    Raises
+    ------
+    InputError
+        For m < d + 2, and for a σ that is not positive.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, the lemma on ordinary least squares, with the exact value.
+
+    Examples
+    --------
+    >>> from implicit_bias.theory import expected_test_loss
+    >>> expected_test_loss(m=12, d=10), expected_test_loss(m=110, d=9)
+    (11.0, 1.09)
+    """
+    m, d, sigma = as_count(m, "m"), as_count(d, "d"), as_positive(sigma, "sigma")
+    if m < d + 2:
+        raise InputError(f"the expected test loss is finite from m = d + 2 = {d + 2} samples on; m is {m}")
+    return sigma**2 * (m - 1) / (m - d - 1)
