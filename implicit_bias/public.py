@@ -31,8 +31,12 @@ from implicit_bias.least_squares import (
 from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
 from implicit_bias.networks import (
     FrozenReLUNetwork,
+    GaLU0Network,
+    GaLUNetwork,
     GatedLinearNetwork,
     GatedNetwork,
+    LinearNetwork,
+    ReadoutNetwork,
     ReLUNetwork,
     load_network,
     save_network,
@@ -41,6 +45,7 @@ from implicit_bias.norms import Frobenius, GroupForm, GroupLasso, Norm, Predicto
 from implicit_bias.problem_files import load_problem, save_problem
 from implicit_bias.problems import MarginProblem, MarginProgram
 from implicit_bias.regions import OccupiedRegions
+from implicit_bias.soft_gates import ProductGates, SoftGates
 from implicit_bias.solvers import (
     Answer,
     Certificate,
@@ -54,10 +59,12 @@ from implicit_bias.solvers import (
     solve,
     solver_names,
 )
+from implicit_bias.together import Adam, Training, train_together
 from implicit_bias.training import SGD, History, train
 
 __all__ = [
     "SGD",
+    "Adam",
     "Alternation",
     "Answer",
     "BinaryTask",
@@ -70,6 +77,8 @@ __all__ = [
     "FrozenReLUNetwork",
     "FunctionGates",
     "GLNClassifier",
+    "GaLU0Network",
+    "GaLUNetwork",
     "GatedFeatures",
     "GatedLinearNetwork",
     "GatedNetwork",
@@ -84,6 +93,7 @@ __all__ = [
     "InputError",
     "KernelFeatures",
     "LeastSquares",
+    "LinearNetwork",
     "LossScaled",
     "MarginProblem",
     "MarginProgram",
@@ -92,13 +102,17 @@ __all__ = [
     "OccupiedRegions",
     "PlainDescent",
     "PredictorL2",
+    "ProductGates",
     "Progress",
     "RandomHalfSpaces",
     "ReLUGates",
     "ReLUNetwork",
+    "ReadoutNetwork",
+    "SoftGates",
     "Solution",
     "Stationarity",
     "Status",
+    "Training",
     "alignment",
     "alternate_convex_search",
     "certify",
@@ -132,4 +146,5 @@ __all__ = [
     "svm_rc",
     "svm_shallow",
     "train",
+    "train_together",
 ]

@@ -34,6 +34,8 @@ from implicit_bias.updates import Updates, updates_of
 LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
     "logistic": lambda margins: softplus(-margins),
     "exponential": lambda margins: torch.exp(-margins),
+    "hinge": lambda margins: torch.relu(1 - margins),
+    "squared": lambda margins: (1 - margins) ** 2,
 }
 
 
@@ -54,7 +56,7 @@ class SGD:
         η is `lr` in the first half of the epochs and `lr · lr_factor` in the second.
     momentum : float
         μ, from 0 to below 1 (torch's convention, no dampening).
-    loss : 'logistic', ℓ(m) = log(1 + e^{−m}), or 'exponential', ℓ(m) = e^{−m}
+    loss : 'logistic', ℓ(m) = log(1 + e^{−m}); 'exponential', e^{−m}; 'hinge', max(0, 1 − m); or 'squared', (1 − m)²
 
     Raises
     ------

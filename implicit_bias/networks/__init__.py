@@ -2,14 +2,21 @@
 
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.networks.files import load_network, save_network
+from implicit_bias.networks.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.networks.gln import GatedLinearNetwork
-from implicit_bias.networks.relu import FrozenReLUNetwork, ReLUNetwork
+from implicit_bias.networks.layers import LayeredNetwork
+from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
 __all__ = [
     "FrozenReLUNetwork",
+    "GaLU0Network",
+    "GaLUNetwork",
     "GatedLinearNetwork",
     "GatedNetwork",
+    "LayeredNetwork",
+    "LinearNetwork",
     "ReLUNetwork",
+    "ReadoutNetwork",
     "load_network",
     "save_network",
 ]

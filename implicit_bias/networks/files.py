@@ -14,12 +14,17 @@ import torch
 from implicit_bias.checks import InputError, as_file
 from implicit_bias.files import write_atomically
 from implicit_bias.networks.base import GatedNetwork
+from implicit_bias.networks.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.networks.gln import GatedLinearNetwork
-from implicit_bias.networks.relu import FrozenReLUNetwork, ReLUNetwork
+from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
 FORMAT = "implicit_bias network 1"
 CLASSES: dict[str, type[GatedNetwork]] = {
-    cls.__name__: cls for cls in (GatedLinearNetwork, ReLUNetwork, FrozenReLUNetwork)
+    cls.__name__: cls
+    for cls in (
+        *(GatedLinearNetwork, GaLUNetwork, GaLU0Network),
+        *(ReLUNetwork, FrozenReLUNetwork, LinearNetwork, ReadoutNetwork),
+    )
 }
 
 
@@ -37,7 +42,7 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
     >>> from implicit_bias import ReLUNetwork, load_network, save_network
     >>> path = save_network(ReLUNetwork(3, 2, seed=1), pathlib.Path(tempfile.mkdtemp(), "network.pt"))
     >>> load_network(path).config()
-    {'inputs': 3, 'units': [2]}
+    {'inputs': 3, 'units': [2], 'outputs': 1}
     """
     kind = type(network).__name__
     if CLASSES.get(kind) is not type(network):

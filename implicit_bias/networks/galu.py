@@ -1,0 +1,145 @@
+"""GaLU networks: every unit has a linear part that is trained and a gate that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from implicit_bias.checks import Array, as_positive
+from implicit_bias.gates import Gates, ReLUGates
+from implicit_bias.networks.base import to_array
+from implicit_bias.networks.layers import LayeredNetwork
+from implicit_bias.soft_gates import ProductGates, SoftGates
+
+
+class GaLUNetwork(LayeredNetwork):
+    """Gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
+
+    The gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U never:
+    with one hidden layer the gates are functions of the input, and the network is a linear one on gated features.
+
+    Parameters
+    ----------
+    inputs : int
+        d, the constant input included.
+    units : int or sequence of int
+        Units of each layer.
+    outputs : int
+        q; with one output f(X) has shape (n,), with several (n, q).
+    sharpness : float, optional
+        s of soft gates; hard gates without it.
+    seed : int
+        Weights are Kaiming-normal, N(0, 2/fan-in), and filters N(0, 1/fan-in), drawn from torch's Mersenne twister in
+        this order.
+
+    Raises
+    ------
+    InputError
+        For widths, outputs or a sharpness out of range.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, Decoupling Gating from Linearity (2019), section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GaLUNetwork
+    >>> network, X = GaLUNetwork(inputs=3, units=8, seed=1), np.random.default_rng(0).normal(size=(5, 3))
+    >>> bool(np.allclose(network.gates()(X) @ network.effective_weights(), network.decision_function(X), atol=1e-6))
+    True
+    """
+
+    #: Whether the gates of every layer read the input.
+    reads_input = False
+
+    def __init__(
+        self,
+        inputs: int,
+        units: int | Sequence[int],
+        outputs: int = 1,
+        *,
+        sharpness: float | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
+        super().__init__(inputs, units, seed, outputs)
+
+    def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
+        into = [self.inputs, *([self.inputs] * len(self.units) if self.reads_input else self.units)]
+        return [
+            torch.randn(units, fan_in, generator=generator) / fan_in**0.5
+            for units, fan_in in zip(self.units, into, strict=False)
+        ]
+
+    def _gate(self, values: Tensor) -> Tensor:
+        if self.sharpness is None:
+            return (values >= 0).to(values.dtype)
+        return torch.sigmoid(self.sharpness * values)
+
+    def activations(
+        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
+    ) -> Tensor:
+        """The layers, each times its gates."""
+        z = X
+        for index, (weight, u) in enumerate(zip(weights[:-1], filters, strict=True)):
+            read = X if self.reads_input else z
+            z = (self._gate(read @ u.mT) if opened is None else opened[index]) * (z @ weight.mT)
+        return z
+
+    def fixed_gates(self, filters: Sequence[Tensor], X: Tensor) -> list[Tensor] | None:
+        """The gates (…, n, k_ℓ) of every layer; None where they depend on the weights."""
+        if len(filters) > 1 and not self.reads_input:
+            return None
+        return [self._gate(X @ u.mT) for u in filters]
+
+    def gates(self) -> Gates:
+        """The gates of the hidden layer; for networks with one."""
+        self.require_one_layer()
+        return self._gates_of(self.filters()[0])
+
+    def _gates_of(self, filters: Tensor) -> Gates:
+        values = to_array(filters)
+        return ReLUGates(values) if self.sharpness is None else SoftGates(values, self.sharpness)
+
+    def config(self) -> dict[str, Any]:
+        """Number of inputs, units and outputs, and the sharpness."""
+        return super().config() | {"sharpness": self.sharpness}
+
+
+class GaLU0Network(GaLUNetwork):
+    """A GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
+
+    No gate changes in training, at any depth, so that the network is always linear on gated features: with a gate
+    for every path through the units, Π_ℓ k_ℓ of them. Parameters as for `GaLUNetwork`, its equal with one layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GaLU0Network
+    >>> network, X = GaLU0Network(inputs=3, units=[4, 5], seed=1), np.random.default_rng(0).normal(size=(6, 3))
+    >>> W = network.effective_weights()
+    >>> W.shape, bool(np.allclose(network.gates()(X) @ W, network.decision_function(X), atol=1e-6))
+    ((20, 3), True)
+    """
+
+    reads_input = True
+
+    def gates(self) -> Gates:
+        """The gates of the hidden layer, or of all paths through several."""
+        layers = [self._gates_of(filters) for filters in self.filters()]
+        return layers[0] if len(layers) == 1 else ProductGates(layers)
+
+    def effective_weights(self) -> Array:
+        """W (k, d), or (q, k, d), of all paths: w_{(j_1…j_L)} = b_{j_L} A^{(L)}_{j_L j_{L−1}} … a_{j_1}."""
+        hidden, *others = [to_array(weight) for weight in self.layers]
+        # Axes: units so far, last unit, inputs.
+        paths = hidden[None]
+        for weight in others[:-1]:
+            units = weight.shape[0]
+            paths = (paths[:, :, None, :] * weight.T[None, :, :, None]).reshape(-1, units, self.inputs)
+        weights: Array = (others[-1][:, None, :, None] * paths).reshape(self.outputs, -1, self.inputs)
+        return weights[0] if self.outputs == 1 else weights
