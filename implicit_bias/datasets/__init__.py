@@ -1,4 +1,4 @@
-"""Binary image tasks: digits (embedded), MNIST and Fashion-MNIST, and own arrays by the same type."""
+"""Binary image tasks: digits (embedded), MNIST and Fashion-MNIST, and own arrays by the same type; synthetic tasks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ import numpy as np
 import torch
 
 from implicit_bias.checks import InputError, as_count, as_seed, one_of
+from implicit_bias.datasets.clusters import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.tables import Samples, read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 
-__all__ = ["BinaryTask", "Samples", "dataset_names", "load_binary", "read_samples", "with_constant"]
+__all__ = [
+    "BinaryTask",
+    "Clusters",
+    "Samples",
+    "dataset_names",
+    "load_binary",
+    "noisy_clusters",
+    "parity",
+    "read_samples",
+    "separable",
+    "with_constant",
+]
 
 
 def dataset_names() -> list[str]:

@@ -1,11 +1,21 @@
 """The theory of GaLU layers as functions, after Fiat, Malach & Shalev-Shwartz; the docs have the proofs."""
 
+from implicit_bias.theory.clusters import (
+    ClusterBounds,
+    NeumannInverse,
+    cluster_bounds,
+    gate_correlations,
+    incoherent_dimension,
+    neumann_inverse,
+    orthogonal_inverse,
+)
 from implicit_bias.theory.descent import DescentRate, a_priori_rate, descent_rate, descent_target
 from implicit_bias.theory.generalisation import (
     GeneralisationBound,
     generalisation_bound,
     generalisation_bound_a_priori,
 )
+from implicit_bias.theory.gradients import InitialGradient, gaussian_gradient, initial_gradients, parity_gradient
 from implicit_bias.theory.kernel import SmallestEigenvalue, gate_kernel, smallest_eigenvalue
 from implicit_bias.theory.memorisation import (
     ExpectedLoss,
@@ -17,21 +27,32 @@ from implicit_bias.theory.memorisation import (
 from implicit_bias.theory.stability import GateStability, gate_stability
 
 __all__ = [
+    "ClusterBounds",
     "DescentRate",
     "ExpectedLoss",
     "GateStability",
     "GeneralisationBound",
+    "InitialGradient",
     "MemorisationWidth",
+    "NeumannInverse",
     "SmallestEigenvalue",
     "a_priori_rate",
+    "cluster_bounds",
     "descent_rate",
     "descent_target",
     "expected_loss",
     "expected_test_loss",
+    "gate_correlations",
     "gate_kernel",
     "gate_stability",
+    "gaussian_gradient",
     "generalisation_bound",
     "generalisation_bound_a_priori",
+    "incoherent_dimension",
+    "initial_gradients",
     "memorisation_width",
+    "neumann_inverse",
+    "orthogonal_inverse",
+    "parity_gradient",
     "smallest_eigenvalue",
 ]

@@ -11,8 +11,8 @@ import scipy.linalg
 
 from implicit_bias.checks import Array, InputError, as_count, as_numbers
 from implicit_bias.features import GatedFeatures
-from implicit_bias.least_squares import least_squares
-from implicit_bias.least_squares.closed_form import weight_gram
+from implicit_bias.regression import least_squares
+from implicit_bias.regression.closed_form import weight_gram
 from implicit_bias.theory.inputs import as_probability
 from implicit_bias.theory.memorisation import memorisation_width
 

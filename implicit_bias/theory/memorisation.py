@@ -10,7 +10,7 @@ import numpy as np
 
 from implicit_bias.checks import InputError, as_count, as_positive
 from implicit_bias.features import GatedFeatures
-from implicit_bias.least_squares import least_squares
+from implicit_bias.regression import least_squares
 from implicit_bias.theory.inputs import as_probability, unit_samples
 from implicit_bias.theory.kernel import gate_kernel, positive_eigenvalue
 

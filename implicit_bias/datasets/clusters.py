@@ -1,0 +1,169 @@
+"""Synthetic tasks: noisy clusters, a linear rule with a margin, and parities. Drawn by NumPy's PCG64 from a seed."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_seed, check_size, shown
+
+#: Beyond this many standard deviations there is no probability left in floating point.
+FARTHEST = 35.0
+
+
+class Clusters(NamedTuple):
+    """Samples around cluster centres: inputs X (m, d), labels y (m,), cluster of each (m,), centres (n, d).
+
+    >>> from implicit_bias.datasets import noisy_clusters
+    >>> noisy_clusters(m=4, n=2, d=3).X.shape
+    (4, 3)
+    """
+
+    X: Array
+    y: Array
+    cluster: np.ndarray
+    centres: Array
+
+
+def noisy_clusters(
+    m: int,
+    n: int,
+    d: int,
+    sigma_x: float = 0.1,
+    sigma_y: float = 0.0,
+    *,
+    flip: float | None = None,
+    seed: int = 0,
+) -> Clusters:
+    """m samples of n clusters in R^d: centres c_i ~ N(0, I), x = c_i + N(0, σ_x² I), i uniform.
+
+        regression:      y = b_i + N(0, σ_y²),  b_i ~ N(0, 1)
+        classification:  y = b_i, or −b_i with probability p,  b_i = ±1 with probability ½ each
+
+    What is drawn does not depend on σ_x, σ_y and p: other noise moves the same samples. Training and test samples of
+    the same clusters are parts of one call.
+
+    Parameters
+    ----------
+    m, n, d : int
+        Numbers of samples, clusters and inputs.
+    sigma_x, sigma_y : float
+        Standard deviations, at least 0.
+    flip : float, optional
+        p, from 0 to 1: makes it classification.
+    seed : int
+        Seed of NumPy's PCG64.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range, and for `sigma_y` with `flip`.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, and the first version, Figure 4.
+
+    Examples
+    --------
+    >>> from implicit_bias.datasets import noisy_clusters
+    >>> X, y, cluster, centres = noisy_clusters(m=1000, n=5, d=3, sigma_x=0.01, flip=0.1, seed=1)
+    >>> X.shape, sorted(set(y.tolist())), bool(abs(X - centres[cluster]).max() < 0.05)
+    ((1000, 3), [-1.0, 1.0], True)
+    """
+    m, n, d = as_count(m, "m"), as_count(n, "n"), as_count(d, "d")
+    sigma_x, sigma_y = _spread(sigma_x, "sigma_x"), _spread(sigma_y, "sigma_y")
+    if flip is not None and sigma_y:
+        raise InputError("give sigma_y, the noise of regression, or flip, the noise of classification, not both")
+    check_size(max(m, n) * d, "the samples")
+    rng = np.random.default_rng(as_seed(seed))
+    centres, cluster, noise = rng.normal(size=(n, d)), rng.integers(n, size=m), rng.normal(size=(m, d))
+    labels, blur = rng.normal(size=n), rng.normal(size=m)
+    if flip is None:
+        y = labels[cluster] + sigma_y * blur
+    else:
+        y = np.where(labels[cluster] > 0, 1.0, -1.0) * np.where(ndtr(blur) < as_fraction(flip, "flip"), -1.0, 1.0)
+    return Clusters(centres[cluster] + sigma_x * noise, y, cluster, centres)
+
+
+def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 0) -> tuple[Array, Array]:
+    """m Gaussian samples x ~ N(0, I) with y = sign⟨w*, x⟩, given that |⟨w*, x⟩| ≥ margin; X (m, d) and y (m,).
+
+    w* is uniform on the unit sphere; ⟨w*, x⟩ is drawn from what the margin leaves of the normal distribution, as if
+    samples within it were drawn again.
+
+    Parameters
+    ----------
+    m, d : int
+    margin : float
+        From 0 to 35 (at 5, already, about one sample in two million would be kept).
+    seed : int
+        Seed of NumPy's PCG64.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.datasets import separable
+    >>> X, y = separable(m=100, d=5, margin=0.5, seed=1)
+    >>> w = np.linalg.lstsq(X, y, rcond=None)[0]
+    >>> X.shape, bool((y * (X @ w) > 0).mean() > 0.9)
+    ((100, 5), True)
+    """
+    m, d, margin = as_count(m, "m"), as_count(d, "d"), _spread(margin, "margin")
+    if margin > FARTHEST:
+        raise InputError(f"margin must be at most {FARTHEST:g} standard deviations, not {margin:g}")
+    check_size(m * d, "the samples")
+    rng = np.random.default_rng(as_seed(seed))
+    w = rng.normal(size=d)
+    w /= np.linalg.norm(w)
+    X = rng.normal(size=(m, d))
+    y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
+    # 1 − U lies in (0, 1], so that the quantile is finite.
+    beyond = -ndtri(ndtr(-margin) * (1 - rng.random(m)))
+    return X + np.outer(y * np.maximum(beyond, margin) - X @ w, w), y
+
+
+def parity(m: int, d: int, bits: int, *, seed: int = 0) -> tuple[Array, Array]:
+    """m samples x uniform on {−1, +1}^d with y = x_1 x_2 … x_bits; X (m, d) and y (m,).
+
+    Parameters
+    ----------
+    m, d : int
+    bits : int
+        How many inputs, the first ones, the parity is of; at most d.
+    seed : int
+        Seed of NumPy's PCG64.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    Examples
+    --------
+    >>> from implicit_bias.datasets import parity
+    >>> X, y = parity(m=100, d=5, bits=2, seed=1)
+    >>> bool((y == X[:, 0] * X[:, 1]).all())
+    True
+    """
+    m, d, bits = as_count(m, "m"), as_count(d, "d"), as_count(bits, "bits")
+    if bits > d:
+        raise InputError(f"bits must be at most d = {d}, the number of inputs, not {bits}")
+    check_size(m * d, "the samples")
+    X = np.random.default_rng(as_seed(seed)).choice([-1.0, 1.0], size=(m, d))
+    return X, X[:, :bits].prod(axis=1)
+
+
+def _spread(value: Any, name: str) -> float:
+    """A finite number of at least 0."""
+    number = np.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
+    if not 0 <= number < np.inf:
+        raise InputError(f"{name} must be a number of at least 0, not {shown(value)}")
+    return number
