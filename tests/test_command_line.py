@@ -26,6 +26,7 @@ SCRIPTS = {
     "compare shallow-gln": "compare_shallow_gln",
     "solve": "solve_margin_problem",
     "reproduce paper": "reproduce_paper",
+    "reproduce galu": "reproduce_galu",
     "reproduce limit": "limit_of_gradient_descent",
 }
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
@@ -272,6 +273,8 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert completed(script, "implicit-bias", "solve", "--solver", "E") == ["ECOS"]
     assert completed(script, "implicit-bias", "reproduce", "paper", "--dataset", "f") == ["fashion-mnist"]
     assert completed(script, "implicit-bias", "solve", "--formulation", "svm-r") == ["svm-rc"]
+    assert completed(script, "implicit-bias", "reproduce", "galu", "--figure", "nor") == ["norms"]
+    assert completed(script, "implicit-bias", "reproduce", "paper", "--figure", "4") == ["4"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

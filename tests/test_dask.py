@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.experiments import engines
+from implicit_bias.experiments import engines, jobs
 from implicit_bias.experiments.gln import STUDY
 from implicit_bias.experiments.store import Store
 from implicit_bias.experiments.study import Config
@@ -42,7 +42,7 @@ def test_a_killed_worker_costs_nothing(cluster, tmp_path):
 
 
 def test_workers_with_other_code_are_refused(cluster, monkeypatch, tmp_path):
-    monkeypatch.setattr(engines, "code_version", lambda: "other")
+    monkeypatch.setattr(jobs, "code_version", lambda *functions: "other")
     with pytest.raises(InputError, match="runs other code"):
         run([(STUDY, SMALL)], engines.dask(cluster.scheduler_address), Store(tmp_path))
 

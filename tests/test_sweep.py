@@ -15,11 +15,12 @@ import pandas as pd
 import pytest
 
 from implicit_bias import InputError, files
-from implicit_bias.experiments import engines, store
+from implicit_bias.experiments import engines, jobs
 from implicit_bias.experiments.gln import STUDY
-from implicit_bias.experiments.store import Result, Store, jobs_of
+from implicit_bias.experiments.jobs import Result
+from implicit_bias.experiments.store import Store
 from implicit_bias.experiments.study import VERSIONS, Config
-from implicit_bias.experiments.sweep import run
+from implicit_bias.experiments.sweep import jobs_of, run
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "reproduce_paper.py"
 SMALL = Config(train_size=(60,), units=(3,), contexts=(2,), seeds=(1, 2, 3), steps=40)
@@ -88,7 +89,7 @@ def test_stored_results_of_another_configuration_are_told_and_left(tmp_path, cha
 def test_stored_results_of_other_code_are_told_and_left(tmp_path, monkeypatch):
     cells, job = Store(tmp_path), jobs_of(STUDY, SMALL)[0]
     cells.put(job, Result(ROWS, 1.0, "here"))
-    monkeypatch.setattr(store, "code_version", lambda: "other")
+    monkeypatch.setattr(jobs, "code_version", lambda *functions: "other")
     with pytest.warns(UserWarning, match="differ in the code's version"):
         cells.warn_of_others([job])
     assert cells.get(job) is None
@@ -100,22 +101,6 @@ def test_configurations_take_lists_and_numpy_numbers(tmp_path):
     assert run([(STUDY, config)], store=Store(tmp_path)).missing == 0
     with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
         Config(units=3)
-
-
-def test_the_codes_version_ignores_comments_and_docstrings(tmp_path, monkeypatch):
-    versions = []
-    for text in ('"""One."""\nx = 1\n', '"""Two."""\n\nx = 1  # why\n', '"""Two."""\nx = 2\n'):
-        (tmp_path / "module.py").write_text(text)
-        monkeypatch.setattr(store.implicit_bias, "__file__", str(tmp_path / "__init__.py"))
-        store._code_version.cache_clear()
-        versions.append(store.code_version())
-    store._code_version.cache_clear()
-    assert versions[0] == versions[1] != versions[2]
-
-
-def test_every_module_left_out_of_the_codes_version_exists():
-    package = Path(store.implicit_bias.__file__).parent
-    assert all(list(package.glob(pattern)) for pattern in store.IRRELEVANT)
 
 
 def test_a_full_disk_ends_with_a_sentence_and_keeps_what_is_stored(tmp_path, monkeypatch):

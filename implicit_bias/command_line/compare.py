@@ -18,7 +18,7 @@ from implicit_bias.comparison import summarise
 from implicit_bias.datasets import dataset_names
 from implicit_bias.experiments import gln, relu, shallow_gln
 from implicit_bias.experiments.study import Config, Study
-from implicit_bias.experiments.sweep import Run
+from implicit_bias.experiments.sweep import Run, jobs_in, tabulated
 from implicit_bias.files import write_atomically
 from implicit_bias.plots import comparison_figure, drawn
 from implicit_bias.solvers import Status, solver_names
@@ -68,7 +68,8 @@ def compare(study: Study, options: argparse.Namespace) -> Outcome:
     """Run the comparison and write its files."""
     values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
     out = Path(options.out)
-    result = watched([(study, Config(**values))], out, options.engine, options.jobs, options.scheduler)
+    plan = [(study, Config(**values))]
+    result = tabulated(plan, watched(jobs_in(plan), out, options.engine, options.jobs, options.scheduler))
     print(readable(result.table))
     paths = write_results(study, result, out)
     for path in paths:

@@ -9,15 +9,14 @@ import shtab
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.main import whole_parser
-from implicit_bias.command_line.parsers import EXIT_CODES, Parser
+from implicit_bias.command_line.parsers import EXIT_CODES, Parser, offered
 from implicit_bias.datasets import dataset_names
 from implicit_bias.experiments.engines import ENGINES
-from implicit_bias.experiments.paper import FIGURES
 from implicit_bias.solvers import solver_names
 
 SHELLS = ("bash", "zsh", "fish")
 #: Values and places that options take but do not declare, because their refusals are sentences of our own.
-CHOICES = {"dataset": dataset_names(), "engine": list(ENGINES), "figure": [*FIGURES, "all"], "solver": solver_names()}
+CHOICES = {"dataset": dataset_names(), "engine": list(ENGINES), "solver": solver_names()}
 FILES = ("file",)
 FOLDERS = ("data_root", "redraw", "out")
 
@@ -42,8 +41,9 @@ def completion(options: Namespace) -> Outcome:
     """Print the script for a shell."""
     parser = whole_parser()
     for action in _actions(parser):
-        if action.dest in CHOICES and action.choices is None:
-            action.choices = CHOICES[action.dest]
+        known = offered(action) or CHOICES.get(action.dest)
+        if known and action.choices is None:
+            action.choices = known
         place = shtab.FILE if action.dest in FILES else shtab.DIRECTORY if action.dest in FOLDERS else None
         if place is not None:
             action.complete = place  # type: ignore[attr-defined]

@@ -23,13 +23,14 @@ COMMANDS = {
     "compare shallow-gln": ("a shallow GLN against one linear SVM a region", "compare"),
     "solve": ("solve a margin problem on your own samples", "solve"),
     "reproduce paper": ("the paper's figures 2 to 5, as published and corrected", "reproduce"),
+    "reproduce galu": ("the figures of the GaLU paper, drawn again with what becomes of their claims", "galu"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),
     "completion": ("print a script that completes these commands in your shell", "completion"),
 }
 GROUPS = {
     "compare": "train a network, solve its margin problems, and measure how far they agree",
-    "reproduce": "run the studies of Lippl, Abbott & Chung again, every cell certified",
+    "reproduce": "run the studies of the papers again",
 }
 DESCRIPTION = """\
 Which max-margin problem does gradient descent on a gated network solve?

@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from implicit_bias.checks import InputError
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import add_engine, add_versions, watched
+from implicit_bias.command_line.sweeps import add_engine, add_figure, add_versions, check_redraw, watched
 from implicit_bias.experiments.findings import findings
 from implicit_bias.experiments.paper import FIGURES, PAPER, chosen, plan
 from implicit_bias.experiments.report import load_results, save_results, write_report
 from implicit_bias.experiments.study import VERSIONS
+from implicit_bias.experiments.sweep import jobs_in, tabulated
 from implicit_bias.files import require_writable
 
 
@@ -33,8 +33,7 @@ def declare(parser: Parser, command: str) -> None:
         ],
     )
     add = parser.add_argument
-    add("--figure", default="all", help=f"{', '.join(FIGURES)} or all")
-    add("--quick", action="store_true", help="a part of every figure, in a few minutes")
+    add_figure(parser, FIGURES)
     add("--dataset", default=PAPER.dataset, help="mnist as published, or another data set")
     add_data_root(parser)
     text = "compute nothing: figures and report from an earlier run, such as data/paper"
@@ -50,8 +49,7 @@ def reproduce(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
     figures = chosen(options.figure)
     if options.redraw:
-        if options.quick or options.scheduler:
-            raise InputError("--redraw computes nothing, so --quick and --scheduler do not go with it")
+        check_redraw(options)
         out = require_writable(options.out or "results/redrawn")
         table, record = load_results(options.redraw)
         return _report(table[table.version.isin(options.versions)], record, out, figures)
@@ -59,7 +57,7 @@ def reproduce(options: Namespace) -> Outcome:
         figures, quick=options.quick, dataset=options.dataset, data_root=options.data_root, versions=options.versions
     )
     out = Path(options.out or "results/paper")
-    result = watched(steps, out, options.engine, options.jobs, options.scheduler)
+    result = tabulated(steps, watched(jobs_in(steps), out, options.engine, options.jobs, options.scheduler))
     save_results(result.table, result.record, out)
     return _report(*load_results(out), out, figures)
 

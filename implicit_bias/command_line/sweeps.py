@@ -5,30 +5,31 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
 
-from implicit_bias.checks import one_of
+from implicit_bias.checks import InputError, one_of
+from implicit_bias.command_line.parsers import offer
+from implicit_bias.experiments.collect import Collected, collect
 from implicit_bias.experiments.engines import ENGINES
-from implicit_bias.experiments.store import Job, Store, jobs_of
-from implicit_bias.experiments.study import VERSIONS, Config, Study
-from implicit_bias.experiments.sweep import Run, run
+from implicit_bias.experiments.jobs import Job
+from implicit_bias.experiments.store import Store
+from implicit_bias.experiments.study import VERSIONS
 from implicit_bias.files import require_writable
 
 
 def watched(
-    plan: Sequence[tuple[Study, Config]], out: Path, engine: str = "local", jobs: int = 1, scheduler: str | None = None
-) -> Run:
-    """Run a plan with its cells stored in `out`/cells, and a bar with the time left.
+    work: Sequence[Job], out: Path, engine: str = "local", jobs: int = 1, scheduler: str | None = None
+) -> Collected:
+    """Compute cells, stored in `out`/cells, with a bar that shows the time left.
 
     Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work;
     KeyboardInterrupt if no cell was finished.
     """
     chosen = ENGINES[one_of(engine, ENGINES, "engine")](jobs, scheduler)
     require_writable(out)
-    work = [job for study, config in plan for job in jobs_of(study, config)]
     with tqdm(
         total=(1 + 1e-9) * sum(job.cost for job in work),
         bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
@@ -48,13 +49,26 @@ def watched(
                 bar.set_postfix_str(str(job), refresh=False)
                 bar.update(job.cost)
 
-        result = run(plan, chosen, Store(out / "cells"), show)
-    if result.missing:
+        collected = collect(work, chosen, Store(out / "cells"), show)
+    if done < len(work):
         print(f"interrupted: {done} of {len(work)} cells are stored in {out / 'cells'}; run again to go on",
               file=sys.stderr)  # fmt: skip
-    if result.table.empty:
+    if not done:
         raise KeyboardInterrupt
-    return result
+    return collected
+
+
+def add_figure(parser: argparse.ArgumentParser, figures: Iterable[str]) -> None:
+    """Options --figure, with the figures there are, and --quick."""
+    names = list(figures)
+    offer(parser.add_argument("--figure", default="all", help=f"{', '.join(names)} or all"), [*names, "all"])
+    parser.add_argument("--quick", action="store_true", help="a part of every figure, in a few minutes")
+
+
+def check_redraw(options: argparse.Namespace) -> None:
+    """Refuse --redraw with options of a computation."""
+    if options.quick or options.scheduler:
+        raise InputError("--redraw computes nothing, so --quick and --scheduler do not go with it")
 
 
 def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from implicit_bias.checks import InputError, as_count, as_positive, one_of
 from implicit_bias.comparison import alignment, inconsistency, optimality_ratio
 from implicit_bias.datasets import BinaryTask, load_binary
-from implicit_bias.experiments.sweep import surroundings
+from implicit_bias.experiments.collect import surroundings
 from implicit_bias.files import require_writable, write_atomically
 from implicit_bias.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.gates import ConstantGate, HyperplaneGates

@@ -1,4 +1,4 @@
-"""Where cells are computed: in this process, in local processes, or on a Dask cluster."""
+"""Where jobs are computed: in this process, in local processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing import resource_tracker
 from typing import Any
 
 import joblib
 
 from implicit_bias.checks import InputError, as_count
-from implicit_bias.experiments.store import Job, Result, code_version
-from implicit_bias.experiments.study import run_cell
+from implicit_bias.experiments.jobs import Job, Result
+from implicit_bias.threads import one_thread
 
 #: From jobs to their results, in any order.
 Engine = Callable[[list[Job]], Iterator[tuple[Job, Result]]]
@@ -28,12 +28,13 @@ PATIENCE = 60.0
 
 
 def compute(job: Job, one_core: bool = True, code: str | None = None) -> Result:
-    """Compute a job here; `code` is the version of the code that the asking side runs."""
-    if code is not None and code != code_version():
+    """Compute a job here, on one core where others share the machine; `code` is its version on the asking side."""
+    if code is not None and code != job.code:
         here = platform.node()
-        raise InputError(f"the worker {here} runs other code ({code_version()}, not {code}); install the same version")
+        raise InputError(f"the worker {here} runs other code ({job.code}, not {code}); install the same version")
     start = time.perf_counter()
-    rows = run_cell(job.study, job.config, job.cell, one_core)
+    with one_thread() if one_core else nullcontext():
+        rows = job.rows()
     return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
 
 
@@ -58,14 +59,14 @@ def local(jobs: int = 1) -> Engine:
         if jobs == 1 or len(work) == 1:
             yield from ((job, compute(job, False)) for job in work)
             return
-        losses, left, code = 0, list(work), code_version()
+        losses, left = 0, list(work)
         while left:
             # Unordered, so that an interruption keeps every finished cell.
             parallel = joblib.Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered", batch_size=1)
             done = set()
             try:
                 with _interrupts_are_ours():
-                    results = parallel(joblib.delayed(_indexed)(i, job, code) for i, job in enumerate(left))
+                    results = parallel(joblib.delayed(_indexed)(i, job, job.code) for i, job in enumerate(left))
                 for index, result in results:
                     done.add(index)
                     yield left[index], result
@@ -127,7 +128,7 @@ def dask(scheduler: str | None) -> Engine:
         futures: dict[Any, Job] = {}
         try:
             for job in work:
-                future = client.submit(compute, job, True, code_version(), pure=False)
+                future = client.submit(compute, job, True, job.code, pure=False)
                 futures[future] = job
                 future.add_done_callback(finished.put)
             for _ in work:

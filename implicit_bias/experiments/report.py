@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import io
 import json
 from collections.abc import Sequence
 from importlib.resources import files
@@ -14,12 +12,12 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from implicit_bias.checks import InputError, as_file
+from implicit_bias.checks import InputError
 from implicit_bias.comparison import summarise
 from implicit_bias.experiments.findings import as_markdown, findings
+from implicit_bias.experiments.tables import as_csv, pictures, read_record, read_table, sha256
 from implicit_bias.files import write_atomically
 from implicit_bias.paper_figures import LAYOUTS, names, paper_figure
-from implicit_bias.plots import drawn
 
 #: What a row of the report's last table stands for.
 SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "momentum", "version", "model")
@@ -28,11 +26,10 @@ SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "mo
 def save_results(table: pd.DataFrame, record: dict[str, Any], folder: str | Path) -> list[Path]:
     """Write `cells.csv` and `record.json`, from which `load_results` and every figure follow."""
     out = Path(folder)
-    content = table.to_csv(index=False, float_format="%.9g").encode()
-    record = record | {"sha256": hashlib.sha256(content).hexdigest()}
+    content = as_csv(table)
     return [
         write_atomically(out / "cells.csv", content),
-        write_atomically(out / "record.json", json.dumps(record, indent=2).encode()),
+        write_atomically(out / "record.json", json.dumps(record | {"sha256": sha256(content)}, indent=2).encode()),
     ]
 
 
@@ -44,15 +41,10 @@ def load_results(folder: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     InputError
         If a file is missing or is not what was written.
     """
-    cells, notes = as_file(Path(folder) / "cells.csv"), as_file(Path(folder) / "record.json")
-    try:
-        content, record = cells.read_bytes(), json.loads(notes.read_text())
-        whole = isinstance(record, dict) and record["sha256"] == hashlib.sha256(content).hexdigest()
-    except (OSError, ValueError, KeyError):
-        whole = False
-    if not whole:
-        raise InputError(f"{cells.parent} holds damaged results or none of reproduce_paper.py; run it again")
-    table = pd.read_csv(io.BytesIO(content))
+    record = read_record(Path(folder) / "record.json")
+    table = read_table(Path(folder) / "cells.csv", record.get("sha256"))
+    if table is None:
+        raise InputError(f"{folder} holds damaged results or none of reproduce_paper.py; run it again")
     return table, record
 
 
@@ -62,16 +54,14 @@ def write_report(table: pd.DataFrame, record: dict[str, Any], folder: str | Path
     Of several figures those are left out that the table has no cells of; InputError if it has none of a single one.
     """
     contents: dict[str, bytes] = {}
-    pictures = []
+    shown = []
     for number in figures:
         cutoffs = table[table.study == LAYOUTS[number].study].cutoff.unique()
         for cutoff in cutoffs if len(cutoffs) or len(figures) > 1 else ("median",):
             figure = paper_figure(table, number, cutoff)
             name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")
-            contents[f"{name}.png"] = drawn(figure, "png")
-            figure.set_layout_engine("none")  # Laid out once, which is what takes the time.
-            contents[f"{name}.pdf"] = drawn(figure, "pdf")
-            pictures.append((f"Figure {number}, {cutoff} cutoffs", base64.b64encode(contents[f"{name}.png"]).decode()))
+            contents |= pictures(figure, name)
+            shown.append((f"Figure {number}, {cutoff} cutoffs", base64.b64encode(contents[f"{name}.png"]).decode()))
     found = findings(table)
     contents["findings.md"] = as_markdown(found).encode()
     summary = summarise(table, SETTINGS).round(4)
@@ -81,7 +71,7 @@ def write_report(table: pd.DataFrame, record: dict[str, Any], folder: str | Path
     page = template.render(
         title=f"The implicit bias of gated networks on {names(table)}, certified",
         findings=found,
-        figures=pictures,
+        figures=shown,
         rows=len(summary),
         table=summary.to_html(index=False, border=0, na_rep="–"),
         record=_readable(record),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,7 +18,6 @@ from implicit_bias.gates import Cutoff
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.problems import MarginProblem
 from implicit_bias.solvers import Solution, Status, solve, solver_names
-from implicit_bias.threads import one_thread
 from implicit_bias.training import SGD, train
 
 #: The comparison as it should be, and with the published faults.
@@ -144,12 +142,11 @@ def source(dataset: str, root: str | None, train_size: int) -> BinaryTask:
     return load_binary(dataset, train_size, SPLIT_SEED, root)
 
 
-def run_cell(study: Study, config: Config, cell: Cell, one_core: bool) -> list[dict[str, Any]]:
-    """The rows of one cell; `one_core` for workers that share the machine."""
+def run_cell(study: Study, config: Config, cell: Cell) -> list[dict[str, Any]]:
+    """The rows of one cell."""
     task = source(config.dataset, config.data_root, cell.train_size)
-    common = {"dataset": config.dataset, **asdict(cell), "cutoff": str(config.cutoff)}
-    with one_thread() if one_core else nullcontext():
-        return [common | row for row in study.rows(config, cell, task)]
+    common = {"study": study.name, "dataset": config.dataset, **asdict(cell), "cutoff": str(config.cutoff)}
+    return [common | row for row in study.rows(config, cell, task)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,24 +1,91 @@
-"""Running the cells of one or several studies into a tidy table: stored, resumed, on any engine."""
+"""The cells of one or several studies: as jobs, and in a tidy table with its record."""
 
 from __future__ import annotations
 
-import platform
-import time
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
-from implicit_bias.experiments.engines import Engine, local, machine_kind
-from implicit_bias.experiments.store import Job, Result, Store, code_version, jobs_of
-from implicit_bias.experiments.study import COLUMNS, SPLIT_SEED, Config, Study, source
-from implicit_bias.version import __version__
+from implicit_bias.experiments.collect import Collected, Progress, collect
+from implicit_bias.experiments.engines import Engine
+from implicit_bias.experiments.jobs import Job
+from implicit_bias.experiments.store import Store
+from implicit_bias.experiments.study import COLUMNS, SPLIT_SEED, Cell, Config, Study, run_cell, source
 
-#: Called with a job when its result is there, and whether it was stored from an earlier run.
-Progress = Callable[[Job, bool], None]
-PACKAGES = ("numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
+Plan = Sequence[tuple[Study, Config]]
+
+
+@dataclass(frozen=True)
+class CellJob(Job):
+    """One cell of a study under a configuration."""
+
+    study: Study
+    config: Config
+    cell: Cell
+
+    def __str__(self) -> str:
+        return f"{self.study.name.removeprefix('compare_')} {self.cell}, {self.config.cutoff} cutoffs"
+
+    @property
+    def name(self) -> str:
+        """The cell, as a part of a file's name."""
+        cell = self.cell
+        cutoff = re.sub(r"[^\w.]+", "_", str(self.config.cutoff))
+        return f"{self.study.name}-n{cell.train_size}-H{cell.units}-C{cell.contexts}-{cutoff}-seed{cell.seed}"
+
+    @property
+    def cost(self) -> float:
+        """As the study says."""
+        return self.study.cost(self.config, self.cell)
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Samples of one size together, so that workers load them once, and then the longest first."""
+        return (-self.cell.train_size, -self.cost)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """What every study does for a cell, and the study's own part of it."""
+        return run_cell, self.study.rows
+
+    def settings(self) -> dict[str, Any]:
+        """Study, cell, and the rest of the configuration."""
+        apart = {"train_size", "units", "contexts", "seeds", "data_root"}
+        rest = {name: value for name, value in asdict(self.config).items() if name not in apart}
+        plain: dict[str, Any] = json.loads(
+            json.dumps({"study": self.study.name, "cell": asdict(self.cell), "config": rest})
+        )
+        return plain
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The cell's rows."""
+        return run_cell(self.study, self.config, self.cell)
+
+    @classmethod
+    def prepare(cls, jobs: Sequence[Self]) -> None:
+        """Load every data set once at its largest size: missing files and sizes out of range are told at once."""
+        largest: dict[tuple[str, str | None], int] = {}
+        for job in jobs:
+            place = (job.config.dataset, job.config.data_root)
+            largest[place] = max(largest.get(place, 0), job.cell.train_size)
+        for (dataset, root), train_size in largest.items():
+            source(dataset, root, train_size)
+        source.cache_clear()
+
+
+def jobs_of(study: Study, config: Config) -> list[CellJob]:
+    """The jobs of a configuration, refused if it makes no sense for the study."""
+    study.check(config)
+    return [CellJob(study, config, cell) for cell in config.cells()]
+
+
+def jobs_in(plan: Plan) -> list[CellJob]:
+    """The jobs of every (study, configuration)."""
+    return [job for study, config in plan for job in jobs_of(study, config)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +102,7 @@ class Run:
 
 
 def run(
-    plan: Sequence[tuple[Study, Config]],
+    plan: Plan,
     engine: Engine | None = None,
     store: Store | None = None,
     progress: Progress | None = None,
@@ -59,73 +126,14 @@ def run(
     >>> table.model.tolist()
     ['GD-GLN', 'SVM-L2', 'SVM-GLN', 'SVM-Fro']
     """
-    start = time.perf_counter()
-    jobs = [job for study, config in plan for job in jobs_of(study, config)]
-    done: dict[Job, Result] = {}
-    if store is not None:
-        store.warn_of_others(jobs)
-        for job in jobs:
-            stored = store.get(job)
-            if stored is not None:
-                done[job] = stored
-                if progress is not None:
-                    progress(job, True)
-    left = [job for job in jobs if job not in done]
-    _require_data(left)
-    try:
-        for job, result in (engine or local())(_ordered(left)) if left else ():
-            if store is not None:
-                store.put(job, result)
-            done[job] = result
-            if progress is not None:
-                progress(job, False)
-    except KeyboardInterrupt:
-        pass
-    rows = [{"study": job.study.name} | row for job in jobs if job in done for row in done[job].rows]
-    table = pd.DataFrame(rows, columns=["study", *COLUMNS])
-    record = _record(plan, list(done.values()), time.perf_counter() - start) | {"missing": len(jobs) - len(done)}
-    return Run(table, record)
+    return tabulated(plan, collect(jobs_in(plan), engine, store, progress))
 
 
-def _require_data(jobs: Sequence[Job]) -> None:
-    """Load every data set once at its largest size: missing files and sizes out of range are told before any work."""
-    largest: dict[tuple[str, str | None], int] = {}
-    for job in jobs:
-        place = (job.config.dataset, job.config.data_root)
-        largest[place] = max(largest.get(place, 0), job.cell.train_size)
-    for (dataset, root), train_size in largest.items():
-        source(dataset, root, train_size)
-    source.cache_clear()
-
-
-def _ordered(jobs: Sequence[Job]) -> list[Job]:
-    """Samples of one size together, so that workers load them once, and the longest first, so that none ends late."""
-    return sorted(jobs, key=lambda job: (-job.cell.train_size, -job.cost))
-
-
-def surroundings() -> dict[str, Any]:
-    """Versions, kind of machine and time: what a record of any results says besides its configuration.
-
-    >>> from implicit_bias.experiments.sweep import surroundings
-    >>> sorted(surroundings())
-    ['finished', 'machine', 'versions']
-    """
-    return {
-        "versions": {"python": platform.python_version(), "implicit-bias": __version__}
-        | {name: version(name) for name in PACKAGES},
-        "machine": machine_kind(),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-def _record(plan: Sequence[tuple[Study, Config]], results: Sequence[Result], seconds: float) -> dict[str, Any]:
-    return {
+def tabulated(plan: Plan, collected: Collected) -> Run:
+    """The table of what was collected of a plan's jobs, and its record."""
+    record = {
         "studies": [{"study": study.name} | asdict(replace(config, data_root=None)) for study, config in plan],
         "split_seed": SPLIT_SEED,
-        "code": code_version(),
-        **surroundings(),
-        "machines": sorted({result.machine for result in results}),
-        "seconds_of_this_run": round(seconds, 2),
-        "seconds_of_all_cells": round(sum(result.seconds for result in results), 2),
-        "cells": len(results),
+        "code": {job.study.name: job.code for job in jobs_in(plan)},
     }
+    return Run(pd.DataFrame(collected.rows(), columns=["study", *COLUMNS]), record | collected.record())

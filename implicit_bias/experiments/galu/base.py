@@ -101,7 +101,8 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
     """
     stats = values.groupby(level=0).agg(["mean", "std"]).dropna(subset=["mean"])
     spread = stats["std"].fillna(0.0)
-    (line,) = ax.plot(stats.index, stats["mean"], **{"markersize": 3, "linewidth": 1.2, "marker": "o"} | style)
+    look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2, "marker": "o"} | style
+    (line,) = ax.plot(stats.index, stats["mean"], **look)
     ax.fill_between(
         stats.index, stats["mean"] - spread, stats["mean"] + spread, color=line.get_color(), alpha=0.2, linewidth=0
     )

@@ -30,7 +30,7 @@ def rows(settings: Settings) -> Rows:
     """One fit: train_loss, test_loss (mean squares), l2 = ‖w‖₂² and l1 = ‖w‖₁²."""
     rng = np.random.default_rng(settings["seed"])
     centres = rng.normal(size=(settings["clusters"], settings["d"]))
-    labels = rng.normal(size=settings["clusters"])
+    labels = rng.normal(size=(settings["clusters"],))
     m = settings["m"]
     cluster = rng.integers(settings["clusters"], size=(FRESH + 1) * m)
     X = centres[cluster] + settings["sigma_x"] * rng.normal(size=(len(cluster), settings["d"]))
@@ -75,7 +75,8 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.plot(means[norm], means.gap, "o-", color=COLOURS["GaLU"], markersize=4, label="mean of a noise level")
             ax.set(xlabel=text, ylabel="test loss − train loss")
         axes[0, 0].legend(frameon=False)
-    return axes[0, 0].figure  # type: ignore[no-any-return]
+    figure: Figure = axes[0, 0].figure
+    return figure
 
 
 def finding(table: pd.DataFrame) -> str:

@@ -1,0 +1,144 @@
+"""Results of the GaLU figures as files: a table and a drawing each, one record, and one page of findings."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from implicit_bias.checks import InputError
+from implicit_bias.experiments.collect import Collected
+from implicit_bias.experiments.galu.base import Experiment, Settings
+from implicit_bias.experiments.galu.figures import FIGURES
+from implicit_bias.experiments.galu.jobs import GaluJob
+from implicit_bias.experiments.tables import as_csv, from_csv, pictures, read_record, read_table, sha256
+from implicit_bias.files import write_atomically
+
+
+@dataclass(frozen=True, eq=False)
+class Figured:
+    """A figure's experiment, its table and how that came about."""
+
+    experiment: Experiment
+    table: pd.DataFrame
+    record: dict[str, Any]
+
+    def finding(self) -> str:
+        """What the table says of the claim, and how much of the grid it lacks."""
+        missing, cells = self.record["missing"], self.record["cells"]
+        lacks = f" ({cells} of {cells + missing} cells)" if missing else ""
+        return self.experiment.finding(self.table) + lacks
+
+
+def tabulated(collected: Collected) -> list[Figured]:
+    """The figures that cells were collected of."""
+    jobs: dict[Experiment, list[GaluJob]] = {}
+    for job in collected.jobs:
+        assert isinstance(job, GaluJob)
+        jobs.setdefault(job.experiment, []).append(job)
+    found = []
+    for experiment, own in jobs.items():
+        part = collected.of(own)
+        if part.results:
+            about = {name: getattr(experiment, name) for name in ("title", "source", "claim")}
+            about |= {"settings": lists_of([job.cell for job in own]), "code": own[0].code}
+            # Through the file's format, so that drawing again gives the same.
+            table = from_csv(as_csv(pd.DataFrame(part.rows())))
+            found.append(Figured(experiment, table, about | part.record()))
+    return found
+
+
+def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
+    """Every setting with the values that it takes in some cells.
+
+    >>> from implicit_bias.experiments.galu.results import lists_of
+    >>> lists_of([{"d": 5, "seed": 1}, {"d": 5, "seed": 2}])
+    {'d': [5], 'seed': [1, 2]}
+    """
+    lists: dict[str, list[Any]] = {}
+    for cell in cells:
+        for name, value in cell.items():
+            values = lists.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+    return lists
+
+
+def load(folder: Path, names: Iterable[str] | None = None) -> list[Figured]:
+    """The figures of a folder that `write` wrote, or some of them.
+
+    Raises
+    ------
+    InputError
+        If there is none, one of `names` is missing, or a table is not what was written.
+    """
+    records = _records(folder)
+    if not records:
+        raise InputError(f"{folder} holds damaged results or none of reproduce galu; run it again")
+    for name in names or ():
+        if name not in records:
+            raise InputError(f"{folder} holds no figure {name!r}, but {', '.join(records)}; run reproduce galu for it")
+    found = []
+    for name in names or records:
+        table = read_table(folder / f"{name}.csv", records[name]["sha256"])
+        if table is None:
+            raise InputError(f"{folder / name}.csv is damaged; run reproduce galu --figure {name} again")
+        found.append(Figured(FIGURES[name], table, records[name]))
+    return found
+
+
+def _records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of a folder's figures, in the order of `FIGURES`; empty if there are none that can be read."""
+    stored = read_record(folder / "record.json").get("figures")
+    known = stored if isinstance(stored, dict) else {}
+    whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
+    return {name: known[name] for name in FIGURES if name in whole}
+
+
+def write(found: Iterable[Figured], folder: Path) -> list[Path]:
+    """Write NAME.csv, .png and .pdf of every figure, and `record.json` and `findings.md` of all in the folder.
+
+    Figures of earlier runs stay, but for damaged ones, which are named. Everything is made before anything is written.
+    """
+    new = {}
+    contents: dict[str, bytes] = {}
+    for figured in found:
+        name, content = figured.experiment.name, as_csv(figured.table)
+        new[name] = replace(figured, record=figured.record | {"sha256": sha256(content)})
+        contents |= {f"{name}.csv": content, **pictures(figured.experiment.draw(figured.table), name)}
+    every = {**_earlier(folder, set(new)), **new}
+    ordered = [every[name] for name in FIGURES if name in every]
+    contents["findings.md"] = as_markdown(ordered).encode()
+    records = {figured.experiment.name: figured.record for figured in ordered}
+    contents["record.json"] = json.dumps({"figures": records}, indent=2).encode()
+    return [write_atomically(folder / name, content) for name, content in contents.items()]
+
+
+def _earlier(folder: Path, replaced: set[str]) -> dict[str, Figured]:
+    """The figures of earlier runs that are still whole."""
+    if not (folder / "record.json").exists():
+        return {}
+    kept = {}
+    for name in _records(folder):
+        if name not in replaced:
+            try:
+                kept[name] = load(folder, [name])[0]
+            except InputError as error:
+                warnings.warn(f"{error}; the record and the findings go on without it", stacklevel=3)
+    return kept
+
+
+def as_markdown(found: Iterable[Figured]) -> str:
+    """A page of claims and findings."""
+    lines = ["# Findings", "", "Made by `implicit-bias reproduce galu`: the claims of Fiat, Malach & Shalev-Shwartz,"]
+    lines.append('"Decoupling Gating from Linearity", and what becomes of them.')
+    for figured in found:
+        about = figured.experiment
+        lines += ["", f"## {about.title}", "", f"`--figure {about.name}`, {about.source}: {about.claim}"]
+        lines += ["", f"**{figured.finding()}**", "", f"![{about.title}]({about.name}.png)"]
+    return "\n".join([*lines, ""])
