@@ -20,14 +20,6 @@ from implicit_bias.function_gates import FunctionGates, HiddenActivations
 from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
 from implicit_bias.homogeneous import Stationarity, stationarity
 from implicit_bias.kernel_features import KernelFeatures
-from implicit_bias.least_squares import (
-    Alternation,
-    FilterSearch,
-    LeastSquares,
-    alternate_convex_search,
-    improve_filters,
-    least_squares,
-)
 from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
 from implicit_bias.networks import (
     FrozenReLUNetwork,
@@ -45,6 +37,14 @@ from implicit_bias.norms import Frobenius, GroupForm, GroupLasso, Norm, Predicto
 from implicit_bias.problem_files import load_problem, save_problem
 from implicit_bias.problems import MarginProblem, MarginProgram
 from implicit_bias.regions import OccupiedRegions
+from implicit_bias.regression import (
+    Alternation,
+    FilterSearch,
+    LeastSquares,
+    alternate_convex_search,
+    improve_filters,
+    least_squares,
+)
 from implicit_bias.soft_gates import ProductGates, SoftGates
 from implicit_bias.solvers import (
     Answer,

@@ -17,7 +17,7 @@ LAYERS = [
     ["archives", "gates", "norms", "patterns"],
     ["soft_gates", "problems", "regions", "function_gates", "expression_norm"],
     ["networks"],
-    ["formulations", "least_squares", "problem_files", "solvers", "updates"],
+    ["formulations", "problem_files", "regression", "solvers", "updates"],
     ["training", "together", "homogeneous"],
     ["comparison", "plots", "limit", "limit_figure", "estimators", "theory"],
     ["paper_figures"],

@@ -44,7 +44,7 @@ class LeastSquares:
     condition : float
         σ_1/σ_rank, the largest singular value over the smallest that counts.
     gap : float
-        The objective is at most this far above its minimum: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)).
+        The objective is at most this far above its minimum: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)), or itself.
     ridge : float
         ρ.
     form : 'samples' or 'weights'
@@ -126,7 +126,8 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
     W = np.stack([small.solve(column) for column in (Y / to).T])
     residual = Y / to - np.stack([small.features @ w for w in W], axis=1)
     slope = np.stack([small.features.adjoint(r) for r in residual.T]) - small.shift * W
-    gap = length(slope) ** 2 / (features.n * (small.smallest**2 + small.shift)) * to**2
+    reached = (length(residual) ** 2 + small.shift * length(W) ** 2) / features.n
+    gap = min(reached, length(slope) ** 2 / (features.n * (small.smallest**2 + small.shift))) * to**2
     W = (W @ small.back.T) * (to / by)
     return LeastSquares(
         weights=W if np.ndim(y) == 2 else W[0],

@@ -13,7 +13,7 @@ import scipy.linalg
 from implicit_bias.checks import Array, InputError, as_count, as_floats, as_function, as_positive, as_seed
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates
-from implicit_bias.least_squares.closed_form import LeastSquares, as_targets, least_squares, weight_gram
+from implicit_bias.regression.closed_form import LeastSquares, as_targets, least_squares, weight_gram
 
 #: Accepted updates after which the inverse is computed anew.
 FRESH_AFTER = 64

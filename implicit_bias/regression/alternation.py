@@ -12,7 +12,7 @@ import scipy.linalg
 
 from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_function, as_seed, length, shown
 from implicit_bias.features import GatedFeatures
-from implicit_bias.least_squares.closed_form import as_targets, weight_gram
+from implicit_bias.regression.closed_form import as_targets, weight_gram
 
 #: Added to a layer's normal matrix, against its mean diagonal: a layer that is not unique moves least.
 SHIFT = 1e-11

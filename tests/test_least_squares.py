@@ -1,0 +1,259 @@
+"""Least squares on gated features against dense algebra; Algorithm 1 against solving anew; alternate convex search."""
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    GatedFeatures,
+    HyperplaneGates,
+    InputError,
+    KernelFeatures,
+    ReLUGates,
+    SoftGates,
+    alternate_convex_search,
+    improve_filters,
+    least_squares,
+)
+from implicit_bias.regression import closed_form
+
+
+def draw(m, d, k, seed, gates="hard"):
+    rng = np.random.default_rng(seed)
+    X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
+    values = {
+        "hard": lambda: ReLUGates(U).transform(X),
+        "soft": lambda: SoftGates(U, sharpness=3.0).transform(X),
+        "contexts": lambda: HyperplaneGates(k, 2, seed=seed).fit(X).transform(X),
+        "real": lambda: X @ U.T,
+    }[gates]()
+    return GatedFeatures(X, values), rng.normal(size=m)
+
+
+SIZES = [(60, 5, 3), (60, 5, 12), (60, 5, 13), (50, 10, 30), (64, 8, 8), (3, 4, 6), (30, 1, 1)]
+
+
+@pytest.mark.parametrize("gates", ["hard", "soft", "contexts", "real"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_is_the_dense_pseudo_inverse(size, gates):
+    for seed in range(6):
+        features, y = draw(*size, seed, gates)
+        dense = features.dense()
+        expected = np.linalg.pinv(dense, rcond=1e-9) @ y
+        found = least_squares(features, y)
+        np.testing.assert_allclose(found.weights.ravel(), expected, rtol=0, atol=1e-8 * np.linalg.norm(expected))
+        best = np.mean((dense @ expected - y) ** 2)
+        assert found.loss == pytest.approx(best, rel=1e-8, abs=1e-12)
+        assert 0 <= found.gap < 1e-12
+        sizes = np.linalg.svd(dense, compute_uv=False)
+        counted = sizes[sizes > 1e-9 * sizes[0]]
+        assert found.rank == len(counted)
+        assert found.condition == pytest.approx(sizes[0] / counted[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 1e-2, 10.0])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_ridge_is_the_dense_solution(size, ridge):
+    features, y = draw(*size, 0)
+    dense, m = features.dense(), size[0]
+    expected = np.linalg.solve(dense.T @ dense + m * ridge * np.eye(dense.shape[1]), dense.T @ y)
+    found = least_squares(features, y, ridge=ridge)
+    np.testing.assert_allclose(found.weights.ravel(), expected, atol=1e-8 * max(np.linalg.norm(expected), 1e-3))
+    assert found.ridge == ridge
+
+
+@pytest.mark.parametrize("size", [(60, 5, 12), (120, 6, 5), (60, 5, 20)], ids=str)
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_both_ways_of_solving_agree(size, ridge, monkeypatch):
+    """By the spectrum, as small problems are, and by Cholesky's factor, which falls back where rank is lost."""
+    for seed in range(8):
+        features, y = draw(*size, seed)
+        spectral = least_squares(features, y, ridge=ridge)
+        monkeypatch.setattr(closed_form, "SPECTRUM_UP_TO", 0)
+        factored = least_squares(features, y, ridge=ridge)
+        monkeypatch.undo()
+        np.testing.assert_allclose(factored.weights, spectral.weights, atol=1e-8 * spectral.norm)
+        assert factored.rank == spectral.rank
+        assert factored.condition == pytest.approx(spectral.condition, rel=1e-3)
+
+
+def test_rank_is_lost_in_about_a_sixth_of_the_draws_and_said():
+    ranks = [least_squares(*draw(60, 5, 12, seed)).rank for seed in range(300)]
+    dense = [np.linalg.matrix_rank(draw(60, 5, 12, seed)[0].dense()) for seed in range(300)]
+    assert ranks == dense
+    assert 0.10 < np.mean(np.array(ranks) < 60) < 0.22
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-8, 1e8, 1e100])
+def test_scaling_inputs_and_targets_scales_the_solution(scale):
+    features, y = draw(60, 5, 12, 0)
+    base = least_squares(features, y)
+    larger = least_squares(features.scaled(scale), y)
+    np.testing.assert_allclose(larger.weights * scale, base.weights, rtol=1e-6)
+    assert larger.rank == base.rank
+    steep = least_squares(features, y * min(scale, 1e50))
+    np.testing.assert_allclose(steep.weights / min(scale, 1e50), base.weights, rtol=1e-6)
+
+
+def test_several_targets_are_solved_each_for_itself():
+    features, y = draw(40, 4, 6, 0)
+    Y = np.stack([y, 2 * y, np.roll(y, 1)], axis=1)
+    found = least_squares(features, Y)
+    assert found.weights.shape == (3, 6, 4)
+    single = [least_squares(features, column) for column in Y.T]
+    np.testing.assert_allclose(found.weights, [one.weights for one in single], atol=1e-10)
+    assert found.loss == pytest.approx(sum(one.loss for one in single))
+
+
+def test_dependent_inputs_and_closed_gates_get_the_least_norm():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 7))
+    G = np.hstack([rng.integers(0, 2, size=(80, 4)), np.zeros((80, 2))])
+    features, y = GatedFeatures(X, G), rng.normal(size=80)
+    expected = np.linalg.pinv(features.dense(), rcond=1e-9) @ y
+    found = least_squares(features, y)
+    np.testing.assert_allclose(found.weights.ravel(), expected, atol=1e-9 * np.linalg.norm(expected))
+    assert found.rank == np.linalg.matrix_rank(features.dense())
+    assert not found.weights[4:].any()
+
+
+def test_kernel_features():
+    features = KernelFeatures(np.random.default_rng(0).normal(size=(30, 4, 3)))
+    y = np.random.default_rng(1).normal(size=30)
+    found = least_squares(features, y)
+    np.testing.assert_allclose(found.weights.ravel(), np.linalg.lstsq(features.dense(), y)[0], atol=1e-10)
+
+
+FEATURES, TARGETS = draw(20, 3, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: least_squares(np.ones((3, 3)), np.ones(3)), "GatedFeatures"),
+        (lambda: least_squares(FEATURES, TARGETS[:-1]), "19 targets for 20"),
+        (lambda: least_squares(FEATURES, np.full(20, np.nan)), "NaN"),
+        (lambda: least_squares(FEATURES, TARGETS, ridge=-1.0), "ridge"),
+        (lambda: least_squares(FEATURES, TARGETS, ridge="much"), "ridge"),
+        (lambda: least_squares(FEATURES, TARGETS, tol=1e-15), "between 1e-10 and 0.1"),
+        (lambda: least_squares(GatedFeatures(np.ones((2, 2)), np.zeros((2, 3))), [1, 2]), "every gate is closed"),
+        (lambda: least_squares(FEATURES, TARGETS * 1e200), "rescale"),
+        (lambda: improve_filters(FEATURES.X, TARGETS), "either units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, 3, directions=np.ones((2, 3))), "either units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, directions=np.ones((2, 4))), "3 columns"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, 0.5), "units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, -1), "units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, 3, steps=-1), "steps"),
+        (lambda: improve_filters(FEATURES.X, np.ones((20, 2)), 3), "one target"),
+        (lambda: alternate_convex_search(FEATURES.X, TARGETS), "GatedFeatures"),
+        (lambda: alternate_convex_search(FEATURES, TARGETS[1:]), "19 targets"),
+        (lambda: alternate_convex_search(FEATURES, TARGETS, steps=0), "steps"),
+        (lambda: alternate_convex_search(FEATURES, TARGETS, tol=2), "tol"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def solved_anew(X, y, units, steps, seed, ridge):
+    """Algorithm 1 as published: the least value by dense algebra at every step."""
+    rng = np.random.default_rng(seed)
+    filters = rng.normal(size=(units, X.shape[1]))
+
+    def value(filters):
+        dense, m = ReLUGates(filters)(X).dense(), len(X)
+        if ridge:
+            gram = dense.T @ dense + m * ridge * np.eye(dense.shape[1])
+            return (y @ y - y @ dense @ np.linalg.solve(gram, dense.T @ y)) / m
+        W = np.linalg.pinv(dense, rcond=1e-9) @ y
+        return np.mean((dense @ W - y) ** 2) if dense.shape[1] < m else W @ W
+
+    history = [value(filters)]
+    for _ in range(steps):
+        unit, candidate = int(rng.integers(units)), rng.normal(size=X.shape[1])
+        trial = filters.copy()
+        trial[unit] = candidate
+        found = value(trial)
+        if found <= history[-1]:
+            filters = trial
+        history.append(min(found, history[-1]))
+    return filters, np.array(history)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.05])
+@pytest.mark.parametrize("units", [3, 9, 30])
+def test_algorithm_1_takes_the_steps_of_solving_anew(units, ridge, monkeypatch):
+    """Fewer features than samples, about as many, and more."""
+    monkeypatch.setattr("implicit_bias.regression.filters.FRESH_AFTER", 16)
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(60, 6)), rng.normal(size=60)
+    found = improve_filters(X, y, units, steps=120, ridge=ridge, seed=3)
+    filters, history = solved_anew(X, y, units, 120, 3, ridge)
+    np.testing.assert_array_equal(found.directions, filters)
+    np.testing.assert_allclose(found.history, history, rtol=1e-5)
+    best = found.solution.loss + ridge * found.solution.norm**2 if ridge or 6 * units < 60 else found.solution.norm**2
+    assert best == pytest.approx(found.history[-1], rel=1e-6)
+    again = improve_filters(X, y, units, steps=120, ridge=ridge, seed=3)
+    np.testing.assert_array_equal(again.history, found.history)
+
+
+def test_algorithm_1_goes_on_from_given_filters_and_stops_when_asked():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(60, 6)), rng.normal(size=60)
+    first = improve_filters(X, y, 4, steps=50)
+
+    def stop(step, steps):
+        if step == 10:
+            raise KeyboardInterrupt
+
+    later = improve_filters(X, y, directions=first.directions, steps=50, seed=2, progress=stop)
+    assert later.interrupted
+    assert len(later.history) == 11
+    assert later.history[0] == pytest.approx(first.solution.loss)
+    assert not first.interrupted
+
+
+def test_alternation_never_rises_and_each_half_step_is_exact():
+    features, _ = draw(60, 4, 5, 0)
+    Y = np.random.default_rng(1).normal(size=(60, 3))
+    found = alternate_convex_search(features, Y, steps=300, tol=1e-9)
+    assert (np.diff(found.history) <= 0).all()
+    assert found.converged
+    W = found.effective_weights()
+    predicted = np.stack([features @ w for w in W], axis=1)
+    assert found.loss == pytest.approx(np.sum((predicted - Y) ** 2) / 60)
+    # Neither half can be improved by dense least squares any more.
+    hidden = features.gate_values * (features.X @ found.hidden.T)
+    readout = np.linalg.lstsq(hidden, Y)[0]
+    assert np.sum((hidden @ readout - Y) ** 2) / 60 == pytest.approx(found.loss, rel=1e-6)
+    stacked = np.concatenate([features.mixed(np.diag(row)).dense() for row in found.readout])
+    layer = np.linalg.lstsq(stacked, Y.T.ravel())[0]
+    assert np.sum((stacked @ layer - Y.T.ravel()) ** 2) / 60 == pytest.approx(found.loss, rel=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found.hidden, axis=1), np.linalg.norm(found.readout, axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(60, 5, 3), (60, 5, 30)], ids=str)
+def test_alternation_with_one_output_is_least_squares(size):
+    features, y = draw(*size, 0)
+    found = alternate_convex_search(features, y, steps=50, tol=0.0)
+    assert found.loss == pytest.approx(least_squares(features, y).loss, abs=1e-9)
+
+
+def test_alternation_stops_at_ctrl_c():
+    def stop(step, loss):
+        raise KeyboardInterrupt
+
+    features, y = draw(60, 5, 3, 0)
+    found = alternate_convex_search(features, np.stack([y, y[::-1]], axis=1), progress=stop)
+    assert not found.converged
+    assert len(found.history) == 3
+
+
+@pytest.mark.long
+def test_twenty_thousand_samples_and_features():
+    rng = np.random.default_rng(0)
+    X, U = rng.normal(size=(20_000, 40)), rng.normal(size=(600, 40))
+    features, y = ReLUGates(U)(X), rng.normal(size=20_000)
+    found = least_squares(features, y)
+    assert found.rank == 20_000
+    assert found.loss < 1e-20
