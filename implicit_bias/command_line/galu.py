@@ -42,9 +42,8 @@ def reproduce(options: Namespace) -> Outcome:
     experiments = chosen(options.figure)
     if options.redraw:
         check_redraw(options)
+        found = load(Path(options.redraw), None if options.figure == "all" else [options.figure])
         out = require_writable(options.out or "results/galu-redrawn")
-        names = None if options.figure == "all" else [options.figure]
-        found = load(Path(options.redraw), names)
     else:
         out = Path(options.out or "results/galu")
         work = [job for e in experiments for job in jobs_of(e, quick=options.quick, data_root=options.data_root)]

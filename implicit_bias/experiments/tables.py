@@ -47,8 +47,9 @@ def read_table(path: Path, checksum: Any) -> pd.DataFrame | None:
 
 def read_record(path: Path) -> dict[str, Any]:
     """A record; empty if it is none. Raises InputError if there is no such file."""
+    file = as_file(path)
     try:
-        record = json.loads(as_file(path).read_text())
+        record = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

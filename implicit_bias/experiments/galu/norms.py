@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from implicit_bias.datasets import noisy_clusters
 from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.gates import ReLUGates
+from implicit_bias.regression import least_squares
 
 #: Test samples for each training sample.
 FRESH = 9
@@ -27,19 +29,16 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """One fit: train_loss, test_loss (mean squares), l2 = ‖w‖₂² and l1 = ‖w‖₁²."""
-    rng = np.random.default_rng(settings["seed"])
-    centres = rng.normal(size=(settings["clusters"], settings["d"]))
-    labels = rng.normal(size=(settings["clusters"],))
-    m = settings["m"]
-    cluster = rng.integers(settings["clusters"], size=(FRESH + 1) * m)
-    X = centres[cluster] + settings["sigma_x"] * rng.normal(size=(len(cluster), settings["d"]))
-    y = labels[cluster] + settings["sigma_y"] * rng.normal(size=len(cluster))
-    gates = ReLUGates(rng.normal(size=(settings["units"], settings["d"])))
-    weights = np.linalg.lstsq(gates(X[:m]).dense(), y[:m], rcond=None)[0].reshape(settings["units"], -1)
-    train, test = (float(np.mean((gates(X[part]) @ weights - y[part]) ** 2)) for part in (slice(m), slice(m, None)))
-    l1 = float(np.abs(weights).sum() ** 2)
-    return [{"train_loss": train, "test_loss": test, "l2": float(np.sum(weights**2)), "l1": l1}]
+    """One fit: train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁², and the rank of Φ."""
+    m, seed, k, d = (settings[name] for name in ("m", "seed", "units", "d"))
+    noise = {name: settings[name] for name in ("sigma_x", "sigma_y")}
+    X, y, _, _ = noisy_clusters((FRESH + 1) * m, settings["clusters"], d, seed=seed, **noise)
+    # A stream of its own: the clusters' is begun from the bare seed.
+    features = ReLUGates(np.random.default_rng([seed, 1]).normal(size=(k, d)))(X)
+    fit = least_squares(features.select(slice(m)), y[:m])
+    test = float(np.mean((features @ fit.weights - y)[m:] ** 2))
+    l1 = float(np.abs(fit.weights).sum() ** 2)
+    return [{"train_loss": fit.loss, "test_loss": test, "l2": fit.norm**2, "l1": l1, "rank": fit.rank}]
 
 
 def cost(settings: Settings) -> float:
