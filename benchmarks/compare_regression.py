@@ -73,12 +73,13 @@ def closed_forms(repeats: int) -> list[dict[str, str]]:
     for m, d, k in SOLVED:
         features, y = layer(m, d, k)
         small = m * d * k <= DENSE_UP_TO
-        ways = {"ours": partial(least_squares, features, y)} | (dense_ways(features, y) if small else {})
+        dense = dense_ways(features, y) if small else {}
+        ways: dict[str, Callable[[], Any]] = {"ours": partial(least_squares, features, y)} | dense
         seconds = alternately(ways, repeats)
         found = least_squares(features, y)
         apart = np.nan
         if small:
-            expected = ways["dense lstsq"]()[0]
+            expected = dense["dense lstsq"]()[0]
             apart = float(np.linalg.norm(found.weights.ravel() - expected) / np.linalg.norm(expected))
         rows.append(
             {"m": str(m), "d": str(d), "k": str(k), "rank": str(found.rank), "condition": f"{found.condition:.0f}"}
@@ -103,7 +104,8 @@ def searches(repeats: int) -> list[dict[str, str]]:
             found = improve_filters(features.X, y, k, steps=STEPS, ridge=ridge)
             search.append(time.perf_counter() - start)
         assert found is not None
-        ways = {"cholesky": partial(cholesky, features, y, ridge), "pinv": dense_ways(features, y)["dense pinv"]}
+        ways: dict[str, Callable[[], Any]] = {"cholesky": partial(cholesky, features, y, ridge)}
+        ways["pinv"] = dense_ways(features, y)["dense pinv"]
         anew = alternately(ways, repeats)
         ours = statistics.median(search)
         rows.append(
