@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats
+from implicit_bias.checks import Array, InputError, as_count, as_floats, check_size
 from implicit_bias.theory.inputs import as_probability, unit_samples
 from implicit_bias.theory.kernel import open_together
 
@@ -110,6 +110,7 @@ def incoherent_dimension(n: int, delta: float = 0.05) -> int:
     1060
     """
     n, delta = as_count(n, "n", least=2), as_probability(delta)
+    check_size(n * n, "the correlations")
     return math.ceil(8 * n**2 * math.log(n * (n - 1) / delta))
 
 
@@ -166,6 +167,7 @@ def orthogonal_inverse(n: int) -> Array:
     True
     """
     n = as_count(n, "n")
+    check_size(n * n, "the inverse")
     return 4 * np.eye(n) - 4 / (n + 1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_floats, as_numbers, as_positive, length
+from implicit_bias.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range, length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.theory.inputs import UNIT_TOLERANCE, as_probability, unit_samples
 from implicit_bias.theory.kernel import gate_kernel, positive_eigenvalue
@@ -127,7 +127,8 @@ def generalisation_bound(
             f"the bound is for samples of length at most 1 and gate values of at most 1, not {longest:.6g} and "
             f"{widest:.6g}; divide the samples, or the gate values, by these"
         )
-    loss = float(np.mean((features @ w - y) ** 2))
+    with np.errstate(over="ignore"):
+        loss = float(np.mean((features @ w - y) ** 2))
     output = math.sqrt(features.k) * float(length(w))
     return _bound(loss, output, label_bound, features.k, features.n, as_probability(delta), delta)
 
@@ -204,7 +205,9 @@ def _bound(
     loss: float, output: float, label_bound: float, k: int, m: int, sampling: float, delta: float
 ) -> GeneralisationBound:
     """The bound for |f| ≤ `output`, by a union over the radii 2ⁱB; `sampling` is the δ of the samples' part."""
-    doublings = max(0, math.ceil(math.log2(output / label_bound))) if output > 0 else 0
+    check_range(np.array([output, label_bound]), "label_bound and the outputs √k‖w‖", 1e-100, 1e100)
+    mantissa, exponent = math.frexp(output / label_bound)
+    doublings = max(0, exponent - (mantissa == 0.5))
     radius = label_bound * 2.0**doublings
     complexity = 4 * (radius + label_bound) * radius / math.sqrt(m)
     tail = math.log((doublings + 1) * (doublings + 2) / sampling)

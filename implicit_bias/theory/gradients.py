@@ -128,7 +128,8 @@ def parity_gradient(direction: Any, bits: int) -> InitialGradient:
 
         E[y 1(⟨u, x⟩ > 0) x_i] = ĥ(S △ {i}),   h(x) = 1(⟨u, x⟩ > 0),   ĥ(V) = E[h(x) Π_{l ∈ V} x_l]
 
-    Over all sets S of b = `bits` inputs, ‖mean‖² is on average at most (max(b, d − b) + 1)/(2·binom(d, b)).
+    Over all sets S of b = `bits` inputs, ‖mean‖² is on average at most (max(b, d − b) + 1)/(2·binom(d, b)). It is
+    exactly 0 for b = 3, 5, 7, …, unless an input is constant: h − ½ is odd, and S △ {i} even and not empty.
 
     Parameters
     ----------

@@ -10,6 +10,8 @@ import numpy as np
 
 from implicit_bias.checks import Array, InputError, as_floats, length, shown
 
+#: Smaller probabilities leave floating point in the formulas.
+LEAST_PROBABILITY = 1e-100
 #: A sample counts as unit if its length differs from 1 by at most this much.
 UNIT_TOLERANCE = 1e-8
 
@@ -45,13 +47,14 @@ def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
 
 
 def as_probability(value: Any, name: str = "delta") -> float:
-    """A number strictly between 0 and 1.
+    """A number strictly between 0 and 1; at least 1e-100.
 
     >>> from implicit_bias.theory.inputs import as_probability
     >>> as_probability(0.05)
     0.05
     """
     number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
-    if not 0 < number < 1:
-        raise InputError(f"{name} must be a number strictly between 0 and 1, not {shown(value)}")
+    if not LEAST_PROBABILITY <= number < 1:
+        least = f" (at least {LEAST_PROBABILITY:g})" if 0 < number < 1 else ""
+        raise InputError(f"{name} must be a number strictly between 0 and 1{least}, not {shown(value)}")
     return number

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError, as_count, as_positive
+from implicit_bias.checks import InputError, as_count, as_positive, check_range
 from implicit_bias.features import GatedFeatures
 from implicit_bias.regression import least_squares
 from implicit_bias.theory.inputs import as_probability, unit_samples
@@ -191,6 +191,7 @@ def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
     (11.0, 1.09)
     """
     m, d, sigma = as_count(m, "m"), as_count(d, "d"), as_positive(sigma, "sigma")
+    check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
     if m < d + 2:
         raise InputError(f"the expected test loss is finite from m = d + 2 = {d + 2} samples on; m is {m}")
     return sigma**2 * (m - 1) / (m - d - 1)

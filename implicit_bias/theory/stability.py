@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import scipy.special
 import scipy.stats
 
-from implicit_bias.checks import as_count, as_positive
+from implicit_bias.checks import as_count, as_positive, check_size
 from implicit_bias.theory.inputs import as_probability
 
 
@@ -19,12 +19,12 @@ class GateStability:
     Attributes
     ----------
     width : int
-        The least k ≥ π/(6dε²) (log(2/δ) + d log(3/ε)); the bounds hold for every larger k.
+        The least k ≥ π/(6dε²) (log(2/δ) + d log(3/ε)); the shares hold for every larger k.
     share : float
-        5√(6d)ε/√(2π), which holds except with probability `failure(k)`.
+        5√(6d)ε/√(2π), which holds except with probability δ/2.
     sphere_share : float
-        P(|v_1| ≤ 2ε) + √((log(2/δ) + d log(3/ε))/(2·width)) for v uniform on the sphere, which holds except with
-        probability δ/2: lengths of the u_j play no part in it. About half of `share`.
+        P(|v_1| ≤ 2ε) + √((log(2/δ) + d log(3/ε))/(2·width)) for v uniform on the sphere: holds in the same draws, and
+        is about half of `share`.
     d : int
     epsilon, delta : float
 
@@ -55,9 +55,9 @@ class GateStability:
         """Whether `share` is at least 1, which bounds nothing."""
         return self.share >= 1
 
-    def failure(self, k: int) -> float:
-        """δ/2 + k P(‖u‖² > 6d) for u ~ N(0, I): a bound of the probability that `share` does not hold for k gates."""
-        return min(1.0, self.delta / 2 + as_count(k, "k") * float(scipy.stats.chi2.sf(6 * self.d, self.d)))
+    def norm_failure(self, k: int) -> float:
+        """k P(‖u‖² > 6d) for u ~ N(0, I), at most 1: what the paper's proof pays besides δ/2, and ours does not."""
+        return min(1.0, as_count(k, "k") * float(scipy.stats.chi2.sf(6 * self.d, self.d)))
 
     def output_change(self, weight_norm: float, k: int) -> float:
         """‖W‖ √k (distance + ε), a bound of |f(x) − f(x')| for f(x) = ⟨W, Φ(x)⟩."""
@@ -69,7 +69,7 @@ def gate_stability(d: int, epsilon: float, delta: float = 0.05) -> GateStability
 
         ‖x − x'‖ ≤ ε   ⟹   ‖g(x) − g(x')‖²/k ≤ 5Bε/√(2π),  B = √(6d),    g_j(x) = 1(⟨u_j, x⟩ > 0), u_j ~ N(0, I)
 
-    for k ≥ π/(6dε²) (log(2/δ) + d log(3/ε)), except with probability δ/2 + P(some ‖u_j‖ > B).
+    for k ≥ π/(6dε²) (log(2/δ) + d log(3/ε)), except with probability δ/2.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ def gate_stability(d: int, epsilon: float, delta: float = 0.05) -> GateStability
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5, with corrected constants; `sphere_share` is ours.
+    Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5, with corrected constants. Their proof
+    needs ‖u_j‖ ≤ B for all j as well; gates do not depend on the lengths of the u_j, and ours does without.
 
     Examples
     --------
@@ -95,6 +96,7 @@ def gate_stability(d: int, epsilon: float, delta: float = 0.05) -> GateStability
     (0.33, 1.25)
     """
     d = as_count(d, "d", least=2)
+    check_size(d, "a direction")
     epsilon, delta = as_probability(epsilon, "epsilon"), as_probability(delta)
     tail = math.log(2 / delta) + d * math.log(3 / epsilon)
     width = math.ceil(math.pi / (6 * d * epsilon**2) * tail)
