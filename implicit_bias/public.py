@@ -1,5 +1,6 @@
 """The public names, listed by hand: what `from implicit_bias import …` gives."""
 
+from implicit_bias import theory
 from implicit_bias.checks import InputError
 from implicit_bias.comparison import (
     alignment,
@@ -148,3 +149,9 @@ __all__ = [
     "train",
     "train_together",
 ]
+
+#: Public names that are imported from a module of their own, by that module.
+FURTHER = {
+    "implicit_bias.datasets": ["Clusters", "noisy_clusters", "parity", "separable"],
+    "implicit_bias.theory": theory.__all__,
+}

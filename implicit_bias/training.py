@@ -88,7 +88,7 @@ class SGD:
 
     def epochs(self, n: int) -> int:
         """Whole epochs of n samples in `steps` steps, at least one."""
-        return max(1, self.steps // -(-as_count(n, "n") // self.batch_size))
+        return max(1, int(self.steps) // -(-as_count(n, "n") // int(self.batch_size)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,14 @@
 """Imports point downwards only, and the public names are documented with examples that run."""
 
 import ast
+import importlib
 import inspect
 from pathlib import Path
 
 import pytest
 
 import implicit_bias
+from implicit_bias.public import FURTHER
 
 PACKAGE = Path(implicit_bias.__file__).parent
 
@@ -56,9 +58,19 @@ def test_the_public_names_are_listed():
         assert hasattr(implicit_bias, name)
 
 
-@pytest.mark.parametrize("name", implicit_bias.__all__)
-def test_every_public_name_has_an_example(name):
-    assert ">>>" in (inspect.getdoc(getattr(implicit_bias, name)) or "")
+#: Every public name, and the module it is imported from.
+PUBLIC = [
+    (path, name) for path, names in ({"implicit_bias": implicit_bias.__all__} | FURTHER).items() for name in names
+]
+
+
+@pytest.mark.parametrize(("path", "name"), PUBLIC)
+def test_every_public_name_has_an_example(path, name):
+    assert ">>>" in (inspect.getdoc(getattr(importlib.import_module(path), name)) or "")
+
+
+def test_no_two_public_names_are_the_same():
+    assert len({name for _, name in PUBLIC}) == len(PUBLIC)
 
 
 def test_torchvision_is_imported_only_where_image_files_are_loaded():

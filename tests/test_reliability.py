@@ -113,6 +113,7 @@ def test_short_integers_of_numpy_do_not_overflow():
     gates = ib.HyperplaneGates(np.int8(100), np.int8(2), seed=np.int64(3), cutoff=0.0).fit(X)
     assert gates.transform(X).shape == (4, 200)
     assert ib.load_binary("digits", np.int16(500), np.int64(1)).X_train.shape == (500, 65)
+    assert ib.SGD(steps=np.int8(100), batch_size=np.int8(100)).epochs(500) == 20
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,16 @@ from implicit_bias import (
     ConstantGate,
     Descent,
     FrozenReLUNetwork,
+    GaLU0Network,
+    GaLUNetwork,
     GatedLinearNetwork,
     GatedNetwork,
     History,
     HyperplaneGates,
+    LinearNetwork,
     LossScaled,
     PlainDescent,
+    ReadoutNetwork,
     ReLUGates,
     ReLUNetwork,
     Stationarity,
@@ -27,6 +32,7 @@ from implicit_bias import (
     stationarity,
     train,
 )
+from implicit_bias.networks import LayeredNetwork
 from odd import data
 from odd.draw import Array, Draw, Given, close, expect, in_range, is_count, is_number
 from odd.surface import entry
@@ -35,8 +41,9 @@ DTYPES = [torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.flo
 
 
 def network(draw: Draw, X: Array) -> GatedNetwork:
-    """A network of any kind for inputs like X."""
-    kind = draw.pick(["gln", "shallow", "deep gln", "relu", "deep relu", "frozen"])
+    """A network of any kind for inputs like X, with one output."""
+    kinds = ["gln", "shallow", "deep gln", "relu", "deep relu", "frozen", "galu", "soft galu", "galu0", "linear"]
+    kind = draw.pick([*kinds, "readout"])
     draw.story.append(f"network: {kind}")
     d, seed = X.shape[1], draw.whole(0, 99)
     if kind == "gln":
@@ -45,38 +52,61 @@ def network(draw: Draw, X: Array) -> GatedNetwork:
         return GatedLinearNetwork(HyperplaneGates(1, 4, cutoff=0.0).fit(X), readout=False, seed=seed)
     if kind == "deep gln":
         return GatedLinearNetwork([data.fitted_gates(draw, X), data.fitted_gates(draw, X)], seed=seed)
-    units: Any = [3, 2] if kind == "deep relu" else 3
-    return FrozenReLUNetwork(d, units, seed=seed) if kind == "frozen" else ReLUNetwork(d, units, seed=seed)
+    if kind == "galu":
+        return GaLUNetwork(d, 3, seed=seed)
+    if kind == "soft galu":
+        return GaLUNetwork(d, 3, sharpness=2.0, seed=seed)
+    if kind == "galu0":
+        return GaLU0Network(d, [3, 2], sharpness=draw.pick([None, 2.0]), seed=seed)
+    layered = {"frozen": FrozenReLUNetwork, "linear": LinearNetwork, "readout": ReadoutNetwork}
+    units: Any = [3, 2] if kind in ("deep relu", "linear") else 3
+    return layered.get(kind, ReLUNetwork)(d, units, seed=seed)
 
 
 def own_forward(net: GatedNetwork, X: Array) -> Array:
     """What a network says, in NumPy and float64, from its parameters."""
     state = {k: v.double().numpy() for k, v in net.state_dict().items() if isinstance(v, torch.Tensor)}
-    a = X
-    if isinstance(net, GatedLinearNetwork):
-        first = 0
-        contexts = net.contexts(X).numpy()
-        for index, (units, count) in enumerate(net.shape):
-            weights = state[f"hidden_weights.{index}"].reshape(units, count, -1)
-            chosen = contexts[:, first : first + units]
-            first += units
-            a = np.stack([[weights[h, c] @ row for h, c in enumerate(cs)] for row, cs in zip(a, chosen, strict=True)])
-        return a[:, 0] if net.readout is None else a @ state["readout.weight"][0] + state["readout.bias"][0]
-    assert isinstance(net, ReLUNetwork | FrozenReLUNetwork)
-    z = X
-    for index in range(len(net.units)):
-        weights = state[f"layers.{index}"]
+    if not isinstance(net, GatedLinearNetwork):
+        assert isinstance(net, LayeredNetwork)
+        return _layered(net, state, X)
+    a, first = X, 0
+    contexts = net.contexts(X).numpy()
+    for index, (units, count) in enumerate(net.shape):
+        weights = state[f"hidden_weights.{index}"].reshape(units, count, -1)
+        chosen = contexts[:, first : first + units]
+        first += units
+        a = np.stack([[weights[h, c] @ row for h, c in enumerate(cs)] for row, cs in zip(a, chosen, strict=True)])
+    return a[:, 0] if net.readout is None else a @ state["readout.weight"][0] + state["readout.bias"][0]
+
+
+def _layered(net: LayeredNetwork, state: dict[str, Array], X: Array) -> Array:
+    """The same of bias-free layers."""
+    trained, fixed = ([v for k, v in state.items() if k.startswith(name)] for name in ("layers", "filters"))
+    *hidden, readout = [*fixed, *trained] if isinstance(net, ReadoutNetwork) else trained
+    a = frozen = X
+    for index, weights in enumerate(hidden):
+        linear = a @ weights.T
         if isinstance(net, FrozenReLUNetwork):
-            frozen = z @ state[f"gates{index}"].T
-            a, z = (frozen >= 0) * (a @ weights.T), np.maximum(frozen, 0)
+            frozen = frozen @ fixed[index].T
+            a, frozen = np.where(frozen >= 0, linear, 0.0), np.maximum(frozen, 0)
+        elif isinstance(net, GaLUNetwork):
+            into = (X if isinstance(net, GaLU0Network) else a) @ fixed[index].T
+            with np.errstate(over="ignore"):
+                soft = None if net.sharpness is None else 1 / (1 + np.exp(-net.sharpness * into))
+            a = np.where(into >= 0, linear, 0.0) if soft is None else soft * linear
         else:
-            a = np.maximum(a @ weights.T, 0)
-    return a @ state[f"layers.{len(net.units)}"][0]
+            a = linear if isinstance(net, LinearNetwork) else np.maximum(linear, 0)
+    outputs = a @ readout.T
+    return outputs[:, 0] if net.outputs == 1 else outputs
 
 
-def _check_network(draw: Draw, net: GatedNetwork, d: int) -> str:
+def check_network(draw: Draw, net: GatedNetwork, d: int) -> str:
     """Outputs, hidden layer, gates and effective weights of a network belong together, in every dtype."""
-    dtype = draw.pick(DTYPES)
+    deep = (isinstance(net, GatedLinearNetwork) and len(net.shape) > 1) or len(getattr(net, "units", [1])) > 1
+    linear = isinstance(net, GaLU0Network | LinearNetwork)
+    # Rounding opens and closes the gates that hang on weights.
+    jumps = deep and isinstance(net, GaLUNetwork) and not linear and net.sharpness is None
+    dtype = torch.float64 if jumps else draw.pick(DTYPES)
     net.to(dtype)
     draw.story.append(f"in {dtype}")
     # The constant input comes last: it carries the bias of the readout.
@@ -86,16 +116,16 @@ def _check_network(draw: Draw, net: GatedNetwork, d: int) -> str:
     expected = own_forward(net, new.plain)
     expect(close(found, expected, rel) or np.abs(found - expected).max() < rel, "other outputs")
     what = draw.pick(["hidden", "effective weights", "gates", "freeze", "norm"])
-    deep = (isinstance(net, GatedLinearNetwork) and len(net.shape) > 1) or len(getattr(net, "units", [1])) > 1
     if what == "hidden":
         expect(len(draw.call(net.hidden, new)) == 4, "no activations")
     elif what == "effective weights":
-        W = draw.call(net.effective_weights, must_refuse=deep)
-        linear = net.gates()(new.plain) @ W
-        expect(close(linear, expected, max(rel, 1e-6)) or np.abs(linear - expected).max() < rel, "W is not the network")
+        W = draw.call(net.effective_weights, must_refuse=deep and not linear)
+        features = net.gates()(new.plain)
+        found = features @ W if expected.ndim == 1 else np.stack([features @ w for w in W], axis=1)
+        expect(close(found, expected, max(rel, 1e-6)) or np.abs(found - expected).max() < rel, "W is not the network")
     elif what == "gates":
-        gates = draw.call(net.gates, must_refuse=deep)
-        expect(len(gates.transform(new.plain)) == 4, "no gates")
+        gates = draw.call(net.gates, must_refuse=deep and not linear)
+        expect(gates.transform(new.plain).shape == (4, len(gates.groups)), "no gates")
     elif what == "freeze" and isinstance(net, ReLUNetwork):
         frozen = draw.call(net.freeze)
         difference = np.abs(frozen.decision_function(new.plain) - expected).max()
@@ -122,34 +152,30 @@ def _gln(draw: Draw) -> str:
     seed = draw.scalar([None, 0, 5], lambda v: v is None or is_count(0, 2**63 - 1)(v))
     without = not readout and gates.verdict == "good" and fitted.units != 1
     net = draw.call(GatedLinearNetwork, gates, readout, seed, must_refuse=without)
-    return _check_network(draw, net, d)
+    return check_network(draw, net, d)
 
 
-def _sizes(draw: Draw) -> tuple[Given, Given, Given]:
+def sizes(draw: Draw) -> dict[str, Given]:
+    """Inputs, units, seed and outputs of a network of bias-free layers."""
     inputs = draw.scalar([1, 3, np.int32(4)], is_count(most=10**4))
     units = draw.scalar([1, 3, [2, 3], (1,), np.array([2])], lambda v: is_count(most=10**4)(v))
     if isinstance(units.value, list | tuple | range | np.ndarray):
         # Sequences of counts are layers.
         units.verdict = "doubtful"
-    return inputs, units, draw.scalar([0, 1, 2**50], is_count(0, 2**63 - 1))
+    seed, outputs = draw.scalar([0, 1, 2**50], is_count(0, 2**63 - 1)), draw.scalar([1, 1, 3], is_count(most=10**4))
+    return {"inputs": inputs, "units": units, "seed": seed, "outputs": outputs}
 
 
-@entry("ReLUNetwork", share=4)
-def _relu(draw: Draw) -> str:
-    """Sizes of every kind."""
-    inputs, units, seed = _sizes(draw)
-    vast = any(is_count(most=10**500)(v.value) and v.value > 10**4 for v in (inputs, units))
-    net = draw.call(ReLUNetwork, inputs, units, seed, may_refuse=vast)
-    return _check_network(draw, net, int(inputs.value))
+def of_sizes(draw: Draw, kind: type[LayeredNetwork], **more: Given) -> str:
+    """A network of sizes of every kind."""
+    given: dict[str, Any] = sizes(draw) | more
+    vast = any(is_count(most=10**500)(v.value) and v.value > 10**4 for v in given.values())
+    net = draw.call(kind, may_refuse=vast, **given)
+    return check_network(draw, net, int(given["inputs"].value))
 
 
-@entry("FrozenReLUNetwork", share=3)
-def _frozen(draw: Draw) -> str:
-    """Sizes of every kind."""
-    inputs, units, seed = _sizes(draw)
-    vast = any(is_count(most=10**500)(v.value) and v.value > 10**4 for v in (inputs, units))
-    net = draw.call(FrozenReLUNetwork, inputs, units, seed, may_refuse=vast)
-    return _check_network(draw, net, int(inputs.value))
+for _kind in (ReLUNetwork, FrozenReLUNetwork, LinearNetwork, ReadoutNetwork):
+    entry(_kind.__name__, share=3)(partial(of_sizes, kind=_kind))
 
 
 class _Own(GatedNetwork):
@@ -207,12 +233,13 @@ def _sgd(draw: Draw) -> str:
         "lr": draw.scalar([0.1, 1, np.float32(0.5)], is_number(0)),
         "lr_factor": draw.scalar([0.1, 1, 3.0], is_number(0)),
         "momentum": draw.scalar([0, 0.9, np.float32(0.5)], lambda v: is_number(0, 1)(v) or (is_number()(v) and v == 0)),
-        "loss": draw.scalar(["logistic", "exponential"], lambda v: False),
+        "loss": draw.scalar(["logistic", "exponential", "hinge", "squared"], lambda v: False),
     }
     config = draw.call(SGD, **options)
     n = draw.scalar([1, 500], is_count(most=10**600))
     epochs = draw.call(config.epochs, n)
-    expect(epochs == max(1, options["steps"].value // -(-int(n.value) // options["batch_size"].value)), "other epochs")
+    steps, batch = int(options["steps"].value), int(options["batch_size"].value)
+    expect(epochs == max(1, steps // -(-int(n.value) // batch)), "other epochs")
     return "correct"
 
 
@@ -229,7 +256,7 @@ def _train(draw: Draw) -> str:
         batch_size=draw.pick([1, 3, 1000]),
         lr=draw.pick([0.04, 1e-300, 10.0, 1e300]),
         momentum=draw.pick([0.0, 0.9]),
-        loss=draw.pick(["logistic", "exponential"]),
+        loss=draw.pick(["logistic", "exponential", "hinge", "squared"]),
     )
     draw.story.append(repr(config))
     options: dict[str, Any] = {}
@@ -240,9 +267,16 @@ def _train(draw: Draw) -> str:
         nothing = lambda epoch, epochs: None  # noqa: E731
         options["progress"] = draw.scalar([None, nothing], lambda v: v is None, functions=False)
     # Large inputs or rates make training diverge, which is said; 'auto' and numbers may name devices to torch.
-    # So does the exponential loss on samples that are not separable.
-    wild = np.abs(X).max(initial=0) > 1e3 or config.lr > 1 or config.loss == "exponential" or "device" in options
-    history = draw.call(train, net, given_X, given_y, config, must_refuse=odd, may_refuse=wild, **options)
+    # So do the exponential loss on samples that are not separable, and the squared one.
+    wild = (
+        np.abs(X).max(initial=0) > 1e3
+        or config.lr > 1
+        or config.loss in ("exponential", "squared")
+        or "device" in options
+    )
+    history = draw.call(
+        train, net, given_X, given_y, config, must_refuse=odd, may_refuse=wild or "device" in options, **options
+    )
     expect(isinstance(history, History) and repr(history), "no history")
     rows = history.table
     expect(bool(np.isfinite(rows["loss"]).all()), "a loss that is not finite")

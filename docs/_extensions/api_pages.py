@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 
 import implicit_bias
+from implicit_bias.public import FURTHER
+
+#: Lists of public names, by the module that they are imported from.
+PUBLIC = {"implicit_bias": implicit_bias.__all__} | FURTHER
 
 #: Title of each group, what it is about, and the modules it covers (with everything below them).
 GROUPS = (
@@ -24,16 +29,30 @@ GROUPS = (
         "Margin problems and the features they are stated in.",
         ("formulations", "problems", "constraints", "features", "kernel_features"),
     ),
-    ("Gates", "From inputs x to gate values g(x).", ("gates", "regions", "function_gates")),
+    ("Gates", "From inputs x to gate values g(x).", ("gates", "soft_gates", "regions", "function_gates")),
     ("Norms", "Regularisers, each with its dual norm.", ("norms", "expression_norm")),
     ("Solving", "One door to all solvers, and the certificate.", ("solvers",)),
     (
+        "Least squares",
+        "In closed form, with better filters, and with vector outputs.",
+        ("regression",),
+    ),
+    (
         "Networks and training",
         "Gated networks, gradient descent, and its limit.",
-        ("networks", "training", "limit", "homogeneous"),
+        ("networks", "training", "together", "limit", "homogeneous"),
     ),
     ("Comparison", "How far two models agree.", ("comparison",)),
-    ("Data", "Binary tasks, from image sets or own samples.", ("datasets",)),
+    (
+        "Theory of GaLU",
+        "What is proved of gated linear units, as functions; imported from ``implicit_bias.theory``.",
+        ("theory",),
+    ),
+    (
+        "Data",
+        "Binary tasks, from image sets or own samples; synthetic ones are imported from ``implicit_bias.datasets``.",
+        ("datasets",),
+    ),
     ("Errors", "What is raised.", ("checks",)),
 )
 #: Names that stand apart from the module that defines them.
@@ -44,8 +63,8 @@ HEAD = """\
 API reference
 =============
 
-Every public name of the package; all are imported from ``implicit_bias`` itself. n is the number of samples, d of
-inputs, k of gates, H of hidden units.
+Every public name of the package, imported from ``implicit_bias`` itself unless its full name here says otherwise. n is
+the number of samples, d of inputs, k of gates, H of hidden units.
 """
 SECTION = """
 {title}
@@ -60,11 +79,11 @@ SECTION = """
 """
 
 
-def group_of(name: str) -> tuple[str, str]:
-    """Title and description of the group of a public name."""
+def group_of(path: str, name: str) -> tuple[str, str]:
+    """Title and description of the group of a public name that is imported from the module `path`."""
     if SAVING[2].match(name):
         return SAVING[:2]
-    module = getattr(implicit_bias, name).__module__.removeprefix("implicit_bias.")
+    module = getattr(import_module(path), name).__module__.removeprefix("implicit_bias.")
     for title, about, modules in GROUPS:
         if any(module == m or module.startswith(m + ".") for m in modules):
             return title, about
@@ -74,14 +93,15 @@ def group_of(name: str) -> tuple[str, str]:
 def write_index(path: Path) -> None:
     """Write the page of all groups; left alone where it is the same already."""
     grouped: dict[tuple[str, str], list[str]] = {}
-    for name in implicit_bias.__all__:
-        grouped.setdefault(group_of(name), []).append(name)
+    for module, names in PUBLIC.items():
+        for name in names:
+            grouped.setdefault(group_of(module, name), []).append(f"{module}.{name}")
     order = [*((title, about) for title, about, _ in GROUPS[:-1]), SAVING[:2], GROUPS[-1][:2], REST]
     text = HEAD
     for title, about in order:
         if (title, about) in grouped:
-            names = "\n   ".join(f"implicit_bias.{name}" for name in grouped[title, about])
-            text += SECTION.format(title=title, line="-" * len(title), about=about, names=names)
+            listed = "\n   ".join(grouped[title, about])
+            text += SECTION.format(title=title, line="-" * len(title), about=about, names=listed)
     path.parent.mkdir(exist_ok=True)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
@@ -153,8 +173,8 @@ def plain_types(app: Any, doctree: Any) -> None:
             field.children = [nodes.Text("Attributes")]
     for node in list(doctree.findall(pending_xref)):
         if node.get("refdomain") == "py" and node.get("reftype") == "class":
-            name = node["reftarget"].removeprefix("implicit_bias.")
-            if name not in implicit_bias.__all__:
+            path, _, name = node["reftarget"].rpartition(".")
+            if not any(name in names for module, names in PUBLIC.items() if path in ("", module)):
                 node.replace_self(node.children)
 
 
