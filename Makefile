@@ -13,7 +13,7 @@ test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist worksteal
 
 docs: setup
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
