@@ -49,8 +49,8 @@ def load_digits() -> tuple[Array, np.ndarray]:
     return pixels / 8.0 - 1.0, labels
 
 
-def load_images(name: str, root: str | PathLike[str] | None) -> tuple[Array, np.ndarray]:
-    """The 60 000 training images of an image set: pixels (60000, 784) in [−1, 1] and labels (60000,)."""
+def load_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[Array, np.ndarray]:
+    """The 60 000 training or the 10 000 test images of a set: pixels (N, 784) in [−1, 1] and labels (N,)."""
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
@@ -62,9 +62,10 @@ def load_images(name: str, root: str | PathLike[str] | None) -> tuple[Array, np.
             f"{raw / missing[0]} is missing while other files of {folder} are there; put it back, "
             f"or move {raw} away to download all of them again"
         )
-    for file in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"):
-        _check_sum(raw / file, sums[file])
-    dataset = _torchvision(folder)(str(top), train=True, download=False)
+    for file in sums:
+        if file.startswith("train" if train else "t10k"):
+            _check_sum(raw / file, sums[file])
+    dataset = _torchvision(folder)(str(top), train=train, download=False)
     return dataset.data.numpy().reshape(len(dataset.data), -1) / 127.5 - 1.0, dataset.targets.numpy()
 
 
