@@ -13,7 +13,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-#: A cell: names and plain JSON values (numbers, words, true or false), the seed included.
+#: A cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is what one cell
+#: goes through, because that costs less than a cell each; every row of it then says its own value.
 Settings = dict[str, Any]
 #: What a cell gives: tidy rows, without the settings, which are put before them.
 Rows = list[dict[str, Any]]

@@ -43,7 +43,7 @@ def rows(settings: Settings) -> Rows:
 
 def cost(settings: Settings) -> float:
     """The least squares of m samples and kd features."""
-    return 1e-9 * settings["m"] * (settings["units"] * settings["d"]) ** 2
+    return 1.5e-9 * settings["m"] * (settings["units"] * settings["d"]) ** 2
 
 
 def correlations(table: pd.DataFrame) -> dict[str, float]:
@@ -82,7 +82,9 @@ def finding(table: pd.DataFrame) -> str:
     """The correlations, as a sentence."""
     found = correlations(table)
     means = min(found["l2 means"], found["l1 means"])
-    word = "Yes" if means > 0.9 else "Partly" if means > 0.5 else "No" if means <= 0.5 else "Undecided"
+    if np.isnan(means):
+        return "Undecided: fewer than three noise levels have no correlation."
+    word = "Yes" if means > 0.9 else "Partly" if means > 0.5 else "No"
     return (
         f"{word}: gap and norm correlate with {found['l2 means']:.3f} (‖w‖₂²) and {found['l1 means']:.3f} (‖w‖₁²) over "
         f"the means of {table.sigma_y.nunique()} noise levels, {found['l2 fits']:.3f} and {found['l1 fits']:.3f} over "

@@ -54,18 +54,17 @@ def tabulated(collected: Collected) -> list[Figured]:
 
 
 def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
-    """Every setting with the values that it takes in some cells.
+    """Every setting with the values that it takes in some cells, or that these go through.
 
     >>> from implicit_bias.experiments.galu.results import lists_of
-    >>> lists_of([{"d": 5, "seed": 1}, {"d": 5, "seed": 2}])
-    {'d': [5], 'seed': [1, 2]}
+    >>> lists_of([{"d": 5, "seed": [1, 2]}, {"d": 6, "seed": [1, 2]}])
+    {'d': [5, 6], 'seed': [1, 2]}
     """
     lists: dict[str, list[Any]] = {}
     for cell in cells:
         for name, value in cell.items():
             values = lists.setdefault(name, [])
-            if value not in values:
-                values.append(value)
+            values += [one for one in (value if isinstance(value, list) else [value]) if one not in values]
     return lists
 
 
