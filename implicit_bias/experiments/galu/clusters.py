@@ -5,7 +5,7 @@ b_i + σ_y N(0, 1) with b_i ~ N(0, 1), or ±1 flipped with probability p. GaLU a
 Adam at 1e-3, batches of 128, 100 000 iterations; squared loss, or hinge loss. No predictor expects less on fresh noisy
 labels than σ_y², hinge loss 2p, error p (p ≤ ½).
 
-The paper has 16 repeats of more noise levels; here are 8 of five levels, as a repeat of a level takes about ten
+The paper has 16 repeats of more noise levels; here are four of five levels, as a repeat of a level takes about ten
 seconds of one core for each network and task. All levels of a repeat share samples, noise and first weights.
 """
 
@@ -21,10 +21,11 @@ from matplotlib.figure import Figure
 from implicit_bias.comparison import error
 from implicit_bias.datasets import Clusters, noisy_clusters
 from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, band, panels, product
-from implicit_bias.networks import GaLUNetwork, ReLUNetwork
+from implicit_bias.experiments.galu.gaussian import NETWORKS, repeats
 from implicit_bias.together import Adam, train_together
 
-NETWORKS = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
+#: The largest σ_y, and the largest p.
+MOST_NOISE = {"regression": 1.0, "classification": 0.5}
 LOSSES = {"regression": "squared", "classification": "hinge"}
 #: What a panel shows: task, measure, name, and the least that is expected at a noise level.
 PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
@@ -35,13 +36,11 @@ PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Both networks on both tasks; five noise levels and 8 repeats; quick: three levels, two repeats, fewer steps."""
-    fixed = {"clusters": 30, "d": 30, "units": 30, "m": 1000, "fresh": 9000, "sigma_x": 0.1}
-    fixed |= {"steps": 8000 if quick else 100_000, "lr": 1e-3, "batch_size": 128}
-    shares = (0.0, 0.5, 1.0) if quick else (0.0, 0.25, 0.5, 0.75, 1.0)
-    levels = {"regression": list(shares), "classification": [share / 2 for share in shares]}
-    cells = product(**{name: (value,) for name, value in fixed.items()}, task=LOSSES, network=NETWORKS)
-    return [cell | {"noise": levels[cell["task"]], "seed": list(range(1, 3 if quick else 9))} for cell in cells]
+    """Both networks on both tasks; five noise levels, four repeats; quick: three levels, two repeats, fewer steps."""
+    fixed = {"clusters": 30, "d": 30, "units": 30, "m": 1000, "fresh": 9000, "sigma_x": 0.1, "batch_size": 128}
+    fixed |= {"steps": 8000 if quick else 100_000, "lr": 2e-3 if quick else 1e-3, "levels": 3 if quick else 5}
+    cells = product(task=MOST_NOISE, network=NETWORKS, repeats=(2 if quick else 4,), seed=(1,))
+    return [fixed | {"most_noise": MOST_NOISE[cell["task"]]} | cell for cell in cells]
 
 
 def sample(settings: Settings, noise: float, seed: int) -> Clusters:
@@ -51,18 +50,19 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each noise and seed: train_loss, test_loss, and in classification train_error and test_error."""
-    pairs = [(noise, seed) for noise in settings["noise"] for seed in settings["seed"]]
+    """For each noise and repeat: train_loss, test_loss, and in classification train_error and test_error."""
+    levels = np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist()
+    pairs = [(noise, seed) for noise in levels for seed in repeats(settings)]
     samples = [sample(settings, noise, seed) for noise, seed in pairs]
     m, loss = settings["m"], LOSSES[settings["task"]]
     build = NETWORKS[settings["network"]]
     networks = [build(settings["d"], settings["units"], seed=seed) for _, seed in pairs]
     config = Adam(settings["steps"], settings["batch_size"], settings["lr"], loss)
     inputs, labels = np.stack([s.X[:m] for s in samples]), np.stack([s.y[:m] for s in samples])
-    train_together(networks, inputs, labels, config, every=settings["steps"], seed=settings["seed"][0])
+    train_together(networks, inputs, labels, config, every=settings["steps"], seed=settings["seed"])
     found = []
     for (noise, seed), network, (X, y, *_) in zip(pairs, networks, samples, strict=True):
-        row, scores = {"noise": noise, "seed": seed}, network.decision_function(X)
+        row, scores = {"noise": noise, "repeat": seed}, network.decision_function(X)
         for name, part in {"train": slice(m), "test": slice(m, None)}.items():
             f, b = scores[part], y[part]
             each = (f - b) ** 2 if loss == "squared" else np.maximum(0.0, 1 - b * f)
@@ -74,7 +74,7 @@ def rows(settings: Settings) -> Rows:
 
 def cost(settings: Settings) -> float:
     """A part for each step, and one for each network's share of it."""
-    return settings["steps"] * (1e-3 + 6e-5 * len(settings["noise"]) * len(settings["seed"]))
+    return settings["steps"] * (1e-3 + 6e-5 * settings["levels"] * settings["repeats"])
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -101,7 +101,7 @@ def overfit(table: pd.DataFrame) -> pd.DataFrame:
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.galu.clusters import overfit
-    >>> cells = pd.DataFrame({"task": "regression", "network": "GaLU", "noise": [0.5], "seed": 1})
+    >>> cells = pd.DataFrame({"task": "regression", "network": "GaLU", "noise": [0.5], "repeat": 1})
     >>> overfit(cells.assign(train_loss=0.1, test_loss=0.9)).iloc[0].tolist()
     [0.1, 0.9, 0.25]
     """

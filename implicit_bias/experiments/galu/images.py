@@ -24,30 +24,26 @@ from matplotlib.figure import Figure
 from implicit_bias.checks import Array
 from implicit_bias.datasets.classes import ImageClasses, load_classes
 from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.galu.gaussian import repeats
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 from implicit_bias.together import Adam, train_together
 
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
+#: Networks with the sharpness of their soft gates, 0 where there are none.
+KINDS = (("ReLU", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
 NAMES = {"ReLU": "ReLU", "GaLU0": "GaLU0", "linear": "linear", "readout": "readout only"}
 SHADES = {"ReLU": "orange", "GaLU0": "blue", "linear": "green", "readout": "purple"}
 TITLES = {"digits": "digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Every data set, rate, network and sharpness; quick: digits, one rate, two widths, fewer steps."""
+    """Every data set, rate, network and sharpness; quick: digits, one rate, three widths, fewer steps."""
     fixed: Settings = {"steps": 2000 if quick else 10_000, "batch_size": 128, "layers": 2}
     fixed |= {"components": 40 if quick else 64, "held_out": 200 if quick else 5000}
-    cells = product(
-        lr=(3e-3,) if quick else (3e-3, 1e-3),
-        dataset=("digits",) if quick else ("mnist", "fashion-mnist"),
-        network=BUILD,
-        sharpness=(1.0, 2.0),
-    )
-    varied = {"units": [16, 48] if quick else list(range(16, 97, 16)), "seed": [1, 2]}
-    # Only GaLU0 has soft gates.
-    gated = [cell | (varied if cell["network"] == "GaLU0" else varied | {"sharpness": None}) for cell in cells]
-    return [fixed | cell for index, cell in enumerate(gated) if cell not in gated[:index]]
+    fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
+    cells = product(lr=(3e-3,) if quick else (3e-3, 1e-3), dataset=("digits",) if quick else ("mnist", "fashion-mnist"))
+    return [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
 
 
 @lru_cache(maxsize=2)
@@ -61,16 +57,17 @@ def data(settings: Settings, root: str | None) -> ImageClasses:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """For each width and seed: train_loss (cross entropy), held_out_error and test_error."""
-    pairs = [(units, seed) for units in settings["units"] for seed in settings["seed"]]
+    """For each width and repeat: train_loss (cross entropy), held_out_error and test_error."""
+    widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
+    pairs = [(units, seed) for units in widths for seed in repeats(settings)]
     networks = [_network(settings, images.X_train.shape[1], units, seed) for units, seed in pairs]
     config = Adam(settings["steps"], settings["batch_size"], settings["lr"], "logistic")
-    seed = settings["seed"][0]
-    training = train_together(networks, images.X_train, images.y_train, config, every=settings["steps"], seed=seed)
+    options: dict[str, Any] = {"every": settings["steps"], "seed": settings["seed"]}
+    training = train_together(networks, images.X_train, images.y_train, config, **options)
     return [
         {
             "units": units,
-            "seed": seed,
+            "repeat": seed,
             "train_loss": float(loss),
             "held_out_error": _error(network, images.X_held_out, images.y_held_out),
             "test_error": _error(network, images.X_test, images.y_test),
@@ -80,7 +77,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
-    options: dict[str, Any] = {} if settings["sharpness"] is None else {"sharpness": settings["sharpness"]}
+    options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
 
 
@@ -91,8 +88,8 @@ def _error(network: LayeredNetwork, X: Array, labels: np.ndarray) -> float:
 
 def cost(settings: Settings) -> float:
     """A part for each step, and one for each network's share of it."""
-    networks = len(settings["units"]) * len(settings["seed"])
-    return settings["steps"] * (2e-3 + 5e-8 * networks * max(settings["units"]) ** 2)
+    networks = settings["widths"] * settings["repeats"]
+    return settings["steps"] * (2e-3 + 3e-8 * networks * settings["widest"] ** 2)
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
@@ -100,14 +97,13 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.galu.images import chosen
-    >>> rates = pd.DataFrame({"dataset": "mnist", "network": "ReLU", "units": 16, "seed": 1, "lr": [0.1, 0.2]})
-    >>> rates = rates.assign(sharpness=None, held_out_error=[0.3, 0.2], test_error=[0.1, 0.4])
+    >>> rates = pd.DataFrame({"dataset": "mnist", "network": "ReLU", "units": 16, "repeat": 1, "lr": [0.1, 0.2]})
+    >>> rates = rates.assign(sharpness=0.0, held_out_error=[0.3, 0.2], test_error=[0.1, 0.4])
     >>> chosen(rates)[["lr", "test_error"]].to_numpy().tolist()
     [[0.2, 0.4]]
     """
     place, setting = ["dataset", "network", "units"], ["lr", "sharpness"]
-    table = table.astype({"sharpness": float})
-    means = table.groupby(place + setting, dropna=False, as_index=False).held_out_error.mean()
+    means = table.groupby(place + setting, as_index=False).held_out_error.mean()
     best = means.loc[means.groupby(place).held_out_error.idxmin(), place + setting]
     return table.merge(best, on=place + setting)
 

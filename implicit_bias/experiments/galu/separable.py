@@ -19,29 +19,24 @@ from implicit_bias.checks import Array
 from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
 from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, band, panels, product
-from implicit_bias.networks import GaLUNetwork, ReLUNetwork
+from implicit_bias.experiments.galu.gaussian import NETWORKS, repeats
 from implicit_bias.together import Adam, train_together
 
-NETWORKS = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
+#: A stack's widths are its widest divided by powers of this.
+STEP = 4
 TASKS = {"separable": "linearly separable", "parity": "parity"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Both networks on both tasks, four widths, two repeats; quick: fewer inputs, samples and steps, two widths."""
+    """Both networks on both tasks, four widths, two repeats; quick: fewer inputs, samples and steps, three widths."""
     if quick:
         fixed = {"d": 30, "m": 4000, "fresh": 2000, "margin": 0.01, "bits": 15, "steps": 4000}
     else:
         fixed = {"d": 100, "m": 50_000, "fresh": 10_000, "margin": 0.01, "bits": 50, "steps": 10_000}
-    fixed |= {"batch_size": 128, "lr": 1e-3}
+    fixed |= {"batch_size": 128, "lr": 1e-3, "repeats": 2, "seed": 1}
     # What trains together is filled up to its widest network.
-    stacks = ([8, 128],) if quick else ([8, 32, 128], [512])
-    return product(
-        **{name: (value,) for name, value in fixed.items()},
-        task=TASKS,
-        network=NETWORKS,
-        units=stacks,
-        seed=([1, 2],),
-    )
+    stacks = [{"widest": 128, "widths": 3}] if quick else [{"widest": 128, "widths": 3}, {"widest": 512, "widths": 1}]
+    return [fixed | cell | stack for cell in product(task=TASKS, network=NETWORKS) for stack in stacks]
 
 
 def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
@@ -53,27 +48,28 @@ def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each width and seed: train_loss (hinge), train_error and test_error."""
-    pairs = [(units, seed) for units in settings["units"] for seed in settings["seed"]]
-    samples = {seed: sample(settings, seed) for seed in settings["seed"]}
+    """For each width and repeat: train_loss (hinge), train_error and test_error."""
+    widths = [settings["widest"] // STEP**power for power in reversed(range(settings["widths"]))]
+    pairs = [(units, seed) for units in widths for seed in repeats(settings)]
+    samples = {seed: sample(settings, seed) for seed in repeats(settings)}
     m, build = settings["m"], NETWORKS[settings["network"]]
     networks = [build(settings["d"], units, seed=seed) for units, seed in pairs]
     inputs, labels = (np.stack([samples[seed][part][:m] for _, seed in pairs]) for part in (0, 1))
     config = Adam(settings["steps"], settings["batch_size"], settings["lr"], "hinge")
-    training = train_together(networks, inputs, labels, config, every=settings["steps"], seed=settings["seed"][0])
+    training = train_together(networks, inputs, labels, config, every=settings["steps"], seed=settings["seed"])
     found = []
     for (units, seed), network, loss in zip(pairs, networks, training.losses, strict=True):
         X, y = samples[seed]
         scores = network.decision_function(X)
-        row = {"units": units, "seed": seed, "train_loss": float(loss)}
+        row = {"units": units, "repeat": seed, "train_loss": float(loss)}
         found.append(row | {"train_error": error(scores[:m], y[:m]), "test_error": error(scores[m:], y[m:])})
     return found
 
 
 def cost(settings: Settings) -> float:
     """A part for each step, and one for each network's share of it."""
-    networks = len(settings["units"]) * len(settings["seed"])
-    return settings["steps"] * (1.5e-3 + 2e-8 * networks * max(settings["units"]) * settings["d"])
+    networks = settings["widths"] * settings["repeats"]
+    return settings["steps"] * (1.5e-3 + 2e-8 * networks * settings["widest"] * settings["d"])
 
 
 def draw(table: pd.DataFrame) -> Figure:
