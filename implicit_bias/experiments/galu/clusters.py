@@ -91,8 +91,8 @@ def draw(table: pd.DataFrame) -> Figure:
                 ax.plot(levels, least(levels), ":", color=COLOURS["theory"], label="best possible test")
             noise = "noise of labels $\\sigma_y$" if task == "regression" else "flipped labels $p$"
             ax.set(title=task, xlabel=noise, ylabel=text)
-        axes[0, 0].legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
+        figure: Figure = axes[0, 0].figure
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 

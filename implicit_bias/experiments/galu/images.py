@@ -119,8 +119,8 @@ def draw(table: pd.DataFrame) -> Figure:
                 if len(own):
                     band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
             ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", ylim=(0, None))
-        axes[0, 0].legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
+        figure: Figure = axes[0, 0].figure
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 

@@ -83,8 +83,8 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.set(title=title, xlabel="units $k$", ylabel="error (%)", ylim=(-2, 60))
             ax.set_xscale("log", base=2)
             ax.axhline(50, linestyle=":", color=COLOURS["theory"], label="chance")
-        axes[0, 0].legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
+        figure: Figure = axes[0, 0].figure
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 
