@@ -195,8 +195,8 @@ def _steps(stack: _Stack, X: Tensor, Y: Tensor, config: Adam, generator: torch.G
     gates = stack.gates(X)
     while step < config.steps:
         order = torch.randperm(samples, generator=generator)
-        shuffled, wanted = X[..., order, :], Y[:, order]
-        opened = None if gates is None else [values[..., order, :] for values in gates]
+        shuffled, wanted = X.index_select(-2, order), Y[:, order]
+        opened = None if gates is None else [values.index_select(-2, order) for values in gates]
         for first in range(0, samples, config.batch_size):
             batch = slice(first, first + config.batch_size)
             adam.zero_grad()

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from implicit_bias.checks import one_of
-from implicit_bias.experiments.galu import clusters, images, norms, separable
+from implicit_bias.experiments.galu import (
+    clusters,
+    filters,
+    images,
+    memorisation,
+    norms,
+    outputs,
+    separable,
+    under_parametrised,
+)
 from implicit_bias.experiments.galu.base import Experiment
 
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (images, separable, clusters, norms)
+    for module in (memorisation, under_parametrised, outputs, filters, images, separable, clusters, norms)
 }  # fmt: skip
 
 
