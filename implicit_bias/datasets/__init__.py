@@ -13,16 +13,21 @@ import torch
 from implicit_bias.checks import InputError, as_count, as_seed, one_of
 from implicit_bias.datasets.clusters import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
+from implicit_bias.datasets.pulses import SinglePulse
+from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
 from implicit_bias.datasets.tables import Samples, read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 
 __all__ = [
     "BinaryTask",
     "Clusters",
+    "RingProcess",
     "Samples",
+    "SinglePulse",
     "dataset_names",
     "load_binary",
     "noisy_clusters",
+    "nonlinear_gaussian_process",
     "parity",
     "read_samples",
     "separable",
