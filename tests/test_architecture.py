@@ -21,7 +21,7 @@ LAYERS = [
     ["networks"],
     ["formulations", "problem_files", "regression", "solvers", "updates"],
     ["training", "together", "homogeneous"],
-    ["comparison", "plots", "limit", "limit_figure", "estimators", "theory"],
+    ["comparison", "plots", "limit", "limit_figure", "estimators", "theory", "dynamics"],
     ["paper_figures"],
     ["experiments"],
     ["command_line", "public"],

@@ -1,0 +1,164 @@
+"""Gradient flow of a readout of gated linear features, exactly: gated deep linear networks whose gates are fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range, check_size, shown
+from implicit_bias.dynamics.moments import Moments
+from implicit_bias.features import GatedFeatures
+
+
+@dataclass(frozen=True, eq=False)
+class GradientFlow:
+    """w(t) of `gradient_flow`, at any time.
+
+    Attributes
+    ----------
+    moments : Moments
+        What it depends on; `moments.exclusive` and `moments.redundant` say which structure was made use of.
+    w0 : array, shape (k, d)
+    tau : float
+    times : array, shape (T,)
+    losses : array, shape (T,)
+        ½⟨(y − ŷ)²⟩ at these times.
+    limit : array, shape (k, d)
+        w(∞) = A⁺b + (I − A⁺A)w₀, with the loss `moments.best_loss`.
+
+    Examples
+    --------
+    >>> from implicit_bias.dynamics import Moments, gradient_flow
+    >>> flow = gradient_flow(Moments.from_arrays([[1.0]], [[2.0]], power=1.0), [[0.0]], times=[0.0, 1.0])
+    >>> flow.losses.round(6).tolist(), flow.weights().ravel().round(6).tolist(), flow.limit.tolist()
+    ([0.5, 0.254579], [0.0, 0.432332], [[0.5]])
+    """
+
+    moments: Moments
+    w0: Array = field(repr=False)
+    tau: float
+    times: Array = field(repr=False)
+    losses: Array = field(repr=False)
+    limit: Array = field(repr=False)
+
+    def weights(self, times: Any = None) -> Array:
+        """w(t), shape (T, k, d) at times (T,), those of the flow by default; (k, d) at a single time.
+
+        Raises
+        ------
+        InputError
+            For times that are negative, not finite or not in order.
+        """
+        single = times is not None and np.ndim(times) == 0
+        at = self.times if times is None else as_times([times] if single else times)
+        check_size(len(at) * self.w0.size, "the weights at all times")
+        shares = at / (self.moments.k * self.tau)
+        steps = []
+        for start, s in zip(self.moments.coordinates(self.w0), self.moments.spectra, strict=True):
+            # Where λ = 0 there is no pull, and the start stays.
+            steps.append(phi(s.values, shares) * (s.pull - s.values * start))
+        found = self.w0 + self.moments.combine(steps)
+        return np.asarray(found[0]) if single else np.asarray(found)
+
+
+def gradient_flow(
+    data: Moments | GatedFeatures, w0: Any, times: Any, *, y: Any = None, tau: float = 1.0
+) -> GradientFlow:
+    """The flow Kτ dw/dt = b − Aw of the loss ½⟨(y − ŷ)²⟩ of ŷ = Σ_i g_i(x) w_iᵀx from w(0) = w₀, in closed form.
+
+        w(t) = e^{−At/Kτ} w₀ + φ(A) b,   φ(λ) = (1 − e^{−λt/Kτ})/λ,   φ(0) = t/Kτ;   w(∞) = A⁺b + (I − A⁺A) w₀
+
+    with K = k, all gates counted. By eigendecomposition of A, any rank: block by block for gates that are never open
+    together, and for the m copies of a gate in reduced form (the sum of their weights moves with mA, their differences
+    stay). A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow τ dv/dt = −∂L/∂v = (1/K)(b − Av/K) is the same
+    flow with w = v/K and Kτ in place of τ: v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
+
+    Eigenvalues below 1e-12 of the largest of their block count as 0, so that the limit is exact for condition numbers
+    of the features up to 1e6; before λ_max t/Kτ = 1e10 or so they would not show.
+
+    Parameters
+    ----------
+    data : Moments, or GatedFeatures with their targets `y`
+    w0 : array, shape (k, d)
+    times : array, shape (T,)
+        From 0, in order.
+    y : array, shape (n,)
+        With features only.
+    tau : float
+        τ > 0.
+
+    Raises
+    ------
+    InputError
+        For times that are negative, not finite or not in order, weights of another shape or not finite, and as for
+        `Moments.from_samples`.
+
+    References
+    ----------
+    Saxe, Sodhani & Lewallen (2022), "The neural race reduction", for gated deep linear networks; see the docs for what
+    is proved here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.dynamics import gradient_flow
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> features, y = GatedFeatures(X, (X[:, :2] > 0).astype(float)), rng.normal(size=50)
+    >>> flow = gradient_flow(features, np.zeros((2, 3)), [0.0, 1.0, 1e9], y=y)
+    >>> bool(np.all(np.diff(flow.losses) < 0)), flow.weights().shape, bool(np.allclose(flow.weights(1e9), flow.limit))
+    (True, (3, 2, 3), True)
+    """
+    moments = _moments(data, y)
+    start = as_numbers(w0, (moments.k, moments.d), "w0")
+    if not np.isfinite(start).all():
+        raise InputError("w0 holds NaN or infinity; start from finite weights")
+    check_range(np.abs(start).max(keepdims=True).ravel(), "the weights w0", 1e-100, 1e100)
+    at, tau = as_times(times), as_positive(tau, "tau")
+    shares = at / (moments.k * tau)
+    losses, ends = np.full(len(at), moments.best_loss), []
+    for c, s in zip(moments.coordinates(start), moments.spectra, strict=True):
+        left = s.pull - s.values * c
+        inverse = np.divide(1.0, s.values, out=np.zeros_like(left), where=s.values > 0)
+        ends.append(left * inverse)
+        losses += 0.5 * np.exp(-2 * shares[:, None] * s.values) @ (left**2 * inverse)
+    return GradientFlow(moments, start, tau, at, losses, start + moments.combine(ends))
+
+
+def phi(values: Array, shares: Array) -> Array:
+    """φ(λ) = (1 − e^{−λs})/λ, and s where λ = 0, for eigenvalues λ ≥ 0 (p,) and s = t/Kτ ≥ 0 (T,); shape (T, p).
+
+    To a few units in the last place for every λs.
+
+    >>> import numpy as np
+    >>> from implicit_bias.dynamics.flow import phi
+    >>> phi(np.array([0.0, 1e-12, 1e12]), np.array([1.0])).tolist()
+    [[1.0, 0.9999999999995, 1e-12]]
+    """
+    exponents = shares[:, None] * values
+    whole = np.broadcast_to(shares[:, None], exponents.shape).copy()
+    result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
+    return result
+
+
+def as_times(times: Any) -> Array:
+    """Times (T,), from 0, in order."""
+    at = as_floats(times, "times", 1)
+    if at[0] < 0 or (np.diff(at) < 0).any():
+        raise InputError("times must start at 0 or later and be in order; sort them, and leave negative ones out")
+    return at
+
+
+def _moments(data: Any, y: Any) -> Moments:
+    if isinstance(data, GatedFeatures):
+        if y is None:
+            raise InputError("features need their targets: gradient_flow(features, w0, times, y=y)")
+        return Moments.from_samples(data, y)
+    if not isinstance(data, Moments):
+        raise InputError(f"give Moments, or GatedFeatures with their targets, not {shown(data)}")
+    if y is not None:
+        raise InputError("moments already hold their targets; leave y out")
+    return data

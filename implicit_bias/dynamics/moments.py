@@ -1,0 +1,292 @@
+"""The second moments that a squared loss on gated linear features depends on, in structured form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from implicit_bias.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, length, shown
+from implicit_bias.dynamics.running import SIZES, Block, RunningMoments, refined
+from implicit_bias.features import GatedFeatures
+
+#: Eigenvalues below this share of the largest of their block are zeros that were rounded.
+ROUNDING = 1e-12
+#: Differences from symmetry, against the largest entry, that rounding explains.
+ASYMMETRY = 1e-10
+
+
+class Spectrum(NamedTuple):
+    """√M A √M = V diag(λ) Vᵀ of a block whose gates come m_1, …, m_q times, M = diag(m_1, …, m_q) ⊗ I.
+
+    values (qd,): λ, exactly 0 where A is singular; vectors (qd, qd): V; pull (qd,): Vᵀ√M b, exactly 0 where λ is.
+    lowest: the least eigenvalue as computed; outside: the size of the part of Vᵀ√M b where λ = 0, as computed.
+    """
+
+    values: Array
+    vectors: Array
+    pull: Array
+    lowest: float
+    outside: float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """b_i = ⟨g_i y x⟩, A_ij = ⟨g_i g_j x xᵀ⟩ and ⟨y²⟩: all that the loss of ŷ = Σ_i g_i(x) w_iᵀx depends on.
+
+        L(w) = ½⟨(y − ŷ)²⟩ = ½⟨y²⟩ − bᵀw + ½ wᵀAw
+
+    Gates that are the same are held once, and A only for gates that are open together, directly or by way of others:
+    k exclusive gates (never two open at once) have k blocks d × d. Both are found, not asked for.
+
+    Make one by `from_samples`, `accumulate`, `from_arrays` or `pixel_moments`.
+
+    Attributes
+    ----------
+    members : array, shape (k,), integers
+        Which of the distinct gates each gate is.
+    blocks : tuple of Block
+        Moments of the distinct gates, those that are open together in one block.
+    power : float
+        ⟨y²⟩.
+    d : int
+        Number of inputs.
+    samples : int or None
+        How many the means are over; None if they are not over samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.dynamics import Moments
+    >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 3.0, 0.5])
+    >>> gates = np.hstack([X > 0, X > 0, X <= 0]).astype(float)
+    >>> found = Moments.from_samples(GatedFeatures(X, gates), y)
+    >>> found.redundant, found.exclusive, round(found.best_loss, 6), found.best_weights.round(4).tolist()
+    (1, True, 0.033333, [[0.7], [0.7], [-0.5]])
+    """
+
+    members: np.ndarray = field(repr=False)
+    blocks: tuple[Block, ...] = field(repr=False)
+    power: float
+    d: int
+    samples: int | None = None
+
+    @classmethod
+    def from_samples(cls, features: GatedFeatures, y: Any) -> Moments:
+        """The means over n samples.
+
+        Parameters
+        ----------
+        features : GatedFeatures
+        y : array, shape (n,)
+
+        Raises
+        ------
+        InputError
+            For targets that are not finite or not one a sample, and for sizes beyond 1e-60 to 1e60.
+        """
+        return cls.accumulate([(features, y)])
+
+    @classmethod
+    def accumulate(cls, chunks: Iterable[tuple[GatedFeatures, Any]]) -> Moments:
+        """The means over all samples of chunks (features, y), of which one at a time is held.
+
+        >>> import numpy as np
+        >>> from implicit_bias import GatedFeatures
+        >>> from implicit_bias.datasets import SinglePulse
+        >>> from implicit_bias.dynamics import Moments
+        >>> draws = SinglePulse(n=8, lengths=(3, 1)).stream(chunks=10, size=100)
+        >>> Moments.accumulate((GatedFeatures(X), y) for X, y in draws).samples
+        1000
+
+        Raises
+        ------
+        InputError
+            As for `from_samples`, and for chunks that differ in gates or inputs, or are none.
+        """
+        sums: RunningMoments | None = None
+        for chunk in chunks:
+            if not isinstance(chunk, tuple | list) or len(chunk) != 2 or not isinstance(chunk[0], GatedFeatures):
+                raise InputError(f"each chunk must be a pair (GatedFeatures, y), not {shown(chunk)}")
+            sums = sums or RunningMoments(chunk[0].k, chunk[0].d)
+            sums.add(*chunk)
+        if sums is None:
+            raise InputError("there are no chunks; give at least one")
+        n = sums.samples
+        blocks = tuple(Block(block.gates, block.A / n, block.b / n) for block in sums.blocks)
+        return cls(sums.members, blocks, sums.power / n, sums.d, n)
+
+    @classmethod
+    def from_arrays(cls, b: Any, A: Any, power: float) -> Moments:
+        """Moments that are known otherwise, of a distribution, say.
+
+        Gates with equal b_i and equal rows A_i· are the same; A_ij = 0 keeps gates apart.
+
+        Parameters
+        ----------
+        b : array, shape (k, d)
+        A : array, shape (k·d, k·d), gate by gate, or (k, d, k, d)
+        power : float
+            ⟨y²⟩.
+
+        Raises
+        ------
+        InputError
+            For shapes that do not fit, an A that is not symmetric or has a negative eigenvalue, a b with a part outside
+            the range of A, along which the flow would go on for ever, and a b too large for ⟨y²⟩: the loss would be
+            negative. What rounding explains passes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from implicit_bias.dynamics import Moments
+        >>> Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 1.0]), power=1.0).best_loss
+        0.25
+        """
+        b = as_floats(b, "b", 2)
+        k, d = b.shape
+        A = as_floats(A, "A", 4 if np.ndim(A) == 4 else 2)
+        if A.shape not in ((k * d, k * d), (k, d, k, d)):
+            raise InputError(f"A must have the shape {(k * d, k * d)} or {(k, d, k, d)} for b {b.shape}, not {A.shape}")
+        A = A.reshape(k * d, k * d)
+        power = float(as_floats([power], "power", 1)[0])
+        for sizes, what in ((A, "A"), (b, "b"), (np.array([power]), "power")):
+            check_range(np.abs(sizes).max(keepdims=True).ravel(), what, SIZES[0] ** 2, SIZES[1] ** 2)
+        if np.abs(A - A.T).max() > ASYMMETRY * np.abs(A).max():
+            raise InputError("A is not symmetric; give ⟨g_i g_j x xᵀ⟩, gate by gate")
+        rows = np.hstack([((A + A.T) / 2).reshape(k, -1), b])
+        members, _, distinct = refined(np.zeros(k, dtype=np.int64), rows.T)
+        first = np.unique(members, return_index=True)[1]
+        cells = distinct[:-d].T.reshape(len(first), d, k, d)[:, :, first]
+        count, labels = connected_components(csr_array(cells.any(axis=(1, 3))), directed=False)
+        groups = [np.flatnonzero(labels == label) for label in range(count)]
+        blocks = tuple(_block(gates, cells, b[first]) for gates in groups)
+        found = cls(members, blocks, power, d)
+        _check_consistent(found)
+        return found
+
+    @property
+    def k(self) -> int:
+        """Number of gates."""
+        return len(self.members)
+
+    @property
+    def copies(self) -> np.ndarray:
+        """How many times each distinct gate comes, shape (q,)."""
+        return np.bincount(self.members)
+
+    @property
+    def redundant(self) -> int:
+        """How many gates are copies of others."""
+        return self.k - len(self.copies)
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether no two distinct gates are coupled, so that each is solved alone."""
+        return all(len(block.gates) == 1 for block in self.blocks)
+
+    @property
+    def b(self) -> Array:
+        """⟨g_i y x⟩, shape (k, d)."""
+        distinct = np.empty((len(self.copies), self.d))
+        for block in self.blocks:
+            distinct[block.gates] = block.b
+        return distinct[self.members]
+
+    def dense(self) -> Array:
+        """A of all gates, shape (k·d, k·d), gate by gate: for tests and small problems."""
+        check_size((self.k * self.d) ** 2, "A")
+        q, d = len(self.copies), self.d
+        cells = np.zeros((q, d, q, d))
+        for block in self.blocks:
+            size = len(block.gates)
+            rows, columns = block.gates[:, None], block.gates[None, :]
+            cells[rows, :, columns, :] = block.A.reshape(size, d, size, d).transpose(0, 2, 1, 3)
+        return cells[self.members][:, :, self.members].reshape(self.k * d, self.k * d)
+
+    @cached_property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """The eigendecomposition of each block, the copies of a gate in reduced form."""
+        return tuple(_spectrum(block, self.copies[block.gates], self.d) for block in self.blocks)
+
+    def loss(self, W: Any) -> float:
+        """½⟨(y − ŷ)²⟩ at weights (k, d), finite or not."""
+        W = as_numbers(W, (self.k, self.d), "weights")
+        sums = np.zeros((len(self.copies), self.d))
+        np.add.at(sums, self.members, W)
+        total = self.power / 2
+        for block in self.blocks:
+            w = sums[block.gates].ravel()
+            total += float(w @ (0.5 * (block.A @ w) - block.b.ravel()))
+        return total
+
+    @property
+    def best_loss(self) -> float:
+        """½⟨y²⟩ − ½bᵀA⁺b, the loss of the best linear readout with these gates."""
+        gains = [float(np.sum(_along(s.pull**2, s.values))) for s in self.spectra]
+        return max(0.0, (self.power - sum(gains)) / 2)
+
+    @property
+    def best_weights(self) -> Array:
+        """A⁺b, the best readout of least norm, shape (k, d)."""
+        return self.combine([_along(s.pull, s.values) for s in self.spectra])
+
+    def coordinates(self, W: Array) -> list[Array]:
+        """Vᵀu of each block (qd,), where u_g = Σ w_i/√m_g over the m_g copies i of gate g, for weights (k, d)."""
+        sums = np.zeros((len(self.copies), self.d))
+        np.add.at(sums, self.members, W)
+        sums /= np.sqrt(self.copies)[:, None]
+        return [s.vectors.T @ sums[block.gates].ravel() for block, s in zip(self.blocks, self.spectra, strict=True)]
+
+    def combine(self, coordinates: list[Array]) -> Array:
+        """The weights (…, k, d) of coordinates (…, qd) of each block, equal for the copies of a gate."""
+        distinct = np.empty((*coordinates[0].shape[:-1], len(self.copies), self.d))
+        for block, s, c in zip(self.blocks, self.spectra, coordinates, strict=True):
+            distinct[..., block.gates, :] = (c @ s.vectors.T).reshape(*c.shape[:-1], -1, self.d)
+        distinct /= np.sqrt(self.copies)[:, None]
+        return np.asarray(distinct[..., self.members, :])
+
+
+def _block(gates: np.ndarray, cells: Array, b: Array) -> Block:
+    size = b.shape[1] * len(gates)
+    return Block(gates, cells[gates][:, :, gates].reshape(size, size), b[gates])
+
+
+def _spectrum(block: Block, copies: np.ndarray, d: int) -> Spectrum:
+    root = np.repeat(np.sqrt(copies), d)
+    values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
+    pull = vectors.T @ (root * block.b.ravel())
+    kept = values > ROUNDING * max(0.0, float(values[-1]))
+    outside = float(length(np.where(kept, 0.0, pull)))
+    return Spectrum(np.where(kept, values, 0.0), vectors, np.where(kept, pull, 0.0), float(values[0]), outside)
+
+
+def _along(pull: Array, values: Array) -> Array:
+    """pull/λ, and 0 where λ = 0."""
+    return np.divide(pull, values, out=np.zeros_like(pull), where=values > 0)
+
+
+def _check_consistent(moments: Moments) -> None:
+    """Refuse moments that no distribution has: then |vᵀb|² ≤ vᵀAv ⟨y²⟩ fails for some v."""
+    if moments.power < 0:
+        raise InputError(f"power is ⟨y²⟩, which cannot be negative, but is {moments.power:g}")
+    gain = 0.0
+    for s in moments.spectra:
+        scale = float(s.values[-1])
+        if s.lowest < -ASYMMETRY * scale:
+            raise InputError(f"A has the eigenvalue {s.lowest:.3g}, and second moments have none below 0")
+        if s.outside > np.sqrt(ROUNDING * scale * moments.power * len(s.values)):
+            raise InputError(
+                f"b has a part of size {s.outside:.3g} outside the range of A, along which the flow would never end; "
+                "moments of one distribution have none"
+            )
+        gain += float(np.sum(_along(s.pull**2, s.values + ROUNDING * scale)))
+    if gain > moments.power * (1 + ASYMMETRY):
+        raise InputError(f"bᵀA⁺b is {gain:.6g} and ⟨y²⟩ only {moments.power:.6g}: the loss would be negative")

@@ -1,0 +1,426 @@
+"""Gradient flow in closed form against integration and against torch; moments from any source; the notes' errata."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+from scipy.linalg import block_diag
+
+from implicit_bias import GatedFeatures, InputError, least_squares
+from implicit_bias.datasets import RingProcess, SinglePulse, nonlinear_gaussian_process
+from implicit_bias.dynamics import (
+    Moments,
+    gradient_flow,
+    ipr,
+    peak_frequency,
+    pixel_moments,
+    search_gates,
+)
+from implicit_bias.dynamics.flow import phi
+
+FEW = settings(max_examples=30, deadline=None, derandomize=True)
+TIMES = np.array([0.0, 0.1, 1.0, 7.0, 30.0])
+
+
+def general(rng):
+    """Five overlapping gates, with real values."""
+    X = rng.normal(size=(60, 3))
+    return GatedFeatures(X, np.maximum(X @ rng.normal(size=(3, 5)), 0.0)), rng.normal(size=60)
+
+
+def singular(rng):
+    """More weights than samples."""
+    X = rng.normal(size=(10, 4))
+    return GatedFeatures(X, (X @ rng.normal(size=(4, 6)) > 0).astype(float)), rng.normal(size=10)
+
+
+def exclusive(rng):
+    """Eight gates of which one is open, and one that never is."""
+    X = rng.normal(size=(90, 3))
+    return GatedFeatures(X, np.eye(9)[rng.integers(8, size=90)]), rng.normal(size=90)
+
+
+def redundant(rng):
+    """Two hyperplane gates, three and four times."""
+    X = rng.normal(size=(60, 3))
+    return GatedFeatures(X, (X[:, [0, 0, 1, 1, 0, 1, 1]] > 0).astype(float)), rng.normal(size=60)
+
+
+def mixed(rng):
+    """Pairs of gates that are open together, copies of some, on inputs that are linearly dependent."""
+    X = rng.normal(size=(80, 3))
+    side = np.column_stack([X[:, 0] > 0, (X[:, 0] > 0) & (X[:, 1] > 0), X[:, 0] <= 0, (X[:, 0] <= 0) & (X[:, 1] > 0)])
+    return GatedFeatures(np.hstack([X, X[:, :1]]), side[:, [0, 1, 2, 3, 1, 3]].astype(float)), rng.normal(size=80)
+
+
+CASES = [general, singular, exclusive, redundant, mixed]
+#: Blocks, the largest eigenproblem, and copies.
+STRUCTURE = {
+    general: (1, 15, 0),
+    singular: (1, 24, 0),
+    exclusive: (9, 3, 0),
+    redundant: (1, 6, 5),
+    mixed: (2, 8, 2),
+}
+
+
+def made(case, seed=0):
+    """Features, targets, dense Φ, and a start."""
+    rng = np.random.default_rng(seed)
+    features, y = case(rng)
+    return features, y, features.dense(), rng.normal(size=(features.k, features.d))
+
+
+def integrated(A, b, w0, times, scale):
+    """The solution of scale · dw/dt = b − Aw by DOP853."""
+    found = solve_ivp(
+        lambda t, w: (b - A @ w) / scale, (0.0, times[-1]), w0, "DOP853", t_eval=times, rtol=1e-12, atol=1e-13
+    )
+    return found.y.T
+
+
+# The flow
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_closed_form_is_what_integration_gives(case):
+    features, y, dense, w0 = made(case)
+    flow = gradient_flow(features, w0, TIMES, y=y, tau=0.5)
+    A, b = dense.T @ dense / features.n, dense.T @ y / features.n
+    reference = integrated(A, b, w0.ravel(), TIMES, features.k * 0.5)
+    np.testing.assert_allclose(flow.weights().reshape(len(TIMES), -1), reference, atol=1e-9)
+    losses = [0.5 * np.mean((y - dense @ w) ** 2) for w in reference]
+    np.testing.assert_allclose(flow.losses, losses, atol=1e-9)
+    np.testing.assert_allclose([flow.moments.loss(w) for w in flow.weights()], losses, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_structure_is_found(case):
+    features, y, dense, _ = made(case)
+    found = Moments.from_samples(features, y)
+    blocks, largest, copies = STRUCTURE[case]
+    assert (len(found.blocks), max(len(s.values) for s in found.spectra), found.redundant) == (blocks, largest, copies)
+    assert found.exclusive == (case is exclusive)
+    np.testing.assert_allclose(found.dense(), dense.T @ dense / features.n, atol=1e-14)
+    np.testing.assert_allclose(found.b.ravel(), dense.T @ y / features.n, atol=1e-14)
+    assert found.power == pytest.approx(np.mean(y**2), rel=1e-14)
+    assert found.samples == features.n
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_limit_is_the_solution_nearest_to_the_start(case):
+    features, y, dense, w0 = made(case)
+    flow = gradient_flow(features, w0, [1e9], y=y)
+    least_norm = np.linalg.pinv(dense, rcond=1e-10) @ y
+    kept = w0.ravel() - np.linalg.pinv(dense, rcond=1e-10) @ (dense @ w0.ravel())
+    np.testing.assert_allclose(flow.limit.ravel(), least_norm + kept, atol=1e-9)
+    np.testing.assert_allclose(flow.weights(1e13), flow.limit, atol=1e-9)
+    np.testing.assert_allclose(flow.moments.best_weights.ravel(), least_norm, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_best_loss_is_the_same_four_ways(case):
+    features, y, _, w0 = made(case)
+    flow = gradient_flow(features, w0, [0.0], y=y)
+    residual = y - features @ flow.limit
+    ways = [
+        flow.moments.best_loss,
+        least_squares(features, y).loss / 2,
+        float(residual @ residual) / (2 * features.n),
+        flow.moments.loss(flow.limit),
+    ]
+    np.testing.assert_allclose(ways, ways[0], atol=1e-10)
+
+
+def test_the_best_loss_by_second_moments_of_each_class():
+    """The notes' (15) and (16), of labels 0 and 1, without the ½: ½ − bᵀA⁻¹b = ½ − ½m̄ᵀ(S₁ + S₀)⁻¹m̄."""
+    features, _, dense, _ = made(general)
+    y = np.repeat([1.0, 0.0], 30)
+    second = [dense[y == label].T @ dense[y == label] / 30 for label in (1.0, 0.0)]
+    mean = dense[y == 1].mean(axis=0)
+    by_class = 0.5 - 0.5 * mean @ np.linalg.solve(second[0] + second[1], mean)
+    assert 2 * Moments.from_samples(features, y).best_loss == pytest.approx(by_class, abs=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("mean_readout", [False, True])
+def test_torch_descends_along_the_flow(case, mean_readout):
+    features, y, _, w0 = made(case)
+    share = features.k if mean_readout else 1
+    X, G, target = (torch.tensor(a) for a in (features.X, features.gate_values, y))
+    w = torch.tensor(w0 * share, requires_grad=True)
+    # Of v = Kw the gradient is 1/K of that of w.
+    step, steps = 5e-3, 400
+    optimizer = torch.optim.SGD([w], lr=step * share**2)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = 0.5 * torch.mean((target - torch.einsum("nk,kd,nd->n", G, w, X) / share) ** 2)
+        loss.backward()
+        optimizer.step()
+    # τ dv/dt = −∂L/∂v with τ = 1; without the mean, Kτ dw/dt = −∂L/∂w with Kτ = 1.
+    tau, time = (share, step * steps * share**2) if mean_readout else (1 / features.k, step * steps)
+    flow = gradient_flow(features, w0, [0.0, time], y=y, tau=tau)
+    trained = w.detach().numpy() / share
+    moved = np.abs(flow.weights()[1] - w0).max()
+    assert moved > 0.1
+    assert np.abs(trained - flow.weights()[1]).max() < 5e-3 * moved
+
+
+def test_moments_of_a_distribution_need_no_samples():
+    """Known moments, singular and not: the same as integration, structure found in the arrays."""
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(3, 5, 2))
+    A = block_diag(*[part @ part.T for part in root.transpose(0, 2, 1)])
+    A = block_diag(A, np.kron(np.ones((2, 2)), np.diag([1.0, 0.0])))
+    w = rng.normal(size=len(A))
+    w[-2:] = w[-4:-2]
+    moments = Moments.from_arrays((A @ w).reshape(5, 2), A, power=2 * w @ A @ w)
+    assert (moments.k, moments.redundant, len(moments.blocks), moments.samples) == (5, 1, 4, None)
+    start = rng.normal(size=(5, 2))
+    reference = integrated(A, A @ w, start.ravel(), TIMES, 5.0)
+    flow = gradient_flow(moments, start, TIMES)
+    np.testing.assert_allclose(flow.weights().reshape(5, -1), reference, atol=1e-9)
+    np.testing.assert_allclose(flow.weights(TIMES[2]).ravel(), reference[2], atol=1e-9)
+    assert moments.best_loss == pytest.approx(w @ A @ w / 2, rel=1e-12)
+    np.testing.assert_allclose(moments.dense(), A, atol=1e-14)
+    again = Moments.from_arrays((A @ w).reshape(5, 2), A.reshape(5, 2, 5, 2), power=2 * w @ A @ w)
+    assert again.best_loss == moments.best_loss
+
+
+@FEW
+@given(st.floats(-12, 12), st.floats(-12, 12))
+def test_phi_is_exact_from_tiny_to_huge(exponent, scale):
+    """Against 1 − e^{−x} in the half it is stable in: its series below 1e-3, itself above."""
+    x, value = 10.0**exponent, 10.0**scale
+    expected = x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4))) if x < 1e-3 else 1 - np.exp(-x)
+    found = phi(np.array([value]), np.array([x / value]))[0, 0] * value
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_eigenvalues_24_orders_apart_are_each_exact():
+    """One exclusive gate an eigenvalue: λt from 1e-12 to 1e12 in one flow."""
+    values = 10.0 ** np.arange(-12, 13)
+    moments = Moments.from_arrays(values[:, None], np.diag(values), power=2 * values.sum())
+    found = gradient_flow(moments, np.zeros((25, 1)), [25.0]).weights()[0].ravel()
+    np.testing.assert_allclose(found, -np.expm1(-values), rtol=1e-14)
+
+
+def test_no_weights_move_where_the_features_do_not_reach():
+    features, y, dense, w0 = made(singular)
+    outside = np.eye(24) - np.linalg.pinv(dense) @ dense
+    moved = gradient_flow(features, w0, TIMES, y=y).weights().reshape(5, -1) - w0.ravel()
+    np.testing.assert_allclose(moved @ outside, 0.0, atol=1e-13)
+
+
+# Moments
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("order", ["as they come", "sorted"])
+def test_streamed_moments_are_those_of_all_samples(case, order):
+    """Sorted by their gates, the first chunks show copies and blocks that the later ones part and join."""
+    features, y, dense, w0 = made(case)
+    rows = np.arange(features.n) if order == "as they come" else np.lexsort(features.gate_values.T)
+    chunks = ((features.select(part), y[part]) for part in np.array_split(rows, 7))
+    streamed, whole = Moments.accumulate(chunks), Moments.from_samples(features, y)
+    assert streamed.samples == features.n
+    np.testing.assert_array_equal(streamed.members, whole.members)
+    assert [b.gates.tolist() for b in streamed.blocks] == [b.gates.tolist() for b in whole.blocks]
+    np.testing.assert_allclose(streamed.dense(), dense.T @ dense / features.n, atol=1e-14)
+    times = [1.0, 10.0]
+    ways = [gradient_flow(moments, w0, times).weights() for moments in (streamed, whole)]
+    np.testing.assert_allclose(*ways, atol=1e-11)
+
+
+def test_many_exclusive_gates_take_no_matrix_of_them_all():
+    rng = np.random.default_rng(0)
+    X, G = rng.normal(size=(4000, 30)), np.eye(300)[rng.integers(300, size=4000)]
+    found = Moments.from_samples(GatedFeatures(X, G), X[:, 0])
+    assert sum(block.A.size for block in found.blocks) == 300 * 30 * 30
+    assert found.best_loss == pytest.approx(0.0, abs=1e-12)
+
+
+# Pixel gates
+
+
+NLGP = {gain: nonlinear_gaussian_process(40, (5.0, 1.0), gain, labels=(1.0, 0.0)) for gain in (0.01, 1.0, 3.0, 100.0)}
+#: IPR, and the mean squared error (without the ½) of the two gates with labels 0 and 1.
+PIXELS = {0.01: (0.162, 0.263), 1.0: (0.200, 0.217), 3.0: (0.269, 0.188), 100.0: (0.414, 0.173)}
+
+
+@pytest.mark.parametrize("gain", NLGP)
+def test_pixel_gates_localise_as_stated(gain):
+    found = pixel_moments(NLGP[gain], pixel=7)
+    share, error = PIXELS[gain]
+    np.testing.assert_allclose(ipr(found.best_weights), share, atol=2e-3)
+    assert 2 * found.best_loss == pytest.approx(error, abs=2e-3)
+    assert np.argmax(np.abs(found.best_weights[0])) == 7
+    one = pixel_moments(NLGP[gain], both=False)
+    assert float(ipr(one.best_weights)[0]) == pytest.approx(share, abs=2e-3)
+    assert one.power / 2 - one.best_loss == pytest.approx((found.power / 2 - found.best_loss) / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(
+    "process",
+    [
+        nonlinear_gaussian_process(12, (1.5, 0.6), 3.0),
+        nonlinear_gaussian_process(12, (1.5, 0.6), 100.0, labels=(1.0, 0.0)),
+        nonlinear_gaussian_process(12, (1.5, 0.6), 3.0).clone(),
+        RingProcess([[4.0, 1.0, 0.0, 1.0], [0.0, 1.0, 2.0, 1.0]], labels=(2.0, 0.5)),
+    ],
+    ids=["erf", "signs", "clone", "spectra"],
+)
+def test_pixel_moments_are_those_of_samples(process, both):
+    exact = pixel_moments(process, pixel=2, both=both)
+    draws = process.stream(chunks=4, size=50_000, seed=1)
+    opened = ((X, np.stack([X[:, 2] >= 0, X[:, 2] < 0][: 1 + both], axis=1).astype(float), y) for X, y in draws)
+    sampled = Moments.accumulate((GatedFeatures(X, G), y) for X, G, y in opened)
+    assert exact.exclusive
+    assert sampled.exclusive
+    size = np.abs(exact.dense()).max()
+    np.testing.assert_allclose(sampled.dense(), exact.dense(), atol=0.02 * size)
+    np.testing.assert_allclose(sampled.b, exact.b, atol=0.01 * np.sqrt(size))
+    assert sampled.power == pytest.approx(exact.power, rel=1e-12)
+
+
+def test_single_pulses_have_moments_by_the_stream():
+    data = SinglePulse(n=12, lengths=(4, 2), labels=(1.0, 0.0))
+    found = Moments.accumulate((GatedFeatures(X), y) for X, y in data.stream(chunks=20, size=1000))
+    A = (data.second_moment(0) + data.second_moment(1)) / 2
+    np.testing.assert_allclose(found.dense(), A, atol=0.02)
+    np.testing.assert_allclose(found.b, data.mean(0) / 2, atol=0.02)
+
+
+# Fields and gates
+
+
+def test_participation_of_known_shapes():
+    place = np.arange(400)
+    bump = np.exp(-(((place - 200) / 4.0) ** 2))
+    shapes = np.stack([np.ones(400), np.sin(2 * np.pi * 7 * place / 400), bump, place == 3])
+    expected = [1 / 400, 1.5 / 400, 1 / (4 * np.sqrt(np.pi)), 1.0]
+    np.testing.assert_allclose(ipr(1e-200 * shapes), expected, rtol=1e-6)
+    assert peak_frequency(shapes).tolist() == [0, 7, 0, 0]
+    assert ipr(shapes[0]).shape == ()
+
+
+def test_the_search_reports_every_start():
+    X, y = nonlinear_gaussian_process(n=8, length_scales=(1.0, 0.5), gain=3.0).sample(300)
+    found = search_gates(X, y, units=4, restarts=3, steps=60, seed=1)
+    again = search_gates(X, y, units=4, restarts=3, steps=60, seed=1)
+    np.testing.assert_array_equal(found.losses, again.losses)
+    assert found.losses.shape == found.first.shape == (3,)
+    assert (found.losses < found.first).all()
+    moments = Moments.from_samples(found.best.gates()(X), y)
+    assert moments.best_loss == pytest.approx(found.losses.min(), rel=1e-9)
+    assert len(set(found.losses)) == 3
+
+
+# Errata of the notes
+
+
+def test_erratum_the_mean_readout_has_a_second_factor():
+    """τẇ = (1/K)(b − Aw) is not the descent of a mean readout, τẇ = (1/K)(b − Aw/K): it ends elsewhere."""
+    features, y, dense, _ = made(general)
+    A, b = dense.T @ dense / 60, dense.T @ y / 60
+    printed, correct = np.linalg.solve(A, b), features.k * np.linalg.solve(A, b)
+    losses = [0.5 * np.mean((y - dense @ w / features.k) ** 2) for w in (printed, correct)]
+    assert losses[1] == pytest.approx(Moments.from_samples(features, y).best_loss, abs=1e-12)
+    assert losses[0] > losses[1] + 0.01
+
+
+def test_erratum_the_constants_of_integration_have_signs():
+    """(9)–(11), (21)–(25): w(t) = A⁻¹(P e^{−Λt/Kτ} q + b) with q = Pᵀ(Aw₀ − b); e^C·1 > 0 can only be |q|."""
+    features, y, dense, w0 = made(general)
+    A, b = dense.T @ dense / 60, dense.T @ y / 60
+    values, P = np.linalg.eigh(A)
+    q = P.T @ (A @ w0.ravel() - b)
+    w = gradient_flow(features, w0, [0.0, 2.0], y=y).weights().reshape(2, -1)
+    for t, exact in zip((0.0, 2.0), w, strict=True):
+        signed, positive = (np.linalg.solve(A, P @ (np.exp(-values * t / 5) * c) + b) for c in (q, np.abs(q)))
+        np.testing.assert_allclose(signed, exact, atol=1e-10)
+        assert np.abs(positive - exact).max() > 0.1
+
+
+def test_erratum_a_is_made_of_second_moments():
+    """(18): ⟨(g⊗x)(g⊗x)ᵀ⟩ of each class, not the outer products of its means, which have rank two at most."""
+    features, _, dense, _ = made(general)
+    y = np.repeat([1.0, 0.0], 30)
+    parts = [dense[y == label] for label in (1.0, 0.0)]
+    A = Moments.from_samples(features, y).dense()
+    np.testing.assert_allclose(A, sum(part.T @ part / 30 for part in parts) / 2, atol=1e-14)
+    printed = sum(np.outer(part.mean(axis=0), part.mean(axis=0)) for part in parts) / 2
+    assert np.linalg.matrix_rank(printed) == 2 < np.linalg.matrix_rank(A)
+
+
+def test_erratum_differences_of_copies_have_no_transient():
+    """(26): what copies of a gate differ by is there for ever."""
+    features, y, _, w0 = made(redundant)
+    w = gradient_flow(features, w0, TIMES, y=y).weights()
+    np.testing.assert_allclose(w[:, 0] - w[:, 1], np.broadcast_to(w0[0] - w0[1], (5, 3)), atol=1e-14)
+    assert np.abs(w0[0] - w0[1]).max() > 0.1
+
+
+def test_erratum_the_sum_of_m_copies_moves_m_times_as_fast():
+    """(31), (32): w_{1,2} = ½A⁻¹(P e^{−2Λt/Kτ} q + b) ± Δ, q = Pᵀ(2Av₀ − b), 2Δ = w₁(0) − w₂(0)."""
+    rng = np.random.default_rng(2)
+    X, y, w0 = rng.normal(size=(50, 3)), rng.normal(size=50), rng.normal(size=(2, 3))
+    gate = (X[:, :1] > 0).astype(float)
+    features = GatedFeatures(X, np.hstack([gate, gate]))
+    A, b = (gate * X).T @ X / 50, (gate * X).T @ y / 50
+    values, P = np.linalg.eigh(A)
+    q, delta = P.T @ (A @ (w0[0] + w0[1]) - b), (w0[0] - w0[1]) / 2
+    w = gradient_flow(features, w0, [3.0], y=y).weights(3.0)
+    correct, printed = (np.linalg.solve(A, P @ (np.exp(-rate * values * 3.0 / 2) * q) + b) / 2 for rate in (2.0, 1.0))
+    np.testing.assert_allclose(w, [correct + delta, correct - delta], atol=1e-10)
+    assert np.abs(w - [printed + delta, printed - delta]).max() > 0.01
+    assert np.abs(w - [correct + delta, correct + delta]).max() > 0.01
+
+
+# What is refused
+
+ONE = Moments.from_arrays([[1.0]], [[2.0]], power=1.0)
+FEATURES = GatedFeatures([[1.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Moments.from_samples(FEATURES, [1.0]), "1 targets for 2 samples"),
+        (lambda: GatedFeatures([[1.0], [2.0]], [[1.0]]), "X has 2 rows and gate_values has 1"),
+        (lambda: Moments.from_samples(FEATURES, [[1.0, 2.0], [3.0, 4.0]]), "one target a sample"),
+        (lambda: Moments.from_samples(GatedFeatures([[1e90]]), [1.0]), "rescale them"),
+        (lambda: Moments.from_samples([[1.0]], [1.0]), "GatedFeatures"),
+        (lambda: Moments.accumulate([]), "no chunks"),
+        (lambda: Moments.accumulate([(FEATURES, [1.0, 2.0]), (GatedFeatures([[1.0, 2.0]]), [1.0])]), "all chunks the"),
+        (lambda: Moments.accumulate([FEATURES]), "must be a pair"),
+        (lambda: Moments.from_arrays([[1.0, 0.0]], [[1.0, 0.5], [0.4, 1.0]], 1.0), "not symmetric"),
+        (lambda: Moments.from_arrays([[1.0, 0.0]], [[1.0, 2.0], [2.0, 1.0]], 1.0), "the eigenvalue -1"),
+        (lambda: Moments.from_arrays([[0.0]], [[-1.0]], 1.0), "the eigenvalue -1"),
+        (lambda: Moments.from_arrays([[1.0, 0.5]], np.diag([2.0, 0.0]), 1.0), "outside the range of A"),
+        (lambda: Moments.from_arrays([[2.0, 0.0]], np.eye(2), 1.0), "the loss would be negative"),
+        (lambda: Moments.from_arrays([[0.0]], [[1.0]], -1.0), "cannot be negative"),
+        (lambda: Moments.from_arrays([[1.0]], np.eye(2), 1.0), "A must have the shape"),
+        (lambda: gradient_flow(ONE, [[0.0]], [-1.0, 0.0]), "times must start at 0"),
+        (lambda: gradient_flow(ONE, [[0.0]], [1.0, 0.5]), "in order"),
+        (lambda: gradient_flow(ONE, [[0.0]], [np.inf]), "NaN or infinity"),
+        (lambda: gradient_flow(ONE, [[0.0, 0.0]], [1.0]), "w0 must have shape"),
+        (lambda: gradient_flow(ONE, [[np.nan]], [1.0]), "finite weights"),
+        (lambda: gradient_flow(ONE, [[0.0]], [1.0], tau=0.0), "tau must be a positive number"),
+        (lambda: gradient_flow(ONE, [[0.0]], [1.0], y=[1.0]), "leave y out"),
+        (lambda: gradient_flow(FEATURES, [[0.0]], [1.0]), "need their targets"),
+        (lambda: gradient_flow("moments", [[0.0]], [1.0]), "give Moments"),
+        (lambda: gradient_flow(ONE, [[0.0]], [1.0]).weights([2.0, 1.0]), "in order"),
+        (lambda: pixel_moments(SinglePulse()), "for a RingProcess"),
+        (lambda: pixel_moments(NLGP[1.0], pixel=40), "below n = 40"),
+        (lambda: ipr([0.0, 0.0]), "receptive field is zero"),
+        (lambda: peak_frequency([[1.0, np.nan]]), "NaN or infinity"),
+        (lambda: search_gates(np.eye(4), np.ones(4), units=1), "fit 4 samples with almost any gates"),
+    ],
+)
+def test_what_has_no_answer_is_refused(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
