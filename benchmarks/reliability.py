@@ -37,6 +37,7 @@ import odd.arrays
 import odd.classifiers
 import odd.files
 import odd.nets
+import odd.regression
 import odd.solving
 import torch
 from common import START_LIMIT, markdown, surroundings, surroundings_line

@@ -50,6 +50,14 @@ def as_reals(values: Any) -> Array:
         return raw.astype(np.float64, copy=False)
 
 
+def dimensions(values: Any) -> int:
+    """How many dimensions values have; 0 for what is no regular array."""
+    try:
+        return int(np.ndim(without_torch(values)))
+    except CONVERSION_ERRORS:
+        return 0
+
+
 def as_floats(values: Any, name: str, ndim: int) -> Array:
     """A float64 array with `ndim` dimensions, finite and not empty."""
     try:
@@ -248,16 +256,17 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 and first == text else f"{first[:80]} …"
 
 
-def as_positive(value: Any, name: str, infinite: bool = False) -> float:
-    """A positive real number, finite unless `infinite`."""
+def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = False) -> float:
+    """A positive real number, finite unless `infinite`; 0, too, with `zero`."""
     try:
         number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
     except OverflowError:
         number = math.nan
     # Longer floats than ours may overflow, or vanish.
-    lost = not number > 0 or (math.isinf(number) and not (infinite and value == number))
-    if lost:
-        raise InputError(f"{name} must be a positive number{' or infinity' if infinite else ''}, not {shown(value)}")
+    least = number > 0 or (zero and number == 0 and value == 0)
+    if not least or (math.isinf(number) and not (infinite and value == number)):
+        kind = "number of at least 0" if zero else "positive number"
+        raise InputError(f"{name} must be a {kind}{' or infinity' if infinite else ''}, not {shown(value)}")
     return number
 
 

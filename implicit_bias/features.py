@@ -126,10 +126,13 @@ class GatedFeatures:
     def gram(self) -> Array:
         """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
         (G, by), (X, times) = powers_of_two(self.gate_values), powers_of_two(self.X)
+        kernel = np.empty((self.n, self.n))
+        # In blocks, since threads of OpenBLAS crash in a product GGᵀ of 20 000 samples and hundreds of gates.
+        for first in range(0, self.n, CHUNK):
+            rows, last = slice(first, first + CHUNK), first + CHUNK
+            kernel[rows, :last] = (G[rows] @ G[:last].T) * (X[rows] @ X[:last].T)
+            kernel[:first, rows] = kernel[rows, :first].T
         with np.errstate(over="ignore"):
-            # In place: at 20 000 samples a matrix takes 3 GiB.
-            kernel = G @ G.T
-            kernel *= X @ X.T
             return finite(np.ldexp(kernel, 2 * (by + times), out=kernel))
 
     def row_norms(self, units: Any = 1.0) -> Array:

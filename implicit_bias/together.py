@@ -20,6 +20,7 @@ from implicit_bias.checks import (
     as_function,
     as_positive,
     as_seed,
+    dimensions,
     one_of,
     shown,
 )
@@ -157,7 +158,7 @@ def train_together(
     config = Adam() if config is None else config
     if not isinstance(config, Adam):
         raise InputError(f"config must be an Adam(…), not {shown(config)}")
-    as_count(every, "every")
+    every = as_count(every, "every")
     as_function(progress, "progress")
     bar = -np.inf if target is None else as_positive(target, "target")
     stack = _Stack(networks)
@@ -167,6 +168,8 @@ def train_together(
     interrupted = False
     with one_thread():
         losses = stack.losses(inputs, targets, config.loss)
+        if not np.isfinite(losses).all():
+            raise InputError("the losses overflow before any training; scale the networks' weights, X or Y down")
         try:
             for step in _steps(stack, inputs, targets, config, generator):
                 if step % every and step < config.steps:
@@ -191,14 +194,14 @@ def train_together(
 def _steps(stack: _Stack, X: Tensor, Y: Tensor, config: Adam, generator: torch.Generator) -> Iterator[int]:
     """Train; yields the number of each step once it is made."""
     adam = torch.optim.Adam(stack.weights, lr=config.lr, fused=True)
-    step, samples = 0, X.shape[-2]
+    step, samples, size = 0, X.shape[-2], int(config.batch_size)
     gates = stack.gates(X)
     while step < config.steps:
         order = torch.randperm(samples, generator=generator)
         shuffled, wanted = X.index_select(-2, order), Y[:, order]
         opened = None if gates is None else [values.index_select(-2, order) for values in gates]
-        for first in range(0, samples, config.batch_size):
-            batch = slice(first, first + config.batch_size)
+        for first in range(0, samples, size):
+            batch = slice(first, first + size)
             adam.zero_grad()
             outputs = stack.outputs(shuffled[..., batch, :], opened and [values[..., batch, :] for values in opened])
             mean_losses(outputs, wanted[:, batch], config.loss).sum().backward()
@@ -291,7 +294,7 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
 
 def _data(stack: _Stack, X: Any, Y: Any, loss: str) -> tuple[Tensor, Tensor]:
     """Inputs (n, d) or (R, n, d), and targets (1 or R, n, q), or classes (1 or R, n)."""
-    first, own = stack.first, np.ndim(X) == 3
+    first, own = stack.first, dimensions(X) == 3
     inputs = as_floats(X, "X", 3 if own else 2)
     samples, count = inputs.shape[-2], len(stack.networks)
     if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):
@@ -299,7 +302,7 @@ def _data(stack: _Stack, X: Any, Y: Any, loss: str) -> tuple[Tensor, Tensor]:
         raise InputError(f"X must have shape {wanted} for these networks, not {inputs.shape}")
     leading = (count, samples) if own else (samples,)
     classes = loss != "squared" and first.outputs > 1
-    shape = leading if classes or np.ndim(Y) == len(leading) else (*leading, first.outputs)
+    shape = leading if classes or dimensions(Y) == len(leading) else (*leading, first.outputs)
     targets = as_floats(Y, "Y", len(shape))
     if targets.shape != shape or (first.outputs > 1 and not classes and len(shape) == len(leading)):
         expected = leading if classes else (*leading, first.outputs)

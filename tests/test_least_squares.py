@@ -1,6 +1,7 @@
 """Least squares on gated features against dense algebra; Algorithm 1 against solving anew; alternate convex search."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from implicit_bias import (
@@ -257,3 +258,53 @@ def test_twenty_thousand_samples_and_features():
     found = least_squares(features, y)
     assert found.rank == 20_000
     assert found.loss < 1e-20
+
+
+# Found by benchmarks/reliability.py
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_sizes_whose_squares_leave_floating_point(scale):
+    rng = np.random.default_rng(0)
+    X, y, G = rng.normal(size=(30, 3)), rng.normal(size=30), rng.integers(0, 2, size=(30, 2))
+    plain, scaled = least_squares(GatedFeatures(X, G), y), least_squares(GatedFeatures(scale * X, G), y)
+    np.testing.assert_allclose(scaled.weights * scale, plain.weights, rtol=1e-9)
+    with pytest.raises(InputError, match="rescale"):
+        alternate_convex_search(GatedFeatures(scale * X, G), y)
+
+
+def test_filters_are_those_of_any_scale():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    for size in (2.0**-330, 2.0**330):
+        plain, scaled = improve_filters(X, y, 3, steps=20), improve_filters(size * X, y, 3, steps=20)
+        np.testing.assert_allclose(scaled.history, plain.history, rtol=1e-9)
+        np.testing.assert_allclose(
+            improve_filters(X, size * y, 3, steps=20).history, plain.history * size**2, rtol=1e-9
+        )
+
+
+def test_filters_are_never_closed_for_all_samples():
+    X = np.array([[1.0, 1.0], [1.0, 1.1]])
+    with pytest.raises(InputError, match="closed for every sample"):
+        improve_filters(X, [1.0, 2.0], directions=[[-1.0, -1.0]])
+    found = improve_filters(X, [0.0, 0.0], directions=[[1.0, 1.0]], steps=50)
+    assert found.gates().transform(X).all(axis=0).any()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X: least_squares(GatedFeatures(X), [1.0, 2.0], ridge=pd.NA),
+        lambda X: least_squares(GatedFeatures(X), [1.0, 2.0], ridge=1e200),
+        lambda X: least_squares(GatedFeatures(1e-250 * X), [1e100, 1e100]),
+        lambda X: least_squares(GatedFeatures(X), [1.0, [2.0, 3.0]]),
+        lambda X: improve_filters(X, [1.0, 2.0], np.array([])),
+        lambda X: improve_filters(X, [1.0, 2.0], pd.NA),
+        lambda X: improve_filters(0 * X, [1.0, 2.0], 2),
+        lambda X: alternate_convex_search(GatedFeatures(0 * X), [1.0, 2.0]),
+    ],
+)
+def test_odd_input_is_refused(call):
+    with pytest.raises(InputError):
+        call(np.array([[1.0, 1.0], [1.0, 1.1]]))

@@ -58,7 +58,7 @@ def network(draw: Draw, X: Array) -> GatedNetwork:
         return GaLUNetwork(d, 3, sharpness=2.0, seed=seed)
     if kind == "galu0":
         return GaLU0Network(d, [3, 2], sharpness=draw.pick([None, 2.0]), seed=seed)
-    layered = {"frozen": FrozenReLUNetwork, "linear": LinearNetwork, "readout": ReadoutNetwork}
+    layered: dict[str, Any] = {"frozen": FrozenReLUNetwork, "linear": LinearNetwork, "readout": ReadoutNetwork}
     units: Any = [3, 2] if kind in ("deep relu", "linear") else 3
     return layered.get(kind, ReLUNetwork)(d, units, seed=seed)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_seed, check_size, shown
+from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_positive, as_seed, check_size
 
 #: Beyond this many standard deviations there is no probability left in floating point.
 FARTHEST = 35.0
@@ -74,7 +73,7 @@ def noisy_clusters(
     ((1000, 3), [-1.0, 1.0], True)
     """
     m, n, d = as_count(m, "m"), as_count(n, "n"), as_count(d, "d")
-    sigma_x, sigma_y = _spread(sigma_x, "sigma_x"), _spread(sigma_y, "sigma_y")
+    sigma_x, sigma_y = as_positive(sigma_x, "sigma_x", zero=True), as_positive(sigma_y, "sigma_y", zero=True)
     if flip is not None and sigma_y:
         raise InputError("give sigma_y, the noise of regression, or flip, the noise of classification, not both")
     check_size(max(m, n) * d, "the samples")
@@ -116,7 +115,7 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 0) -> tuple[Ar
     >>> X.shape, bool((y * (X @ w) > 0).mean() > 0.9)
     ((100, 5), True)
     """
-    m, d, margin = as_count(m, "m"), as_count(d, "d"), _spread(margin, "margin")
+    m, d, margin = as_count(m, "m"), as_count(d, "d"), as_positive(margin, "margin", zero=True)
     if margin > FARTHEST:
         raise InputError(f"margin must be at most {FARTHEST:g} standard deviations, not {margin:g}")
     check_size(m * d, "the samples")
@@ -159,11 +158,3 @@ def parity(m: int, d: int, bits: int, *, seed: int = 0) -> tuple[Array, Array]:
     check_size(m * d, "the samples")
     X = np.random.default_rng(as_seed(seed)).choice([-1.0, 1.0], size=(m, d))
     return X, X[:, :bits].prod(axis=1)
-
-
-def _spread(value: Any, name: str) -> float:
-    """A finite number of at least 0."""
-    number = np.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
-    if not 0 <= number < np.inf:
-        raise InputError(f"{name} must be a number of at least 0, not {shown(value)}")
-    return number

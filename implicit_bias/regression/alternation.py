@@ -10,9 +10,19 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_function, as_seed, length, shown
+from implicit_bias.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_fraction,
+    as_function,
+    as_seed,
+    check_range,
+    length,
+    shown,
+)
 from implicit_bias.features import GatedFeatures
-from implicit_bias.regression.closed_form import as_targets, weight_gram
+from implicit_bias.regression.closed_form import as_targets, check_open, weight_gram
 
 #: Added to a layer's normal matrix, against its mean diagonal: a layer that is not unique moves least.
 SHIFT = 1e-11
@@ -109,6 +119,8 @@ def alternate_convex_search(
     start = time.perf_counter()
     if not isinstance(features, GatedFeatures):
         raise InputError(f"features must be GatedFeatures, not {shown(features)}")
+    check_open(features)
+    check_range(features.row_norms().max(keepdims=True), "the features g(x) ⊗ x", 1e-100, 1e100)
     search = _Search(features, as_targets(Y, features.n), np.random.default_rng(as_seed(seed)))
     as_count(steps, "steps")
     tol = as_fraction(tol, "tol")
@@ -161,9 +173,10 @@ class _Search:
         normal = (self.gram.reshape(k, d, k, d) * couplings[:, None, :, None]).reshape(k * d, k * d)
         normal[np.diag_indices(k * d)] += SHIFT * max(np.trace(normal) / (k * d), np.finfo(float).tiny)
         try:
-            change = scipy.linalg.solve(normal, slopes.ravel(), assume_a="pos", overwrite_a=True, check_finite=False)
+            factor = scipy.linalg.cho_factor(normal, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             return
+        change = scipy.linalg.cho_solve(factor, slopes.ravel(), check_finite=False)
         self._take(loss, self.A + change.reshape(k, d), self.B)
 
     def better_readout(self, loss: float) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from implicit_bias.checks import Array, InputError, as_floats, as_positive, check_range, length, shown
+from implicit_bias.checks import TINY, Array, InputError, as_floats, as_positive, check_range, dimensions, length, shown
 from implicit_bias.features import GatedFeatures
 from implicit_bias.kernel_features import KernelFeatures
 
@@ -21,6 +21,8 @@ SPECTRUM_UP_TO = 1500
 VISIBLE = 1e-5
 #: Corrections of a solution; each costs one product with Φ and Φᵀ.
 CORRECTIONS = 10
+#: A ridge of this many times the squares of the features leaves nothing of the weights.
+STRONGEST = 1e100
 #: Entries of Φ that are held at once.
 AT_ONCE = 2**25
 
@@ -115,14 +117,13 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
     if not isinstance(features, GatedFeatures | KernelFeatures):
         raise InputError(f"features must be GatedFeatures or KernelFeatures, not {shown(features)}")
     Y = as_targets(y, features.n)
-    ridge = 0.0 if ridge == 0 else as_positive(ridge, "ridge")
+    ridge = as_positive(ridge, "ridge", zero=True)
     if not 1e-10 <= (tol := as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
-    if features.closed().all():
-        raise InputError("the features are all zero: every gate is closed for every sample; give other gates")
-    by, to = _power(features.row_norms().max()), _power(np.abs(Y).max())
-    # Rounding of a ridge far below that of the features is no ridge.
-    small = _Small.of(features.scaled(1 / by), ridge * features.n / by**2, tol)
+    check_open(features)
+    by, to = power(features.row_norms().max()), power(np.abs(Y).max())
+    check_range(np.abs(Y).max(keepdims=True).ravel() / by, "the targets over the features")
+    small = _Small.of(features.scaled(1 / by), shift_of(ridge, features.n, by), tol)
     W = np.stack([small.solve(column) for column in (Y / to).T])
     residual = Y / to - np.stack([small.features @ w for w in W], axis=1)
     slope = np.stack([small.features.adjoint(r) for r in residual.T]) - small.shift * W
@@ -130,7 +131,7 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
     gap = min(reached, length(slope) ** 2 / (features.n * (small.smallest**2 + small.shift))) * to**2
     W = (W @ small.back.T) * (to / by)
     return LeastSquares(
-        weights=W if np.ndim(y) == 2 else W[0],
+        weights=W if dimensions(y) == 2 else W[0],
         loss=float(length(residual) ** 2 / features.n * to**2),
         norm=float(length(W)),
         rank=small.rank,
@@ -144,14 +145,28 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
 
 def as_targets(y: Any, samples: int) -> Array:
     """Targets (n, q) from (n,) or (n, q)."""
-    Y = as_floats(y, "y", 2 if np.ndim(y) == 2 else 1)
+    Y = as_floats(y, "y", 2 if dimensions(y) == 2 else 1)
     if len(Y) != samples:
         raise InputError(f"y has {len(Y)} targets for {samples} samples; give one a sample")
     check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 1e-100, 1e100)
     return Y.reshape(samples, -1)
 
 
-def _power(size: float) -> float:
+def check_open(features: Features) -> None:
+    """Refuse features that are zero for all samples."""
+    if features.closed().all():
+        raise InputError("the features are all zero: every gate is closed for every sample; give other gates")
+
+
+def shift_of(ridge: float, samples: int, by: float) -> float:
+    """nρ for features divided by `by`; as little as there is for a ridge that vanishes beside them."""
+    shift = ridge / by / by * samples
+    if not shift < STRONGEST:
+        raise InputError(f"ridge = {ridge:g} exceeds the squares of the features by far; take a smaller one")
+    return max(shift, TINY) if ridge else 0.0
+
+
+def power(size: float) -> float:
     """The power of two next to a size, 1 for zero."""
     return float(2.0 ** np.frexp(size)[1]) if size > 0 else 1.0
 

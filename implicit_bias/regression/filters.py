@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, as_function, as_positive, as_seed
+from implicit_bias.checks import Array, InputError, as_count, as_floats, as_function, as_positive, as_seed, check_range
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates
-from implicit_bias.regression.closed_form import LeastSquares, as_targets, least_squares, weight_gram
+from implicit_bias.regression.closed_form import LeastSquares, as_targets, least_squares, power, shift_of, weight_gram
 
 #: Accepted updates after which the inverse is computed anew.
 FRESH_AFTER = 64
@@ -121,8 +121,11 @@ def improve_filters(
     as_function(progress, "progress")
     rng = np.random.default_rng(as_seed(seed))
     filters = _first(X, units, directions, rng)
-    shift = 0.0 if ridge == 0 else as_positive(ridge, "ridge") * len(X)
-    form = _form(X, targets[:, 0], (X @ filters.T >= 0).astype(float), shift)
+    ridge = as_positive(ridge, "ridge", zero=True)
+    by, to = power(np.abs(X).max()), power(np.abs(targets).max())
+    check_range(np.array([by, to / by]), "the inputs X and the targets over them", 1e-140, 1e140)
+    shift = shift_of(ridge, len(X), by)
+    form = _form(X / by, targets[:, 0] / to, (X @ filters.T >= 0).astype(float), shift)
     history, accepted, interrupted = [form.value], 0, False
     try:
         for step in range(steps):
@@ -130,18 +133,20 @@ def improve_filters(
             if form.replace(unit, (X @ candidate >= 0).astype(float)):
                 filters[unit] = candidate
                 accepted += 1
-            history.append(form.value)
+            history.append(min(form.value, history[-1]))
             if progress is not None:
                 progress(step + 1, steps)
     except KeyboardInterrupt:
         interrupted = True
     solution = least_squares(ReLUGates(filters)(X), targets[:, 0], ridge=ridge)
+    # Where there is nothing but the norm to lower, it is that of weights, which are targets over inputs.
+    size = to / by if isinstance(form, _Samples) and not ridge else to
     seconds = time.perf_counter() - start
-    return FilterSearch(filters, solution, np.array(history) / form.unit, accepted, interrupted, seconds)
+    return FilterSearch(filters, solution, np.array(history) / form.unit * size**2, accepted, interrupted, seconds)
 
 
 def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
-    if (directions is None) == (units == 0):
+    if (directions is None) == (isinstance(units, int) and units == 0):
         raise InputError("give either units, the number of filters, or directions, the filters to begin with")
     if directions is None:
         return rng.normal(size=(as_count(units, "units"), X.shape[1]))
@@ -161,6 +166,8 @@ class _Form(Protocol):
 
 
 def _form(X: Array, y: Array, G: Array, shift: float) -> _Form:
+    if not (G.any(axis=1) & X.any(axis=1)).any():
+        raise InputError("every filter is closed for every sample; ask for more units, or give other directions")
     return _Samples(X, y, G, shift) if G.shape[1] * X.shape[1] >= len(X) else _Weights(X, y, G, shift)
 
 
@@ -185,6 +192,8 @@ class _Samples:
     def replace(self, unit: int, values: Array) -> bool:
         """Whether the gate values (n,) of a unit were taken."""
         old, new = self.G[:, unit] > 0, values > 0
+        if not self.X[new].any():
+            return False
         d = self.X.shape[1]
         across = np.hstack([self.inverse[:, old] @ self.X[old], self.inverse[:, new] @ self.X[new]])
         inner = np.vstack([self.X[old].T @ across[old], self.X[new].T @ across[new]])
@@ -225,6 +234,8 @@ class _Weights:
     def replace(self, unit: int, values: Array) -> bool:
         """Whether the gate values (n,) of a unit were taken."""
         d, opened = self.X.shape[1], values > 0
+        if not self.X[opened].any():
+            return False
         block = slice(unit * d, (unit + 1) * d)
         # Without the unit, at a cost.
         leaving = np.linalg.solve(self.inverse[block, block], self.inverse[block])
