@@ -36,6 +36,7 @@ from typing import Any
 import odd.arrays
 import odd.classifiers
 import odd.files
+import odd.galu
 import odd.nets
 import odd.regression
 import odd.solving

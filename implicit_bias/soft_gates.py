@@ -47,7 +47,9 @@ class SoftGates(Gates):
 
     def transform(self, X: Any) -> Array:
         """Gate values between 0 and 1, shape (n, k)."""
-        values: Array = expit(self.sharpness * (self._fitted_inputs(X) @ self.directions_.T))
+        projections = self._fitted_inputs(X) @ self.directions_.T
+        with np.errstate(over="ignore"):
+            values: Array = expit(self.sharpness * projections)
         return values
 
 

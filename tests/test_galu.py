@@ -231,3 +231,23 @@ def test_training_together_is_reproducible():
         results.append(network.decision_function(X))
     np.testing.assert_array_equal(results[0], results[1])
     assert not np.array_equal(results[0], results[2])
+
+
+# Found by benchmarks/reliability.py
+
+
+def test_gates_of_any_sharpness():
+    assert SoftGates([[1.0]], 1e300).transform([[1e300], [0.0], [-1e300]]).tolist() == [[1.0], [0.5], [0.0]]
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        network = GaLUNetwork(2, 3, sharpness=1e300).to(dtype)
+        assert np.isfinite(network.decision_function([[0.0, 0.0], [1.0, 2.0]])).all()
+
+
+def test_training_together_takes_short_integers_and_refuses_losses_that_overflow():
+    config = Adam(steps=np.int16(130), batch_size=np.int8(8))
+    training = train_together([ReLUNetwork(1, 2)], np.ones((200, 1)), np.ones(200), config, every=np.int8(3))
+    assert np.isfinite(training.losses).all()
+    with pytest.raises(InputError, match="overflow before any training"):
+        train_together([ReLUNetwork(1, 2)], [[1e30]], [1.0], Adam(steps=0))
+    with pytest.raises(InputError, match="regular"):
+        train_together([ReLUNetwork(1, 2)], [[1.0], [2.0]], [1.0, [2.0, 3.0]])

@@ -78,7 +78,8 @@ class GaLUNetwork(LayeredNetwork):
     def _gate(self, values: Tensor) -> Tensor:
         if self.sharpness is None:
             return (values >= 0).to(values.dtype)
-        return torch.sigmoid(self.sharpness * values)
+        # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
+        return torch.sigmoid(min(self.sharpness, torch.finfo(values.dtype).max) * values)
 
     def activations(
         self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
