@@ -207,6 +207,17 @@ def test_eigenvalues_24_orders_apart_are_each_exact():
     np.testing.assert_allclose(found, -np.expm1(-values), rtol=1e-14)
 
 
+def test_rounding_over_many_samples_makes_no_eigenvalue():
+    """An input that is the sum of two others: the sums over samples leave 1e-14 where A is singular."""
+    rng = np.random.default_rng(3)
+    X, w0 = rng.normal(size=(30_000, 3)), rng.normal(size=(2, 4))
+    X, y = np.column_stack([X, X[:, 0] + X[:, 1]]), rng.normal(size=30_000)
+    flow = gradient_flow(GatedFeatures(X, (X[:, :2] > 0).astype(float)), w0, [1e12], y=y)
+    kernel = np.array([1.0, 1.0, 0.0, -1.0]) / np.sqrt(3)
+    np.testing.assert_allclose(flow.weights()[0] @ kernel, w0 @ kernel, atol=1e-12)
+    np.testing.assert_allclose(flow.weights()[0], flow.limit, atol=1e-12)
+
+
 def test_no_weights_move_where_the_features_do_not_reach():
     features, y, dense, w0 = made(singular)
     outside = np.eye(24) - np.linalg.pinv(dense) @ dense

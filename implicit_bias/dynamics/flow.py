@@ -75,8 +75,8 @@ def gradient_flow(
     stay). A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow τ dv/dt = −∂L/∂v = (1/K)(b − Av/K) is the same
     flow with w = v/K and Kτ in place of τ: v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
 
-    Eigenvalues below 1e-12 of the largest of their block count as 0, so that the limit is exact for condition numbers
-    of the features up to 1e6; before λ_max t/Kτ = 1e10 or so they would not show.
+    Eigenvalues below 1e-12 of the largest of their block count as 0: the limit is exact for condition numbers of the
+    features up to 1e6, and w(t) to a share 1e-12 λ_max t/Kτ of the way that is left.
 
     Parameters
     ----------
