@@ -51,7 +51,7 @@ def cost(settings: Settings) -> float:
     """A stack's steps, or the updates of all widths."""
     if settings["network"] == "ReLU":
         return settings["steps"] * (1e-3 + 1e-6 * settings["repeats"] * settings["m"] / settings["d"])
-    return 2e-11 * settings["updates"] * settings["m"] ** 2 * 40
+    return 4e-8 * settings["updates"] * settings["m"] ** 2
 
 
 def losses_of(table: pd.DataFrame) -> pd.DataFrame:
