@@ -80,11 +80,13 @@ def draw(table: pd.DataFrame) -> Figure:
                 for name, style in {"train": "--", "test": "-"}.items():
                     values = 100 * own.set_index("units")[f"{name}_error"]
                     band(ax, values, color=COLOURS[str(network)], linestyle=style, label=f"{network}, {name}")
-            ax.set(title=title, xlabel="units $k$", ylabel="error (%)", ylim=(-2, 60))
+            ax.set(title=title, xlabel="units $k$", ylabel="error (%)")
             ax.set_xscale("log", base=2)
-            ax.axhline(50, linestyle=":", color=COLOURS["theory"], label="chance")
+            if task == "parity":
+                ax.axhline(50, linestyle=":", color=COLOURS["theory"], label="chance")
         figure: Figure = axes[0, 0].figure
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+        handles = {line.get_label(): line for ax in axes[0] for line in ax.get_lines()}
+        figure.legend(handles=handles.values(), loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 
