@@ -35,11 +35,13 @@ from typing import Any
 
 import odd.arrays
 import odd.classifiers
+import odd.clusters
 import odd.files
 import odd.galu
 import odd.nets
 import odd.regression
 import odd.solving
+import odd.theory
 import torch
 from common import START_LIMIT, markdown, surroundings, surroundings_line
 from odd.draw import Draw, Refused, Wrong

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from implicit_bias import GatedFeatures, InputError, least_squares
+from implicit_bias import GatedFeatures, InputError, KernelFeatures, least_squares
 from implicit_bias.datasets import noisy_clusters, parity, separable
 from implicit_bias.theory import (
     a_priori_rate,
@@ -649,4 +649,36 @@ def test_the_script_on_the_inverse(capsys):
 )
 def test_bad_input_is_refused(call, words):
     with pytest.raises(InputError, match=words):
+        call()
+
+
+# Found by benchmarks/reliability.py
+
+
+def test_descent_whose_rate_is_1_up_to_rounding():
+    found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 5e-9]]))
+    assert found.rate == 1.0
+    assert found.steps(0.5) == pytest.approx(np.log(2) * 4e16, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: expected_loss(np.eye(2)),
+        lambda: expected_loss(KernelFeatures(np.ones((2, 1, 1)))),
+        lambda: descent_rate("features"),
+        lambda: descent_rate(GatedFeatures([[1e200]])),
+        lambda: descent_target(np.eye(2), [1.0, 1.0], [[1.0, 1.0]]),
+        lambda: generalisation_bound(np.eye(2), [1.0, 1.0], [[1.0, 1.0]], 1.0),
+        lambda: descent_rate(GatedFeatures(np.eye(2))).steps(10**400),
+        lambda: memorisation_width(np.eye(2), 10**400),
+        lambda: memorisation_width(np.eye(2)).failure(10**400),
+        lambda: a_priori_rate(np.eye(2), 10**400),
+        lambda: expected_test_loss(10**400, 2),
+        lambda: gate_stability(3, 0.1).output_change(1.0, 10**400),
+        lambda: neumann_inverse([[1e300]], [[1e300]]),
+    ],
+)
+def test_odd_input_is_refused(call):
+    with pytest.raises(InputError):
         call()

@@ -143,7 +143,7 @@ def _networks(draw: Draw, d: int, outputs: int) -> list[LayeredNetwork]:
     return made
 
 
-def _targets(draw: Draw, shape: tuple[int, ...], outputs: int, loss: str) -> tuple[Array, bool]:
+def _targets(draw: Draw, shape: tuple[int, ...], outputs: int, loss: str) -> tuple[Any, bool]:
     """Targets of a loss, and whether they are wrong for it."""
     wrong = draw.chance(draw.badness / 2)
     if loss == "squared":
@@ -193,10 +193,13 @@ def _train_together(draw: Draw) -> str:
     together = draw.scalar([networks, tuple(networks)], lambda v: False)
     if draw.chance(draw.badness / 2):
         together = Given(draw.pick(others), None, "other networks", "bad")
-    batch, lr = draw.pick([1, 7, 1000, np.int8(8)]), draw.pick([1e-3, 0.1, 1e-300, 1e30])
-    config = Adam(steps=draw.pick([0, 1, 9, np.int8(3), 130]), batch_size=batch, lr=lr, loss=loss)
+    sizes: list[Any] = [1, 7, 1000, np.int8(8)]
+    lengths: list[Any] = [0, 1, 9, np.int8(3), 130]
+    looks: list[Any] = [1, 4, 500, np.int8(3)]
+    batch, lr = draw.pick(sizes), draw.pick([1e-3, 0.1, 1e-300, 1e30])
+    config = Adam(steps=draw.pick(lengths), batch_size=batch, lr=lr, loss=loss)
     draw.story.append(repr(config))
-    options: dict[str, Any] = {"every": count(draw, [1, 4, 500, np.int8(3)])}
+    options: dict[str, Any] = {"every": count(draw, looks)}
     options["target"] = draw.scalar([None, None, 1e-3, 1e3], lambda v: v is None or is_number(0)(v))
     options["seed"] = draw.scalar([0, 1, 2**40], is_count(0, 2**63 - 1))
     wild = scale > 1 or lr > 1

@@ -36,7 +36,7 @@ def targets(draw: Draw, n: int, several: bool = True) -> Given:
     return given
 
 
-def _features(draw: Draw) -> tuple[Any, Array]:
+def features_of(draw: Draw) -> tuple[Any, Array]:
     """Features, and their dense matrix (n, k·d) in longdouble."""
     X, _ = data.samples(draw)
     given = draw.array(X)
@@ -69,12 +69,12 @@ def ranks(s: Array, tol: float) -> tuple[int, int]:
 @entry("least_squares", share=6)
 def _least_squares(draw: Draw) -> str:
     """Weights, loss, rank, condition and gap, for ridges and tolerances of every kind and targets of every size."""
-    features, dense = _features(draw)
+    features, dense = features_of(draw)
     y = targets(draw, len(dense))
-    ridge = draw.scalar([0, 0.0, 0.0, 1e-3, 1.0, 1e10, 1e-200, 1e200], lambda v: is_number(0)(v) or _is_zero(v))
+    ridge = draw.scalar([0, 0.0, 0.0, 1e-3, 1.0, 1e10, 1e-200, 1e200], lambda v: is_number(0)(v) or is_zero(v))
     tol = draw.scalar([1e-9, 1e-9, 1e-10, 1e-6, 0.1], is_number(1e-10, 0.1, ends=True))
     wrapped = draw.scalar([features], lambda v: False)
-    wild = not _sizes_in_range(dense, y.plain, ridge.plain)
+    wild = not sizes_in_range(dense, y.plain, ridge.plain)
     found = draw.call(least_squares, wrapped, y, may_refuse=wild, must_refuse=not dense.any(), ridge=ridge, tol=tol)
     several = np.ndim(y.plain) == 2
     W = (found.weights if several else found.weights[None]).reshape(-1, dense.shape[1]).astype(np.longdouble)
@@ -84,11 +84,12 @@ def _least_squares(draw: Draw) -> str:
     return "correct"
 
 
-def _is_zero(value: Any) -> bool:
+def is_zero(value: Any) -> bool:
+    """Whether a number is 0."""
     return is_number()(value) and value == 0
 
 
-def _sizes_in_range(dense: Array, y: Any, ridge: Any) -> bool:
+def sizes_in_range(dense: Array, y: Any, ridge: Any) -> bool:
     """Whether features, targets, weights and a ridge in units of squared features are well within floating point."""
     if y is None or not is_number()(ridge):
         return True
@@ -158,12 +159,12 @@ def _improve_filters(draw: Draw) -> str:
         begin = {"directions": first}
     if draw.chance(0.05):
         begin = draw.pick([{}, {"units": 2, "directions": first}])
-    ridge = draw.scalar([0, 0.0, 0.1, 1e-6, 100.0], lambda v: is_number(0)(v) or _is_zero(v))
+    ridge = draw.scalar([0, 0.0, 0.1, 1e-6, 100.0], lambda v: is_number(0)(v) or is_zero(v))
     options: dict[str, Any] = {"ridge": ridge, "steps": count(draw, [0, 1, 20, 90], least=0)}
     options["seed"] = draw.scalar([0, 1, 2**40], is_count(0, 2**63 - 1))
     plain = np.zeros((1, 1)) if given.plain is None else given.plain
     odd = np.ndim(y.plain) == 2 and np.shape(y.plain)[1] > 1
-    wild = not _sizes_in_range(plain, y.plain, ridge.plain) or not in_range(1e180 * plain.max(), 1e-180 * plain.max())
+    wild = not sizes_in_range(plain, y.plain, ridge.plain) or not in_range(1e180 * plain.max(), 1e-180 * plain.max())
     wild = wild or float(np.max(np.abs(plain))) > 1e100 or float(np.max(np.abs(plain))) < 1e-100
     odd = odd or len(begin) != 1 or not plain.any()
     # Few filters may be closed for all of few samples.
@@ -205,7 +206,7 @@ def _search_record(draw: Draw) -> str:
 @entry("alternate_convex_search", share=4)
 def _alternate(draw: Draw) -> str:
     """The history never rises and ends at the loss of the layer and the readout, not below that of free weights."""
-    features, dense = _features(draw)
+    features, dense = features_of(draw)
     if not isinstance(features, GatedFeatures):
         draw.call(alternate_convex_search, features, np.ones(len(dense)), must_refuse=True)
     Y = targets(draw, len(dense))
@@ -217,7 +218,7 @@ def _alternate(draw: Draw) -> str:
     wrapped = draw.scalar([features], lambda v: False)
     plain = features.X, features.gate_values
     wild = not all(in_range(1e180 * np.abs(part).max(), 1e-180 * np.abs(part).max()) for part in (*plain, dense))
-    wild = wild or not _sizes_in_range(dense, Y.plain, 0.0)
+    wild = wild or not sizes_in_range(dense, Y.plain, 0.0)
     found = draw.call(alternate_convex_search, wrapped, Y, may_refuse=wild, must_refuse=not dense.any(), **options)
     expect(isinstance(found, Alternation) and "array" not in repr(found), "it prints its arrays")
     wanted = Y.plain.reshape(len(dense), -1).astype(np.longdouble)

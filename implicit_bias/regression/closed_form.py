@@ -122,7 +122,7 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
     check_open(features)
     by, to = power(features.row_norms().max()), power(np.abs(Y).max())
-    check_range(np.abs(Y).max(keepdims=True).ravel() / by, "the targets over the features")
+    check_range(np.abs(Y / to).max(keepdims=True).ravel() * (to / by), "the targets over the features")
     small = _Small.of(features.scaled(1 / by), shift_of(ridge, features.n, by), tol)
     W = np.stack([small.solve(column) for column in (Y / to).T])
     residual = Y / to - np.stack([small.features @ w for w in W], axis=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, check_size
+from implicit_bias.checks import Array, InputError, as_count, as_floats, check_range, check_size
 from implicit_bias.theory.inputs import as_probability, unit_samples
 from implicit_bias.theory.kernel import open_together
 
@@ -229,6 +229,7 @@ def neumann_inverse(A: Any, B: Any, terms: int = 20) -> NeumannInverse:
     if not A.shape == B.shape == A.T.shape:
         raise InputError(f"A and B must be square and of one size, not {A.shape} and {B.shape}")
     terms = as_count(terms, "terms")
+    check_range(np.abs(np.concatenate([A, B])).max(keepdims=True).ravel(), "A and B", 1e-100, 1e100)
     try:
         inverse = np.linalg.inv(A)
     except np.linalg.LinAlgError:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_count, as_numbers
+from implicit_bias.checks import Array, InputError, as_numbers, check_range
 from implicit_bias.features import GatedFeatures
 from implicit_bias.regression import least_squares
 from implicit_bias.regression.closed_form import weight_gram
-from implicit_bias.theory.inputs import as_probability
+from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
 from implicit_bias.theory.memorisation import memorisation_width
+
+#: Rates from here on have fewer than eight digits of 1 − ρ left.
+BLURRED = 1 - 1e-8
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,11 @@ class DescentRate:
     def steps(self, share: float) -> int:
         """Steps after which ‖w_t − w_∞‖ ≤ share · ‖w_0 − w_∞‖, and the excess loss is at most share² of the first."""
         share = as_probability(share, "share")
-        return 1 if self.rate == 0 else math.ceil(math.log(share) / math.log(self.rate))
+        if self.rate == 0:
+            return 1
+        # Next to 1 the rate has lost its digits; −log ρ ≥ (smallest/largest)² for both rates of this module.
+        decay = -math.log(self.rate) if self.rate < BLURRED else (self.smallest / self.largest) ** 2
+        return math.ceil(-math.log(share) / decay)
 
 
 def descent_rate(features: GatedFeatures) -> DescentRate:
@@ -81,12 +88,14 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     >>> round(descent_rate(GatedFeatures([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])).rate, 12)
     0.6
     """
+    features = as_gated(features)
     condition = least_squares(features, np.zeros(features.n)).condition
     by = features.scale()
     unit = features.scaled(1 / by)
     square = unit.gram() if unit.n <= unit.k * unit.d else weight_gram(unit)
     last = len(square) - 1
     largest = by * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
+    check_range(np.array([largest]), "the features", 1e-140, 1e140)
     smallest = largest / condition
     # (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form in which nothing cancels or overflows.
     inverse = 1 / condition
@@ -121,7 +130,7 @@ def a_priori_rate(X: Any, k: int, *, normalise: bool = False) -> DescentRate:
     >>> found.step, found.rate, round(found.failure, 4)
     (0.02, 0.75, 0.0077)
     """
-    k = as_count(k, "k")
+    k = as_number_of(k, "k")
     lemma = memorisation_width(X, normalise=normalise)
     failure = lemma.failure(k)
     if failure >= 1:
@@ -162,6 +171,7 @@ def descent_target(features: GatedFeatures, y: Any, w0: Any) -> Array:
     >>> descent_target(GatedFeatures([[1.0, 0.0]]), [2.0], [[5.0, 7.0]]).round(9).tolist()
     [[2.0, 7.0]]
     """
+    features = as_gated(features)
     start = as_numbers(w0, (features.k, features.d), "w0")
     if not np.isfinite(start).all():
         raise InputError("w0 holds NaN or infinity; start from finite weights")

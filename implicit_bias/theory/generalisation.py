@@ -11,7 +11,7 @@ import scipy.linalg
 
 from implicit_bias.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range, length
 from implicit_bias.features import GatedFeatures
-from implicit_bias.theory.inputs import UNIT_TOLERANCE, as_probability, unit_samples
+from implicit_bias.theory.inputs import UNIT_TOLERANCE, as_gated, as_probability, unit_samples
 from implicit_bias.theory.kernel import gate_kernel, positive_eigenvalue
 from implicit_bias.theory.memorisation import memorisation_width
 
@@ -116,7 +116,7 @@ def generalisation_bound(
     >>> generalisation_bound(features, X[:, 0], weights, label_bound=1.0).is_vacuous
     False
     """
-    label_bound = as_positive(label_bound, "label_bound")
+    features, label_bound = as_gated(features), as_positive(label_bound, "label_bound")
     y = _labels(y, features.n, label_bound)
     w = as_numbers(weights, (features.k, features.d), "weights")
     if not np.isfinite(w).all():

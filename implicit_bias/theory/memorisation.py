@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError, as_count, as_positive, check_range
+from implicit_bias.checks import InputError, as_positive, check_range
 from implicit_bias.features import GatedFeatures
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_probability, unit_samples
+from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability, unit_samples
 from implicit_bias.theory.kernel import gate_kernel, positive_eigenvalue
 
 
@@ -49,7 +49,7 @@ class MemorisationWidth:
 
     def failure(self, k: int) -> float:
         """A bound of the probability that k gates do not do: m exp(−kλ/(8‖X‖²)), at most 1."""
-        exponent = as_count(k, "k") * self.eigenvalue / (8 * self.squared_norm)
+        exponent = as_number_of(k, "k") * self.eigenvalue / (8 * self.squared_norm)
         return min(1.0, self.samples * math.exp(-exponent))
 
 
@@ -156,6 +156,7 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
     >>> expected_loss(ReLUGates(rng.normal(size=(3, 5)))(X))
     ExpectedLoss(value=0.75, rank=15, samples=60, generic=0.75)
     """
+    features = as_gated(features)
     rank = least_squares(features, np.zeros(features.n)).rank
     generic = min(features.n, features.k * features.d)
     return ExpectedLoss(1 - rank / features.n, rank, features.n, 1 - generic / features.n)
@@ -190,7 +191,7 @@ def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
     >>> expected_test_loss(m=12, d=10), expected_test_loss(m=110, d=9)
     (11.0, 1.09)
     """
-    m, d, sigma = as_count(m, "m"), as_count(d, "d"), as_positive(sigma, "sigma")
+    m, d, sigma = as_number_of(m, "m"), as_number_of(d, "d"), as_positive(sigma, "sigma")
     check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
     if m < d + 2:
         raise InputError(f"the expected test loss is finite from m = d + 2 = {d + 2} samples on; m is {m}")

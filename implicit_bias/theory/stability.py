@@ -9,7 +9,7 @@ import scipy.special
 import scipy.stats
 
 from implicit_bias.checks import as_count, as_positive, check_size
-from implicit_bias.theory.inputs import as_probability
+from implicit_bias.theory.inputs import as_number_of, as_probability
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,13 @@ class GateStability:
 
     def norm_failure(self, k: int) -> float:
         """k P(‖u‖² > 6d) for u ~ N(0, I), at most 1: what the paper's proof pays besides δ/2, and ours does not."""
-        return min(1.0, as_count(k, "k") * float(scipy.stats.chi2.sf(6 * self.d, self.d)))
+        return min(1.0, as_number_of(k, "k") * float(scipy.stats.chi2.sf(6 * self.d, self.d)))
 
     def output_change(self, weight_norm: float, k: int) -> float:
         """‖W‖ √k (distance + ε), a bound of |f(x) − f(x')| for f(x) = ⟨W, Φ(x)⟩."""
-        return as_positive(weight_norm, "weight_norm") * math.sqrt(as_count(k, "k")) * (self.distance + self.epsilon)
+        return (
+            as_positive(weight_norm, "weight_norm") * math.sqrt(as_number_of(k, "k")) * (self.distance + self.epsilon)
+        )
 
 
 def gate_stability(d: int, epsilon: float, delta: float = 0.05) -> GateStability:
