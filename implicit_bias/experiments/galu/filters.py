@@ -55,12 +55,12 @@ def cost(settings: Settings) -> float:
 
 
 def losses_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Long form: a row (m, d, units, share, kind, loss) for every fit; kinds ReLU, GaLU and GaLU(512).
+    """Long form: a row (m, d, units, share, repeat, kind, loss) for every fit; kinds ReLU, GaLU and GaLU(512).
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.galu.filters import losses_of
-    >>> fit = {"network": ["GaLU"], "m": 8, "d": 2, "units": 2, "updates": 3.0, "loss": 0.5, "improved_loss": 0.4}
-    >>> losses_of(pd.DataFrame(fit))[["kind", "share", "loss"]].values.tolist()
+    >>> fit = {"network": ["GaLU"], "m": 8, "d": 2, "units": 2, "repeat": 1, "updates": 3.0}
+    >>> losses_of(pd.DataFrame(fit | {"loss": 0.5, "improved_loss": 0.4}))[["kind", "share", "loss"]].values.tolist()
     [['GaLU', 0.5, 0.5], ['GaLU(3)', 0.5, 0.4]]
     """
     parts = [table.assign(kind=table.network)]
@@ -68,7 +68,7 @@ def losses_of(table: pd.DataFrame) -> pd.DataFrame:
         improved = table[table.network == "GaLU"]
         kinds = "GaLU(" + improved.updates.astype(int).astype(str) + ")"
         parts.append(improved.assign(kind=kinds, loss=improved.improved_loss))
-    return with_shares(pd.concat(parts))[["m", "d", "units", "share", "kind", "loss"]]
+    return with_shares(pd.concat(parts))[["m", "d", "units", "share", "repeat", "kind", "loss"]]
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -89,23 +89,25 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def finding(table: pd.DataFrame) -> str:
-    """The share of the gap that better filters close, as a sentence."""
-    means = losses_of(table).groupby(["d", "share", "kind"]).loss.mean().unstack()
-    better = [kind for kind in means if str(kind).startswith("GaLU(")]
-    if not better or "ReLU" not in means or means.dropna().empty:
+    """The share of the gap that better filters close, over the repeats that all three were fitted to."""
+    losses = losses_of(table).groupby(["d", "share", "repeat", "kind"]).loss.mean().unstack()
+    better = [kind for kind in losses if str(kind).startswith("GaLU(")]
+    if not better or "ReLU" not in losses or losses.dropna().empty:
         return "Undecided: no size was fitted by all three."
-    means = means.dropna()
+    means = losses.dropna().groupby(level=["d", "share"]).mean()
     gap = means["GaLU"] - means["ReLU"]
     if gap.min() <= 0:
         return "Undecided: ReLU's mean loss is not below GaLU's, so that there is no gap."
     closed = (means["GaLU"] - means[better[0]]) / gap
     word = "Yes" if closed.min() > 0.5 else "Partly" if closed.max() > 0.5 else "No"
-    texts = [
-        f"{100 * part.iloc[0]:.0f} % at kd/m = {part.index[0][1]:g} to {100 * part.iloc[-1]:.0f} % at "
-        f"{part.index[-1][1]:g} (d = {d})"
-        for d, part in closed.groupby("d")
+    ends = [
+        f"{100 * closed[size]:.0f} % (d = {size[0]}, kd/m = {size[1]:g})"
+        for size in closed.sort_values().index[[0, -1]].tolist()
     ]
-    return f"{word}: {better[0]} closes {', '.join(texts)} of the gap in mean loss between GaLU and ReLU."
+    return (
+        f"{word}: {better[0]} closes {ends[0]} to {ends[1]} of the gap in mean loss between GaLU and ReLU, "
+        f"{100 * closed.median():.0f} % in the median of {len(closed)} sizes."
+    )
 
 
 EXPERIMENT = Experiment(
