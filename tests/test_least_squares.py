@@ -95,6 +95,17 @@ def test_scaling_inputs_and_targets_scales_the_solution(scale):
     np.testing.assert_allclose(steep.weights / min(scale, 1e50), base.weights, rtol=1e-6)
 
 
+@pytest.mark.parametrize("span", [4, 6])
+def test_labels_that_can_be_fitted_are_fitted_whatever_the_condition(span):
+    """With inputs of sizes 1 to 10^−span the condition number reaches 3e6."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 6)) * np.logspace(0, -span, 6)
+    features, y = GatedFeatures(X, rng.random((24, 5)) < 0.6), rng.normal(size=24)
+    found = least_squares(features, y)
+    assert found.form == "samples" and found.rank == 24 and found.condition > 1e4
+    assert found.loss <= 1e-20 and found.gap <= 1e-20
+
+
 def test_several_targets_are_solved_each_for_itself():
     features, y = draw(40, 4, 6, 0)
     Y = np.stack([y, 2 * y, np.roll(y, 1)], axis=1)

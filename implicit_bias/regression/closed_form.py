@@ -196,19 +196,20 @@ class _Small:
     def solve(self, y: Array) -> Array:
         """The weights (k, d) for targets (n,): unknowns z with (AᵀA + shift)z = b, A = Φᵀ or Φ, corrected with A."""
         shape = (self.features.k, self.features.d)
-        z = np.zeros(len(y) if self.form == "samples" else shape[0] * shape[1])
-        last = np.inf
+        samples = self.form == "samples"
+        z, W, last = np.zeros(len(y) if samples else shape[0] * shape[1]), np.zeros(shape), np.inf
         for _ in range(CORRECTIONS):
-            W = self.features.adjoint(z) if self.form == "samples" else z.reshape(shape)
             missing = y - self.features @ W
-            if self.form == "weights":
+            if not samples:
                 missing = self.features.adjoint(missing).ravel()
             step = self.inverse(missing - self.shift * z)
             size = float(length(step))
             if not size < 0.5 * last:
                 break
+            # Not W = Φᵀz, for z has the size of W times the condition number, and so its rounding.
+            W = W + (self.features.adjoint(step) if samples else step.reshape(shape))
             z, last = z + step, size
-        return self.features.adjoint(z) if self.form == "samples" else z.reshape(shape)
+        return W
 
 
 def weight_gram(features: Features) -> Array:
