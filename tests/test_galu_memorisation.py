@@ -126,6 +126,12 @@ def test_findings_of_memorisation(least, word):
     assert isinstance(memorisation.draw(table), Figure)
 
 
+def test_findings_of_memorisation_leave_out_what_was_not_run():
+    table = memorised(GaLU=(4, 9), ReLU=(4, 8))
+    part = table[(table.network == "GaLU") | (table.m == 32)]
+    assert "for m = 32 in 8 dimensions the least widths are ReLU 4; GaLU 4;" in memorisation.finding(part)
+
+
 def shared(galu, adam, relu):
     share = np.array([0.25, 0.5, 0.75])
     common = {"m": 64, "d": 8, "units": share * 8, "repeat": 1}

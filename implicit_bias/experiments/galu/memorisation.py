@@ -120,8 +120,10 @@ def _theory(label: str) -> dict[str, object]:
 
 
 def finding(table: pd.DataFrame) -> str:
-    """The widths, and what they are in units of m/d for the most samples, as a sentence."""
-    found, d = least_units(table), table.d.iloc[0]
+    """The widths where all networks were trained, and what they are in units of m/d for the most samples."""
+    trained_networks = table.groupby("m").network.nunique()
+    common = trained_networks.index[trained_networks == trained_networks.max()]
+    found, d = least_units(table[table.m.isin(common)]), table.d.iloc[0]
     networks = [kind for kind in found if kind != "closed form"]
     missed = [f"{kind} at m = {m}" for kind in networks for m in found.index[found[kind].isna()]]
     last = found.iloc[-1] * d / found.index[-1]
