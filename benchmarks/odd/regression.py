@@ -184,7 +184,8 @@ def _improve_filters(draw: Draw) -> str:
         if dense.shape[1] >= len(dense) and not ridge.value:
             value = np.longdouble(solution.norm) ** 2
         # The search adds a little to the ridge.
-        extra = 1e-9 * np.sum(dense**2) / dense.shape[0] * np.longdouble(solution.norm) ** 2 if ridge.value else 0.0
+        squares = len(found.directions) * np.sum(given.plain.astype(np.longdouble) ** 2) / len(X)
+        extra = 1e-9 * squares * np.longdouble(solution.norm) ** 2
         expect(
             abs(history[-1] - value) <= 1e-4 * abs(history[0]) + extra, f"history ends at {history[-1]}, not {value}"
         )
@@ -217,7 +218,7 @@ def _alternate(draw: Draw) -> str:
     }
     wrapped = draw.scalar([features], lambda v: False)
     plain = features.X, features.gate_values
-    wild = not all(in_range(1e180 * np.abs(part).max(), 1e-180 * np.abs(part).max()) for part in (*plain, dense))
+    wild = not all(in_range(1e225 * np.abs(part).max(), 1e-225 * np.abs(part).max()) for part in (*plain, dense))
     wild = wild or not sizes_in_range(dense, Y.plain, 0.0)
     found = draw.call(alternate_convex_search, wrapped, Y, may_refuse=wild, must_refuse=not dense.any(), **options)
     expect(isinstance(found, Alternation) and "array" not in repr(found), "it prints its arrays")

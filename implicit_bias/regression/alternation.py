@@ -120,7 +120,7 @@ def alternate_convex_search(
     if not isinstance(features, GatedFeatures):
         raise InputError(f"features must be GatedFeatures, not {shown(features)}")
     check_open(features)
-    check_range(features.row_norms().max(keepdims=True), "the features g(x) ⊗ x", 1e-100, 1e100)
+    check_range(features.row_norms().max(keepdims=True), "the features g(x) ⊗ x", 1e-60, 1e60)
     search = _Search(features, as_targets(Y, features.n), np.random.default_rng(as_seed(seed)))
     as_count(steps, "steps")
     tol = as_fraction(tol, "tol")

@@ -10,7 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, as_function, as_positive, as_seed, check_range
+from implicit_bias.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_function,
+    as_positive,
+    as_seed,
+    check_range,
+    check_size,
+)
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates
 from implicit_bias.regression.closed_form import LeastSquares, as_targets, least_squares, power, shift_of, weight_gram
@@ -33,7 +43,8 @@ class FilterSearch:
         The solution for these filters, computed anew.
     history : array, shape (steps + 1,)
         What was lowered, before the first step and after each: (1/n)‖ΦW − y‖² + ρ‖W‖², or ‖W‖² where k·d ≥ n and
-        there is no ridge, so that the loss is zero.
+        there is no ridge, so that the loss is zero. A ridge of about 1e-11 of the features' mean square, without which
+        a rank-deficient matrix has no inverse, is in these numbers, but not in `solution`.
     accepted : int
         Steps that changed a filter.
     interrupted : bool
@@ -149,7 +160,8 @@ def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> A
     if (directions is None) == (isinstance(units, int) and units == 0):
         raise InputError("give either units, the number of filters, or directions, the filters to begin with")
     if directions is None:
-        return rng.normal(size=(as_count(units, "units"), X.shape[1]))
+        check_size(as_count(units, "units") * max(X.shape), "the filters and their gates")
+        return rng.normal(size=(units, X.shape[1]))
     filters = as_floats(directions, "directions", 2)
     if filters.shape[1] != X.shape[1]:
         raise InputError(f"directions must have the {X.shape[1]} columns of X, not {filters.shape[1]}")

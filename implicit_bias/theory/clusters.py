@@ -234,7 +234,10 @@ def neumann_inverse(A: Any, B: Any, terms: int = 20) -> NeumannInverse:
         inverse = np.linalg.inv(A)
     except np.linalg.LinAlgError:
         raise InputError("A has no inverse; expand around another matrix") from None
-    change = (A - B) @ inverse
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = (A - B) @ inverse
+    if not np.isfinite(change).all():
+        raise InputError("A has no inverse up to rounding; expand around another matrix")
     ratio = float(np.linalg.norm(change, 2))
     if not ratio < 1:
         raise InputError(f"‖(A − B)A⁻¹‖ is {ratio:.4g}, and the series needs less than 1; take an A closer to B")
