@@ -118,7 +118,9 @@ def draw(table: pd.DataFrame) -> Figure:
                 own = best[(best.dataset == name) & (best.network == network)].set_index("units")
                 if len(own):
                     band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
-            ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", ylim=(0, None))
+            ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
+            ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
+            ax.minorticks_off()
         figure: Figure = axes[0, 0].figure
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
