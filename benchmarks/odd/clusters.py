@@ -93,7 +93,7 @@ def _neumann(draw: Draw) -> str:
             if given.note == "nothing in it":
                 given.value = None
     ratio, singular = 0.0, False
-    if A_given.plain is not None and B_given.plain is not None:
+    if all(given.plain is not None and np.isfinite(given.plain).all() for given in (A_given, B_given)):
         size = np.abs(A_given.plain).max() or 1.0
         a, b = A_given.plain / size, B_given.plain / size
         singular = bool(np.linalg.matrix_rank(a) < n)
