@@ -74,6 +74,24 @@ class Samples:
         self.start = torch.cat([p.detach().flatten() for p in self.parameters])
         if not float(self.start.norm()) > 0:
             raise InputError("the network's weights are all zero, so it has no direction to start from")
+        self._check(self.start / self.start.abs().max())
+
+    @torch.no_grad()
+    def _check(self, w: Tensor) -> None:
+        """Refuse outputs that are not one a sample, and f_{2w} ≠ 2^L f_w for the network's own L."""
+        w = w / w.norm()
+        self._set(w)
+        outputs = self.twin(self.inputs, self.contexts)
+        if outputs.shape != self.y.shape:
+            found = tuple(outputs.shape)
+            raise InputError(f"the network must give outputs of shape ({len(self.y)},), not {found}")
+        self._set(2 * w)
+        doubled = self.twin(self.inputs, self.contexts)
+        if not (doubled - 2**self.degree * outputs).abs().max() <= DEVIATION * doubled.abs().max():
+            raise InputError(
+                f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs; "
+                "soft gates must read the input (GaLU0Network)"
+            )
 
     def _rotate(self, X: Array) -> tuple[Tensor | None, Tensor | None]:
         """Replace the twin's inputs x by Vᵀx; the input weights' part outside V's span, which never moves, stays."""

@@ -11,6 +11,7 @@ import torch
 from implicit_bias import (
     ConstantGate,
     FrozenReLUNetwork,
+    GaLUNetwork,
     GatedLinearNetwork,
     HyperplaneGates,
     InputError,
@@ -290,6 +291,8 @@ def zeroed():
         (lambda: PlainDescent(lr=-1), "lr"),
         (lambda: stationarity(gln(), X, Y), "does not separate"),
         (lambda: stationarity(zeroed(), X, Y), "norm 0"),
+        (lambda: descend_to_limit(GaLUNetwork(12, 4, outputs=2), X, Y), "outputs of shape"),
+        (lambda: descend_to_limit(GaLUNetwork(12, [4, 4], sharpness=1.0), X, Y), "not homogeneous of degree 3"),
         (lambda: stationarity("network", X, Y), "torch module"),
         (lambda: stationarity(torch.nn.Linear(12, 2), X, Y), "outputs of shape"),
         (lambda: stationarity(with_biases(), X, Y), "not homogeneous"),
