@@ -22,7 +22,7 @@ LAYERS = [
     ["formulations", "problem_files", "regression", "solvers", "updates"],
     ["training", "together", "homogeneous"],
     ["comparison", "plots", "limit", "limit_figure", "estimators", "theory", "dynamics"],
-    ["paper_figures"],
+    ["kernels", "paper_figures"],
     ["experiments"],
     ["command_line", "public"],
     ["__main__"],

@@ -1,0 +1,269 @@
+"""Activations: σ, its derivative, and what is known of the mean of two derivatives."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from implicit_bias.checks import InputError, as_floats, as_positive, one_of, shown
+from implicit_bias.kernels import elementary as e
+from implicit_bias.kernels.pairs import Pairs
+
+#: Polynomials of higher degree have coefficients beyond what their sums can carry.
+HIGHEST_DEGREE = 20
+#: Of leaky ReLUs.
+STEEPEST_SLOPE = 1e6
+
+
+@dataclass(frozen=True)
+class Strip:
+    """|σ'(z)| ≤ `bound` wherever |Im z| ≤ `width`, inside of which σ' has no singularity: what certifies quadrature."""
+
+    width: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation σ with its derivative, made by name or by one of the functions beside.
+
+    Attributes
+    ----------
+    name : str
+    function, derivative : callable
+        σ and σ', of a number or an array of any shape.
+    pair : callable or None
+        E[σ'(z)σ'(z')] of centred Gaussian pairs, if it has a closed form.
+    rounding : float
+        With `pair`: the rounding error of E[σ'(z)σ'(z')], in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]).
+    strip : Strip or None
+        Without `pair`: a strip of the complex plane that certifies quadrature; without it, errors are estimated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.kernels import activation
+    >>> tanh = activation("tanh")
+    >>> tanh.derivative(np.array([0.0, 1.0])).round(4).tolist(), tanh.is_exact
+    ([1.0, 0.42], False)
+    """
+
+    name: str
+    function: Callable[[Any], Any]
+    derivative: Callable[[Any], Any]
+    pair: Callable[[Pairs], Any] | None = None
+    rounding: float = 16.0
+    strip: Strip | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether E[σ'(z)σ'(z')] has a closed form; otherwise it is a Hermite series."""
+        return self.pair is not None
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether errors are bounds; otherwise that of quadrature is an estimate."""
+        return self.is_exact or self.strip is not None
+
+
+def leaky_relu(slope: float = 0.01) -> Activation:
+    """σ(z) = z for z > 0 and az for z ≤ 0, with any slope a; ReLU for a = 0.
+
+        E[σ'(z)σ'(z')] = a + (1 − a)² (½ − θ/2π),    θ the angle between the points
+
+    Raises InputError for a slope that is no number, and for a = 1, which is the identity.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import gram_matrix, leaky_relu
+    >>> gram_matrix([[1.0, 0.0], [0.0, 2.0]], leaky_relu(0.5)).values.tolist()
+    [[0.625, 0.0], [0.0, 2.5]]
+    """
+    a = as_slope(slope)
+    return Activation(
+        f"leaky ReLU of slope {a:g}" if a else "relu",
+        lambda z: np.where(z > 0, z, a * z),
+        lambda z: np.where(z > 0, 1.0, a),
+        lambda p: a + (1 - a) ** 2 * (p.pi - p.angle) / (2 * p.pi),
+    )
+
+
+def as_slope(slope: Any) -> float:
+    """A finite slope of a leaky ReLU other than 1."""
+    value = (
+        float(slope) if isinstance(slope, numbers.Real) and not isinstance(slope, bool) and slope == slope else math.inf
+    )
+    if not abs(value) <= STEEPEST_SLOPE:
+        raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
+    if value == 1:
+        raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")
+    return value
+
+
+def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
+    """σ(z) = sz for z > 0 and sα(e^z − 1) for z ≤ 0; SELU for α = 1.6733, s = 1.0507.
+
+        E[σ'(z)σ'(z')]/s² = ½ − θ/2π + α (F(r, θ) + F(r', θ)) + α² (½ erfcx(β/√2) − F(β, φ) − F(β, φ'))
+
+    for points of lengths r, r' at an angle θ; β is the length of their sum, which they meet at angles φ and φ', and
+    F(β, ψ) the Gaussian mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane.
+
+    Raises InputError for numbers that are not positive.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import elu, gram_matrix
+    >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], elu()).values.round(4).tolist()
+    [[0.6681, 0.3754], [0.3754, 0.6681]]
+    """
+    alpha, scale = as_positive(alpha, "alpha"), as_positive(scale, "scale")
+    return Activation(
+        f"ELU of α = {alpha:g} and scale {scale:g}",
+        lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
+        lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
+        lambda p: scale**2 * elu_pair(p, alpha),
+        rounding=128.0,
+    )
+
+
+def elu_pair(p: Pairs, alpha: float) -> Any:
+    """E[σ'(z)σ'(z')] of ELU with scale 1: the four quadrants of signs."""
+    across, along, beyond = p.r * e.sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
+    beta = e.sqrt(along * along + across * across)
+    # The second angle as a difference, so that the two add up to θ where the sum of the points vanishes.
+    first = e.arctan2(p.s * e.sin(p.angle), beyond)
+    both = e.erfcx(beta / e.sqrt(2 + 0 * beta)) / 2 - e.wedge(beta, first) - e.wedge(beta, abs(p.angle - first))
+    one = e.wedge(p.r + 0 * beta, p.angle) + e.wedge(p.s + 0 * beta, p.angle)
+    return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * both
+
+
+def polynomial(coefficients: Any) -> Activation:
+    """σ(z) = c_0 + c_1 z + … + c_p z^p, p at most 20.
+
+        E[σ'(z)σ'(z')] = Σ_k k! q_k(r) q_k(r') cos^k θ,    q_k(r) = Σ_{m = k, k+2, …} b_m r^m m! / (k! (m−k)!!)
+
+    with σ'(z) = Σ_m b_m z^m, for points of lengths r and r' at an angle θ.
+
+    Raises InputError for coefficients that are not finite, too many, or leave σ constant.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import gram_matrix, polynomial
+    >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], polynomial([0, 0, 1])).values.round(4).tolist()
+    [[4.0, 1.44], [1.44, 4.0]]
+    """
+    c = as_floats(coefficients, "coefficients", 1)
+    c = c[: np.flatnonzero(c)[-1] + 1] if c.any() else c[:1]
+    if not 2 <= len(c) <= HIGHEST_DEGREE + 1:
+        raise InputError(f"a polynomial activation has a degree from 1 to {HIGHEST_DEGREE}, not {len(c) - 1}")
+    slopes = [float(m * c[m]) for m in range(1, len(c))]
+    return Activation(
+        f"polynomial of degree {len(c) - 1}",
+        lambda z: np.polynomial.polynomial.polyval(z, c),
+        lambda z: np.polynomial.polynomial.polyval(z, slopes),
+        lambda p: polynomial_pair(p, slopes),
+        rounding=8.0 * len(c),
+    )
+
+
+def polynomial_pair(p: Pairs, slopes: list[float]) -> Any:
+    """E[σ'(z)σ'(z')] of σ'(z) = Σ_m b_m z^m with b = `slopes`."""
+
+    def part(k: int, r: Any) -> Any:
+        """√k! q_k(r) but for the root, which the pair shares."""
+        total = 0 * r
+        for m in range(k, len(slopes), 2):
+            half = (m - k) // 2
+            # A whole number: how many ways there are to leave k of m factors without a partner.
+            ways = math.factorial(m) // (2**half * math.factorial(half) * math.factorial(k))
+            total = total + slopes[m] * ways * r**m
+        return total
+
+    value = 0 * p.cosine
+    for k in range(len(slopes) - 1, -1, -1):
+        value = value * p.cosine + math.factorial(k) * part(k, p.r) * part(k, p.s)
+    return value
+
+
+def gram_determinant(p: Pairs) -> Any:
+    """det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
+    return 1 + p.r**2 + p.s**2 + (p.r * p.s * e.sin(p.angle)) ** 2
+
+
+def gelu_pair(p: Pairs) -> Any:
+    """E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z): ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π."""
+    root, a, b, c = e.sqrt(gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
+    return (e.arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
+
+
+def decay(z: Any) -> Any:
+    """e^{−|z|}."""
+    return e.exp(-abs(z))
+
+
+def sigmoid(z: Any) -> Any:
+    """1/(1 + e^{−z}), without overflow."""
+    return np.where(z > 0, 1, decay(z)) / (1 + decay(z))
+
+
+def sigmoid_slope(z: Any) -> Any:
+    """The derivative of `sigmoid`."""
+    return decay(z) / (1 + decay(z)) ** 2
+
+
+def built_in() -> dict[str, Activation]:
+    """The activations that have a name, by name."""
+    root = math.sqrt(2 / math.pi)
+    found = {"relu": leaky_relu(0.0), "leaky relu": leaky_relu(), "square": polynomial([0, 0, 1])}
+    found |= {"cube": polynomial([0, 0, 0, 1]), "elu": elu()}
+    found["selu"] = elu(1.6732632423543772848, 1.0507009873554804934)
+    found["erf"] = Activation(
+        "erf",
+        lambda z: scipy.special.erf(z / math.sqrt(2)),
+        lambda z: root * np.exp(-np.square(z) / 2),
+        lambda p: 2 / (p.pi * e.sqrt(gram_determinant(p))),
+    )
+    found["gelu"] = Activation(
+        "gelu",
+        lambda z: z * scipy.special.ndtr(z),
+        lambda z: scipy.special.ndtr(z) + z * np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi),
+        gelu_pair,
+    )
+    quarter, half = Strip(math.pi / 4, 2.0), math.pi / 2
+    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=quarter)
+    found["sigmoid"] = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(half, 0.5))
+    found["softplus"] = Activation("softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(half, 1.0))
+    found["swish"] = Activation(
+        "swish",
+        lambda z: z * sigmoid(z),
+        lambda z: sigmoid(z) + z * sigmoid_slope(z),
+        strip=Strip(half, 2.2),
+    )
+    return found
+
+
+#: The activations with a name.
+ACTIVATIONS = built_in()
+
+
+def activation(name: str | Activation) -> Activation:
+    """The activation of this name; an `Activation` is returned as it is.
+
+        relu, leaky relu (slope 0.01), square z², cube z³, elu, selu, erf: erf(z/√2), gelu: zΦ(z), tanh,
+        sigmoid: 1/(1 + e^{−z}), softplus: log(1 + e^z), swish: z/(1 + e^{−z})
+
+    Raises InputError for unknown names, which lists the known ones.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import activation
+    >>> float(activation("gelu").derivative(0.0))
+    0.5
+    """
+    return name if isinstance(name, Activation) else ACTIVATIONS[one_of(name, ACTIVATIONS, "activation")]

@@ -1,0 +1,78 @@
+"""Equally spaced points of the circle: a circulant Gram matrix, its smallest eigenvalue to any number of digits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import InputError, as_count
+from implicit_bias.kernels import elementary as e
+from implicit_bias.kernels.activations import Activation
+from implicit_bias.kernels.activations import activation as activation_of
+from implicit_bias.kernels.eigenvalues import LeastEigenvalue
+from implicit_bias.kernels.gram import as_digits, pair_mean
+from implicit_bias.kernels.pairs import pairs_at
+
+#: Working digits: the first attempt, and from where on an eigenvalue counts as 0.
+FIRST_DIGITS, LAST_DIGITS = 32, 512
+#: More points than this take hours.
+MOST_POINTS = 2000
+
+
+def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int = 10) -> LeastEigenvalue:
+    """λ_min of the Gram matrix of n equally spaced points of the unit circle, with so many correct digits.
+
+        λ_k = Σ_j E(2πj/n) cos(2πj/n) cos(2πjk/n),    k = 0 … n/2,    E(θ) = E[σ'(z)σ'(z')] at the angle θ
+
+    in multiprecision, with twice the digits until they are enough. The points are exact, which no doubles are.
+
+    Parameters
+    ----------
+    n : int
+        From 1 to 2000. Of an even n, every point comes with its opposite.
+    activation : str or Activation
+    digits : int
+        Correct digits. An eigenvalue that is 0 up to about 1e-500 is returned as such.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range, and activations of your own, which are known in doubles only.
+
+    References
+    ----------
+    Panigrahi, Shetty & Goyal (2020), on data in two dimensions.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import circle_eigenvalue
+    >>> print(circle_eigenvalue(41, "erf"))
+    λ_min = 2.49204e-23 ± 1.1e-39
+    """
+    chosen, count, digits = activation_of(activation), as_count(n, "n"), as_digits(digits)
+    if count > MOST_POINTS:
+        raise InputError(f"n must be at most {MOST_POINTS}, not {count}: multiprecision would take hours")
+    working = max(FIRST_DIGITS, digits + 10)
+    while True:
+        found = least_of_circle(count, chosen, working)
+        if found.error * 2 * 10**digits <= abs(found.value) or working >= LAST_DIGITS:
+            return found
+        working = 2 * working
+
+
+def least_of_circle(n: int, activation: Activation, digits: int) -> LeastEigenvalue:
+    """λ_min of n points in an arithmetic of so many digits."""
+    context = e.multiprecision(digits + 10)
+    half = n // 2
+    angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
+    pairs = pairs_at(angles)
+    steep = abs(pairs.cosine[1:]).max() if half else context.mpf(0)
+    mean = pair_mean(activation, np.array([context.mpf(1)]), steep, context.mpf(10) ** -digits, 2)
+    entries = mean.entries(pairs) * pairs.cosine
+    # The points j and n − j are the same but for 0 and, of an even n, n/2.
+    shares: Any = np.array([1 if 2 * j in (0, n) else 2 for j in range(half + 1)], dtype=object) * entries
+    turns = np.array([context.cos(2 * context.pi * j / n) for j in range(n)], dtype=object)
+    index = np.arange(half + 1)
+    value = min(shares @ turns[index * k % n] for k in range(half + 1))
+    return LeastEigenvalue(value, n * entries[0] * (mean.error + 8 * (n + 10) * context.eps))

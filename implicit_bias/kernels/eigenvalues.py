@@ -1,0 +1,212 @@
+"""The smallest eigenvalue of a Gram matrix between two bounds, in doubles or in multiprecision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias.checks import InputError, as_count, as_floats
+from implicit_bias.kernels import elementary as e
+from implicit_bias.kernels.gram import Gram
+
+#: Rounds of inverse iteration in multiprecision, and of shifts, each of which has three times the digits of the last.
+ROUNDS, SHIFTS = 12, 12
+#: Multiprecision takes n³ steps of a microsecond.
+LARGEST_EXACT = 400
+
+
+@dataclass(frozen=True)
+class LeastEigenvalue:
+    """λ_min of a Gram matrix, and how exactly it is known.
+
+    Attributes
+    ----------
+    value : float, or mpmath's number
+    error : float, or mpmath's number
+        A bound of |value − λ_min|: rounding, and the error of the matrix.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import gram_matrix, least_eigenvalue
+    >>> opposite = [[1.0, 0.0], [-1.0, 0.0]]
+    >>> [least_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
+    [True, False]
+    """
+
+    value: Any
+    error: Any
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether λ_min > 0 is certain."""
+        return bool(self.value > self.error)
+
+    def __str__(self) -> str:
+        if abs(self.value) > self.error:
+            return f"λ_min = {short(self.value, 6)} ± {short(self.error, 2)}"
+        return f"λ_min is 0 up to ±{short(self.error, 2)}"
+
+
+def short(value: Any, digits: int) -> str:
+    """A number with so many digits, though it may lie beyond doubles."""
+    context = e.context_of(value)
+    return f"{value:.{digits}g}" if context is None else str(context.nstr(value, digits))
+
+
+def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenvalue:
+    """The smallest eigenvalue of a symmetric matrix, with a bound of its error.
+
+        λ_min ≤ vᵀGv/vᵀv
+        λ_min ≥ μ − (n + 2) u trace(G − μI)    if the Cholesky factorisation of G − μI runs through
+
+    and by Weyl's inequality the error of the matrix adds at most its spectral norm. Nothing is believed of whoever
+    found v and μ.
+
+    Parameters
+    ----------
+    gram : Gram, or array of shape (n, n)
+        An array is taken as exact.
+    digits : int, optional
+        Refuse to answer with fewer correct digits.
+
+    Raises
+    ------
+    InputError
+        For what is not a symmetric matrix, and for digits that the matrix does not hold.
+
+    References
+    ----------
+    Rump (2006), "Verification of positive definiteness".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.kernels import gram_matrix, least_eigenvalue
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> X /= np.linalg.norm(X, axis=1)[:, None]
+    >>> round(least_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
+    8.2601e-05
+    >>> print(least_eigenvalue(gram_matrix(X, "erf", digits=30), digits=20))
+    λ_min = 7.19324e-6 ± 2.2e-42
+    """
+    if not isinstance(gram, Gram):
+        gram = Gram(as_symmetric(gram), 0.0)
+    values = gram.values
+    context = e.context_of(values)
+    if context is not None and len(values) > LARGEST_EXACT:
+        raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
+    lower, value, upper = bounds(values)
+    found = LeastEigenvalue(value, max(value - lower, upper - value) + gram.error)
+    if digits is not None:
+        check_digits(found, as_count(digits, "digits"), gram)
+    return found
+
+
+def as_symmetric(values: Any) -> Any:
+    """A symmetric float64 matrix."""
+    matrix = as_floats(values, "the matrix", 2)
+    if matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
+        raise InputError("the matrix must be symmetric; give a Gram matrix, or (A + A.T)/2")
+    return matrix
+
+
+def check_digits(found: LeastEigenvalue, digits: int, gram: Gram) -> None:
+    """Refuse an answer with fewer digits."""
+    if found.error * 2 * 10**digits > abs(found.value):
+        remedy = (
+            "leave out digits, or give the points exactly: gram_matrix(X, …, digits=…)"
+            if e.context_of(gram.values) is None
+            else "compute the matrix with more digits"
+        )
+        raise InputError(
+            f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
+            f"{digits} correct digits, and the matrix holds no more; {remedy}"
+        )
+
+
+def bounds(values: Any) -> tuple[Any, Any, Any]:
+    """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
+    n = len(values)
+    context = e.context_of(values)
+    unit: Any = np.finfo(float).eps if context is None else context.eps
+    guess, vector = double_pair(values) if context is None else many_pair(values, context)
+    # Rounding of the quotient: every product and sum of it is off by one unit at most.
+    upper = quotient(values, vector) + 2 * (n + 2) * unit * quotient(abs(values), abs(vector))
+    trace = abs(np.trace(values))
+    margin = 2 * (n + 2) * unit * trace
+    while True:
+        lower = guess - margin
+        shifted = values - lower * np.eye(n, dtype=np.int64)
+        loss = (n + 2) * unit * (abs(np.trace(shifted)) + trace + n * abs(lower))
+        if factor(shifted) is not None:
+            return lower - loss, min(guess, upper), upper
+        margin = 16 * margin
+
+
+def quotient(values: Any, vector: Any) -> Any:
+    """vᵀGv/vᵀv."""
+    return vector @ (values @ vector) / (vector @ vector)
+
+
+def double_pair(values: Any) -> tuple[float, Any]:
+    """The smallest eigenvalue and its vector, by LAPACK."""
+    found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
+    return float(found[0]), vectors[:, 0]
+
+
+def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
+    """The smallest eigenvalue and its vector: by inverse iteration, then by Rayleigh's quotients as shifts."""
+    n, trace, one = len(values), abs(np.trace(values)), np.eye(len(values), dtype=np.int64)
+    # As small a shift as lets a singular matrix be factored.
+    shift = n * context.eps * trace
+    while (root := factor(values + shift * one)) is None:
+        shift = shift * 16
+    vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
+    for _ in range(ROUNDS):
+        vector = substitute(root.T, substitute(root, vector), last_first=True)
+        vector = vector / e.sqrt(np.asarray(vector @ vector))
+    value = quotient(values, vector)
+    for _ in range(SHIFTS):
+        residual = values @ vector - value * vector
+        if (residual @ residual) <= (n * context.eps * trace) ** 2:
+            break
+        try:
+            solved = context.lu_solve(context.matrix((values - value * one).tolist()), context.matrix(vector.tolist()))
+        except ZeroDivisionError:
+            break
+        vector = np.array(list(solved), dtype=object)
+        vector = vector / e.sqrt(np.asarray(vector @ vector))
+        value = quotient(values, vector)
+    return value, vector
+
+
+def factor(values: Any) -> Any:
+    """The lower triangular Cholesky factor, None if a pivot is not positive."""
+    if values.dtype != object:
+        try:
+            return np.linalg.cholesky(values)
+        except np.linalg.LinAlgError:
+            return None
+    rest, n = values.copy(), len(values)
+    for j in range(n):
+        if not rest[j, j] > 0:
+            return None
+        rest[j:, j] = rest[j:, j] / e.sqrt(np.asarray(rest[j, j]))
+        for i in range(j + 1, n):
+            rest[i, j + 1 : i + 1] -= rest[i, j] * rest[j + 1 : i + 1, j]
+    return np.where(np.tri(n, dtype=bool), rest, 0 * rest)
+
+
+def substitute(root: Any, right: Any, last_first: bool = False) -> Any:
+    """The solution of a triangular system: a lower one, or an upper one from the last row on."""
+    solution = right.copy()
+    order = range(len(right))
+    for i in reversed(order) if last_first else order:
+        known = slice(i + 1, None) if last_first else slice(0, i)
+        # An empty product of objects would be None.
+        total = root[i, known] @ solution[known] if len(solution[known]) else 0
+        solution[i] = (right[i] - total) / root[i, i]
+    return solution

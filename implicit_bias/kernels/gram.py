@@ -1,0 +1,218 @@
+"""Gram matrices of activations: exact or with a bound of their error, sampled at finite width, and through depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_positive, as_seed, finite
+from implicit_bias.features import GatedFeatures
+from implicit_bias.kernels import elementary as e
+from implicit_bias.kernels.activations import Activation
+from implicit_bias.kernels.activations import activation as activation_of
+from implicit_bias.kernels.pairs import Pairs, Points, symmetric
+from implicit_bias.kernels.series import hermite_series
+
+#: Digits beyond those asked for, for what sums and series lose.
+SPARE_DIGITS = 14
+#: More digits than this take hours.
+MOST_DIGITS = 1000
+#: Numbers that a chunk of units of an empirical Gram matrix holds.
+UNITS_AT_ONCE = 2**22
+#: Relative error of E[σ'σ'] that a series may have in doubles.
+TOLERANCE = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """A Gram matrix and how exactly it is known.
+
+    Attributes
+    ----------
+    values : array, shape (n, n)
+        Float64, or mpmath's numbers in an array of objects.
+    error : float
+        A bound of the spectral norm of the error of `values`.
+    is_certified : bool
+        Whether `error` is a bound; for an activation of your own it is an estimate.
+    terms : int
+        Of the Hermite series; 0 for closed forms.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import gram_matrix
+    >>> gram_matrix([[1.0, 0.0], [0.0, 1.0]], "relu")
+    Gram(error=4.0e-15, is_certified=True, terms=0)
+    """
+
+    values: Any = field(repr=False)
+    error: float
+    is_certified: bool = True
+    terms: int = 0
+
+    def __repr__(self) -> str:
+        return f"Gram(error={self.error:.1e}, is_certified={self.is_certified}, terms={self.terms})"
+
+
+def gram_matrix(
+    X: Any,
+    activation: str | Activation = "relu",
+    *,
+    normalise: bool = False,
+    tolerance: float = TOLERANCE,
+    digits: int | None = None,
+) -> Gram:
+    """The Gram matrix of a wide layer whose hidden weights are trained.
+
+        G_ij = E[σ'(⟨w, x_i⟩) σ'(⟨w, x_j⟩)] ⟨x_i, x_j⟩,    w ~ N(0, I)
+
+    In closed form for relu, leaky relu, erf, gelu, elu, selu and polynomials, and otherwise by a Hermite series whose
+    tail is bounded.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Points of any length but 0.
+    activation : str or Activation
+        A name (see `activation`), or one made by `leaky_relu`, `elu`, `polynomial` or `custom_activation`.
+    normalise : bool
+        Divide the points by their lengths first.
+    tolerance : float
+        The error allowed to a series, relative to √(E[σ'(z_i)²] E[σ'(z_j)²]); it is a thousandth where it can be.
+    digits : int, optional
+        Decimal digits of multiprecision, in place of doubles and the tolerance; X is taken as exact.
+
+    Returns
+    -------
+    Gram
+
+    Raises
+    ------
+    InputError
+        For a bad array, a row of zeros, unknown names, a tolerance that is not between 0 and 1, one that a series
+        does not reach (long, nearly parallel points), and activations whose derivative is not square-integrable.
+
+    References
+    ----------
+    Panigrahi, Shetty & Goyal (2020), "Effect of activation functions on the training of overparametrized neural nets".
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import gram_matrix
+    >>> X = [[1.0, 0.0], [0.6, 0.8], [-2.0, 0.0]]
+    >>> gram_matrix(X, "relu").values.round(4).tolist()
+    [[0.5, 0.2114, 0.0], [0.2114, 0.5, -0.1771], [0.0, -0.1771, 2.0]]
+    >>> str(gram_matrix(X, "erf", digits=30).values[0, 1])[:32]
+    '0.200207656239088429734978353972'
+    """
+    chosen = activation_of(activation)
+    if digits is None:
+        allowed: Any = as_fraction(tolerance, "tolerance")
+        points = Points.of(X, normalise=normalise)
+        unit: Any = np.finfo(float).eps
+    else:
+        working = as_digits(digits) + SPARE_DIGITS
+        points = Points.of(X, working, normalise)
+        context = e.context_of(points.norms)
+        allowed, unit = context.mpf(10) ** -digits, context.eps
+    mean = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = symmetric(points, mean.entries)
+    relative = mean.error + points.rows.shape[1] * unit
+    if digits is None:
+        finite(values)
+    # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
+    return Gram(values, float(relative * np.trace(values)), chosen.is_certified, mean.terms)
+
+
+@dataclass(frozen=True)
+class PairMean:
+    """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took."""
+
+    entries: Callable[[Pairs], Any]
+    error: float
+    terms: int
+
+
+def pair_mean(activation: Activation, norms: Any, steep: Any, tolerance: Any, inputs: int) -> PairMean:
+    """The mean for points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there."""
+    if activation.pair is not None:
+        context = e.context_of(norms)
+        unit = float(np.finfo(float).eps if context is None else context.eps)
+        return PairMean(activation.pair, activation.rounding * unit, 0)
+    series = hermite_series(activation, norms, steep, tolerance, inputs)
+    return PairMean(series, series.error, series.coefficients.shape[1])
+
+
+def as_digits(digits: Any) -> int:
+    """Decimal digits of multiprecision."""
+    count = as_count(digits, "digits")
+    if count > MOST_DIGITS:
+        raise InputError(f"digits must be at most {MOST_DIGITS}, not {count}")
+    return count
+
+
+def steepest(points: Points) -> Any:
+    """The largest |cos θ| of two different points, rounded up."""
+    cosines = abs(points.directions @ points.directions.T)
+    np.fill_diagonal(cosines, 0 * cosines[0, 0])
+    context = e.context_of(points.norms)
+    unit = np.finfo(float).eps if context is None else context.eps
+    return min(1 + 0 * cosines[0, 0], cosines.max() + unit * (points.rows.shape[1] + 8))
+
+
+def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
+    """E[σ'(rz)²], z ~ N(0, 1), of a point of length r: the unit in which smallest eigenvalues compare.
+
+    Raises InputError as `gram_matrix` does.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import mean_square
+    >>> mean_square("relu"), round(mean_square("tanh"), 6)
+    (0.5, 0.464403)
+    """
+    length = as_positive(norm, "norm")
+    return float(gram_matrix([[length]], activation).values[0, 0]) / length**2
+
+
+def empirical_gram(X: Any, activation: str | Activation, width: int, seed: int = 0) -> Array:
+    """(1/k) Σ_j σ'(⟨w_j, x_i⟩) σ'(⟨w_j, x_l⟩) ⟨x_i, x_l⟩ of a layer of k units with w_j ~ N(0, I), shape (n, n).
+
+    The Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x over k, whose mean is `gram_matrix`.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+    activation : str or Activation
+    width : int
+        k.
+    seed : int
+        Of NumPy's PCG64; the w_j of a layer are the first ones of a wider layer.
+
+    Raises
+    ------
+    InputError
+        As for `gram_matrix`, and for a bad width or seed.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import empirical_gram
+    >>> empirical_gram([[1.0, 0.0], [0.6, 0.8]], "relu", width=100_000).round(2).tolist()
+    [[0.5, 0.21], [0.21, 0.5]]
+    """
+    chosen, points = activation_of(activation), Points.of(X)
+    width, rng = as_count(width, "width"), np.random.default_rng(as_seed(seed))
+    total = np.zeros((len(points), len(points)))
+    step = max(1, UNITS_AT_ONCE // max(points.rows.shape))
+    for first in range(0, width, step):
+        W = rng.standard_normal((min(step, width - first), points.rows.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(chosen.derivative(points.rows @ W.T))
+        if not np.isfinite(values).all():
+            raise InputError(f"the derivative of {chosen.name} is not finite at these points; scale them down")
+        total += GatedFeatures(points.rows, values).gram()
+    return finite(total / width)

@@ -1,0 +1,182 @@
+"""Hermite series of E[σ'(z)σ'(z')] for points of any lengths, with a bound of what is left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.checks import Array, InputError
+from implicit_bias.kernels import elementary as e
+from implicit_bias.kernels.activations import Activation
+from implicit_bias.kernels.pairs import Pairs
+from implicit_bias.kernels.quadrature import Rule, coefficients, panel_rule, strip_rule
+
+#: Terms of a series: the first attempt, and the most.
+FEWEST, MOST = 128, 2048
+#: Halvings of the panels in which the quadrature of an activation of one's own must settle.
+REFINEMENTS = 7
+
+
+@dataclass(frozen=True)
+class HermiteSeries:
+    """E[σ'(z)σ'(z')] = Σ_k a_k(r) a_k(s) cos^k θ for pairs of standard deviations r, s at an angle θ.
+
+    a_k(r) = E[σ'(rz) he_k(z)], z ~ N(0, 1), he_k = He_k/√k!.
+
+    Attributes
+    ----------
+    norms : array, shape (p,)
+        The lengths r, ascending.
+    coefficients : array, shape (p, K + 1)
+    mean_squares : array, shape (p,)
+        E[σ'(rz)²] = Σ_k a_k(r)².
+    error : float
+        A bound of the error off the diagonal, in units of √(E[σ'(rz)²] E[σ'(sz)²]).
+    """
+
+    norms: Any
+    coefficients: Any
+    mean_squares: Any
+    error: float
+
+    def __call__(self, pairs: Pairs) -> Any:
+        """The series, by Horner's rule; `mean_squares` for a point and itself."""
+        r, s = self.rows(pairs.r), self.rows(pairs.s)
+        # An even σ' has no odd coefficients.
+        step = 1 if self.coefficients[:, 1::2].any() else 2
+        factor = pairs.cosine if step == 1 else pairs.cosine**2
+        value = 0 * factor
+        for k in reversed(range(0, len(r), step)):
+            value *= factor
+            value += r[k] * s[k]
+        return np.where((pairs.angle == 0) & (pairs.r == pairs.s), self.squares(pairs.r), value)
+
+    def rows(self, norms: Any) -> Any:
+        """The coefficients of these lengths (…), shape (K + 1, …)."""
+        return np.ascontiguousarray(np.moveaxis(self.coefficients[np.searchsorted(self.norms, norms)], -1, 0))
+
+    def squares(self, norms: Any) -> Any:
+        """E[σ'(rz)²] of these lengths (…)."""
+        return self.mean_squares[np.searchsorted(self.norms, norms)]
+
+
+def hermite_series(activation: Activation, norms: Any, steepest: Any, tolerance: Any, inputs: int = 1) -> HermiteSeries:
+    """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest`.
+
+        |Σ_{k>K} a_k(r) a_k(s) cos^k θ| ≤ |cos θ|^{K+1} √(T(r) T(s)),   T(r) = E[σ'(rz)²] − Σ_{k≤K} a_k(r)²
+
+    by Cauchy and Schwarz's inequality and Parseval's identity: the tail needs no knowledge of the later coefficients.
+
+    Parameters
+    ----------
+    activation : Activation
+    norms : array
+        Lengths of points, float64 or mpmath's numbers.
+    steepest : number
+        At most 1.
+    tolerance : number
+        Relative to √(E[σ'(rz)²] E[σ'(sz)²]).
+    inputs : int
+        d; the cosines carry its rounding.
+
+    Raises InputError if 2048 terms are not enough or the tolerance is below rounding, and for activations whose
+    derivative is not square-integrable, or zero.
+    """
+    norms = np.unique(norms)
+    terms = FEWEST
+    while True:
+        found, squares, noise = integrate(activation, norms, terms, tolerance)
+        left = 1 - np.cumsum(found**2, axis=1) / squares[:, None]
+        # Whatever rounding and quadrature may have hidden of the tail counts as tail.
+        floor = 4 * math.sqrt(terms + 1) * noise
+        left = np.abs(left).max(axis=0) + floor
+        bound = left * steepest ** np.arange(1, terms + 2)
+        if noise_of(noise, terms) > tolerance:
+            raise InputError(
+                f"the series of {activation.name} is known to {float(noise_of(noise, terms)):.1e} at best here; "
+                "raise the tolerance, or ask for digits"
+            )
+        # A thousandth of what is allowed, if it is to be had; else what the most terms leave.
+        enough = np.flatnonzero(bound <= max(tolerance / 1000, 2 * floor))
+        if len(enough) or (terms >= MOST and bound[-1] <= tolerance):
+            last = int(enough[0]) + 1 if len(enough) else terms + 1
+            rounding = evaluation_error(found[:, :last], squares, inputs, norms)
+            error = float(bound[last - 1]) + float(noise_of(noise, last)) + rounding
+            return HermiteSeries(norms, as_stored(found[:, :last]), as_stored(squares), error)
+        if terms >= MOST:
+            raise InputError(
+                f"{MOST} terms of the series of {activation.name} leave an error of {float(bound[-1]):.1e} for points "
+                f"as long as {float(norms[-1]):.3g} with a cosine as large as {float(steepest):.6g}; "
+                "scale the points down, leave out nearly parallel ones, or raise the tolerance"
+            )
+        terms *= 4
+
+
+def as_stored(values: Any) -> Any:
+    """Float64, unless they are mpmath's numbers."""
+    return values if values.dtype == object else values.astype(np.float64)
+
+
+def noise_of(noise: Any, terms: int) -> Any:
+    """The effect on a pair of errors of the coefficients (of `terms` + 1) of at most `noise` each."""
+    size = math.sqrt(terms + 1) * noise
+    return 2 * size + size * size
+
+
+def evaluation_error(found: Any, squares: Any, inputs: int, norms: Any) -> float:
+    """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
+    context = e.context_of(norms)
+    unit = float(np.finfo(float).eps) if context is None else float(context.eps)
+    weights = (inputs + 8) * np.arange(found.shape[1]) + 8
+    return unit * float(((found**2 * weights).sum(axis=1) / squares).max())
+
+
+def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) -> tuple[Any, Any, Any]:
+    """a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over the roots of these."""
+    if activation.strip is not None:
+        rule = strip_rule(activation.strip, norms, terms, tolerance)
+        return scaled(*coefficients(activation, norms, rule, terms), rule)
+    if e.context_of(norms) is not None:
+        raise InputError(f"{activation.name} is known in doubles only; leave out digits")
+    previous: Any = None
+    for level in range(REFINEMENTS):
+        rule = panel_rule(float(norms[-1]), terms, level)
+        found, squares, rounding = coefficients(activation, norms, rule, terms)
+        check_integrable(activation, norms, squares)
+        if previous is not None:
+            # The last halving changed more than what the next would: an estimate, not a bound.
+            change = float(np.max(np.abs(found - previous[0]) / np.sqrt(squares)[:, None]))
+            change = max(change, float(np.max(np.abs(squares - previous[1]) / squares)))
+            if noise_of(change + float(rounding), terms) <= tolerance:
+                return found, squares, change + float(rounding)
+        previous = found, squares
+    raise InputError(
+        f"the quadrature of {activation.name} settles to {change:.1e} only: its derivative is not square-integrable, "
+        "or jumps or bends elsewhere than at 0; give another activation, or raise the tolerance"
+    )
+
+
+def scaled(found: Any, squares: Any, rounding: Any, rule: Rule) -> tuple[Any, Any, Any]:
+    """With the error of a certified rule, which is absolute, over √E[σ'(rz)²]."""
+    least = min(squares)
+    return found, squares, rounding + rule.error / min(e.sqrt(np.asarray(least)), least)
+
+
+def check_integrable(activation: Activation, norms: Array, squares: Array) -> None:
+    """Refuse derivatives that grow beyond squares of finite mean, are NaN somewhere, or 0 everywhere."""
+    ends = np.array([-14.0, -13.0, 13.0, 14.0])
+    with np.errstate(all="ignore"):
+        steep = np.asarray(activation.derivative(np.outer(norms, ends)), dtype=np.float64)
+        left = steep**2 * np.exp(-ends * ends / 2)
+        decayed = np.isfinite(squares).all() and (left.max(axis=1) <= 1e-12 * squares).all()
+    if not decayed:
+        raise InputError(
+            f"the derivative of {activation.name} grows so fast that the mean of its square is infinite or out of "
+            f"reach for points of length {norms[-1]:.3g}, or is not finite somewhere; scale the points down, or give "
+            "another activation"
+        )
+    if not (squares > 0).all():
+        raise InputError(f"the derivative of {activation.name} is 0 everywhere; give an activation that changes")

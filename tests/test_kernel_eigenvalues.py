@@ -1,0 +1,177 @@
+"""Smallest eigenvalues of Gram matrices: their bounds, known values, singular cases, the circle and depth."""
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import InputError
+from implicit_bias.kernels import (
+    circle_eigenvalue,
+    custom_activation,
+    deep_gram,
+    empirical_gram,
+    gram_matrix,
+    least_eigenvalue,
+    mean_square,
+)
+
+
+def unit(n, d, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return X / np.linalg.norm(X, axis=1)[:, None]
+
+
+def least(X, name):
+    return least_eigenvalue(gram_matrix(X, name))
+
+
+def test_bounds_hold_the_eigenvalue_of_matrices_whose_spectrum_is_known():
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    for smallest in (1.0, 1e-6, 1e-20, 0.0, -0.5):
+        values = Q @ np.diag([smallest, *rng.uniform(2, 3, 29)]) @ Q.T
+        found = least_eigenvalue((values + values.T) / 2)
+        assert abs(found.value - smallest) <= found.error + 1e-14
+        assert found.error < 1e-11
+        assert found.is_positive == (smallest >= 1e-6)
+
+
+def test_multiprecision_sees_what_doubles_do_not():
+    X = unit(20, 2, seed=3)
+    doubles = least(X, "erf")
+    many = least_eigenvalue(gram_matrix(X, "erf", digits=40), digits=10)
+    assert not doubles.is_positive
+    assert many.is_positive
+    assert abs(float(many.value) - doubles.value) <= doubles.error
+    known = mpmath.mp.clone()
+    known.dps = 80
+    spectrum = known.eigsy(known.matrix(gram_matrix(X, "erf", digits=40).values.tolist()), eigvals_only=True)
+    assert abs(min(spectrum) - many.value) <= many.error
+    with pytest.raises(InputError, match=r"does not have 3 correct digits, .* gram_matrix\(X, …, digits=…\)"):
+        least_eigenvalue(gram_matrix(X, "erf"), digits=3)
+    with pytest.raises(InputError, match="compute the matrix with more digits"):
+        least_eigenvalue(gram_matrix(X, "erf", digits=20), digits=30)
+
+
+# MATH, section 6: median λ_min/E[σ'²] of 100 unit points in d' dimensions; a few draws scatter by a factor.
+TABLE = {
+    (3, "relu"): 5e-3,
+    (5, "relu"): 0.034,
+    (5, "selu"): 0.013,
+    (5, "elu"): 1.2e-3,
+    (5, "tanh"): 8e-4,
+    (5, "swish"): 5e-5,
+    (20, "relu"): 0.21,
+    (20, "selu"): 0.062,
+    (20, "tanh"): 0.14,
+    (20, "square"): 0.12,
+    (100, "relu"): 0.47,
+    (100, "swish"): 0.33,
+}
+
+
+@pytest.mark.parametrize(("d", "name"), TABLE)
+def test_smallest_eigenvalues_of_random_points(d, name):
+    median = np.median([least(unit(100, d, seed), name).value for seed in range(3)]) / mean_square(name)
+    scatter = 3.0 if d == 5 else 1.5
+    assert TABLE[d, name] / scatter < median < TABLE[d, name] * scatter
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf", "square", "cube", "relu", "selu", "swish"])
+def test_an_antipodal_pair_makes_even_derivatives_singular_and_squares_too(name):
+    X = np.vstack([unit(4, 3), -unit(1, 3)])
+    found = least(X, name)
+    assert found.is_positive == (name in ("relu", "selu", "swish"))
+
+
+@pytest.mark.parametrize(("name", "rank"), [("square", 15), ("cube", 35)])
+def test_ranks_of_polynomials_in_five_dimensions(name, rank):
+    values = np.linalg.eigvalsh(gram_matrix(unit(60, 5), name).values)
+    assert np.count_nonzero(values > 1e-10) == rank
+
+
+def test_finite_width_approaches_the_limit():
+    """MATH: n = 50, d = 10, ReLU."""
+    X = unit(50, 10)
+    exact = least(X, "relu").value
+    sampled = [np.linalg.eigvalsh(empirical_gram(X, "relu", k, seed=1))[0] for k in (100, 1000, 10_000)]
+    assert exact == pytest.approx(0.0738, rel=0.25)
+    assert np.diff(np.abs(np.array(sampled) - exact)).max() < 0
+    assert sampled[-1] == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.parametrize(("n", "value"), [(11, 1.9e-6), (21, 4.9e-12), (41, 2.5e-23), (81, 4.6e-46)])
+def test_the_circle_with_erf(n, value):
+    found = circle_eigenvalue(n, "erf")
+    assert float(found.value) == pytest.approx(value, rel=0.02)
+    assert found.error < 1e-9 * found.value
+
+
+def test_the_circle_is_circulant_and_relu_comes_to_a_quarter():
+    angles = 2 * np.pi * np.arange(15) / 15
+    for name in ("relu", "selu", "gelu"):
+        found = least(np.stack([np.cos(angles), np.sin(angles)], axis=1), name)
+        assert abs(found.value - float(circle_eigenvalue(15, name, 5).value)) <= found.error
+    scaled = [float(circle_eigenvalue(n, "relu", 5).value) * n for n in (11, 51, 201)]
+    assert np.diff(np.abs(np.array(scaled) - 0.25)).max() < 0
+    assert scaled[-1] == pytest.approx(0.25, abs=2e-4)
+
+
+def test_the_circle_of_a_polynomial_is_singular():
+    found = circle_eigenvalue(9, "square")
+    assert not found.is_positive
+    assert found.error < mpmath.mpf(10) ** -500
+    assert "0 up to" in str(found)
+
+
+def test_depth_composes_the_layers():
+    """arc-cosine: E[relu relu] = (sin θ + (π − θ) cos θ)/2π, E[relu²] = ½."""
+    X = unit(8, 3)
+    theta = np.arccos(np.clip(X @ X.T, -1, 1))
+    for _ in range(4):
+        theta = np.arccos(np.clip((np.sin(theta) + (np.pi - theta) * np.cos(theta)) / np.pi, -1, 1))
+    expected = (np.pi - theta) / (2 * np.pi) * np.cos(theta)
+    np.testing.assert_allclose(deep_gram(X, "relu", 5).values, expected, atol=2e-8)
+
+
+def test_depth_of_erf_is_that_of_the_arcsine_kernel():
+    X = 5 * unit(8, 3)
+    rho = np.clip(unit(8, 3) @ unit(8, 3).T, -1, 1)
+    for _ in range(9):
+        rho = np.arcsin(rho / 2) / np.arcsin(0.5)
+    found = deep_gram(X, "erf", 10)
+    np.testing.assert_allclose(found.values, 2 / np.pi / np.sqrt(4 - rho**2) * rho, atol=1e-12)
+    assert found.error < 1e-9
+    assert deep_gram(X, "erf", 1).is_certified
+
+
+def test_depth_lifts_the_smallest_eigenvalue():
+    """MATH: tanh, d' = 3, 100 points: 1.9e-8, 2.1e-5, 9.6e-4, .054; the nearest two points make draws scatter."""
+    values = np.median(
+        [[least_eigenvalue(deep_gram(unit(100, 3, s), "tanh", L)).value for L in (1, 8, 16, 30)] for s in (1, 2)],
+        axis=0,
+    )
+    ratio = values / [1.9e-8, 2.1e-5, 9.6e-4, 0.054]
+    assert (ratio > 0.2).all()
+    assert (ratio < 5).all()
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: least_eigenvalue([[1.0, 2.0]]), "must be symmetric"),
+        (lambda: least_eigenvalue([[1.0, 2.0], [0.0, 1.0]]), "must be symmetric"),
+        (lambda: least_eigenvalue([[np.nan]]), "NaN or infinity"),
+        (lambda: least_eigenvalue([[1.0]], digits=0), "digits must be a whole number"),
+        (lambda: circle_eigenvalue(0), "n must be a whole number"),
+        (lambda: circle_eigenvalue(10**7), "n must be at most 2000"),
+        (lambda: circle_eigenvalue(5, custom_activation(torch.sin)), "known in doubles only"),
+        (lambda: deep_gram([[1.0]], "relu", 0), "layers must be a whole number"),
+        (lambda: deep_gram([[0.0]], "relu", 3), "row 0 of X is zero"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(act, message):
+    with pytest.raises(InputError, match=message) as refused:
+        act()
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,202 @@
+"""Gram matrices of activations against quadrature, sampling and multiprecision, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import InputError
+from implicit_bias.kernels import (
+    activation,
+    custom_activation,
+    elu,
+    empirical_gram,
+    gram_matrix,
+    leaky_relu,
+    mean_square,
+    polynomial,
+)
+from implicit_bias.kernels.activations import ACTIVATIONS
+from implicit_bias.kernels.quadrature import mean
+from implicit_bias.theory import gate_kernel
+
+NAMES = list(ACTIVATIONS)
+SERIES = ["tanh", "sigmoid", "softplus", "swish"]
+
+
+def unit(n, d, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return X / np.linalg.norm(X, axis=1)[:, None]
+
+
+def panels(edges, nodes=24):
+    """Gauss and Legendre's rule on each panel: nodes and weights."""
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    half = np.diff(edges)[:, None] / 2
+    return ((edges[1:] + edges[:-1])[:, None] / 2 + half * x).ravel(), (half * w).ravel()
+
+
+def by_quadrature(sigma, r, s, angle):
+    """E[σ'(z)σ'(z')] in polar coordinates of the plane of the two points, cut where z or z' is 0."""
+    cuts = np.sort(np.mod([np.pi / 2, -np.pi / 2, angle + np.pi / 2, angle - np.pi / 2], 2 * np.pi))
+    ends = np.append(cuts, cuts[0] + 2 * np.pi)
+    edges = np.unique(np.concatenate([np.linspace(ends[i], ends[i + 1], 9) for i in range(4)]))
+    phi, turn = panels(edges)
+    t, step = panels(np.concatenate([[0.0], np.geomspace(0.02, 1, 6), np.arange(2, 10)]))
+    z, other = r * np.outer(t, np.cos(phi)), s * np.outer(t, np.cos(phi - angle))
+    return (step * t * np.exp(-t * t / 2)) @ (sigma(z) * sigma(other)) @ turn / (2 * np.pi)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("r", "s"), [(1.0, 1.0), (0.3, 2.0), (3.5, 1.5)])
+def test_entries_are_the_means_for_points_of_any_length(name, r, s):
+    sigma = activation(name)
+    for angle in (0.0, 0.01, 0.7, np.pi / 2 + 0.2, 2.9, np.pi):
+        X = [[r, 0.0], [s * np.cos(angle), s * np.sin(angle)]]
+        found = gram_matrix(X, sigma)
+        cosine, root = np.cos(angle), math.sqrt(mean_square(name, r) * mean_square(name, s))
+        expected = by_quadrature(sigma.derivative, r, s, angle) * r * s * cosine
+        assert found.values[0, 1] == pytest.approx(expected, abs=1e-12 * r * s * root)
+        assert found.values[0, 0] == pytest.approx(by_quadrature(sigma.derivative, r, r, 0.0) * r * r, rel=1e-11)
+        np.testing.assert_array_equal(found.values, found.values.T)
+
+
+@pytest.mark.parametrize("name", ["selu", "gelu", "tanh"])
+def test_entries_are_the_means_over_sampled_weights(name):
+    X = np.random.default_rng(1).normal(size=(6, 4))
+    sigma, draws = activation(name), 200_000
+    values = sigma.derivative(X @ np.random.default_rng(2).normal(size=(draws, 4)).T)
+    inner = X @ X.T
+    mean_of = values @ values.T / draws
+    deviation = np.sqrt((values**2) @ (values**2).T / draws - mean_of**2) * abs(inner)
+    # 21 entries: four standard errors.
+    assert (abs(gram_matrix(X, name).values - mean_of * inner) <= 4 * deviation / math.sqrt(draws) + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_derivatives(name):
+    sigma, z = activation(name), np.array([-3.0, -0.7, -0.1, 0.2, 1.0, 4.0])
+    slopes = (sigma.function(z + 1e-6) - sigma.function(z - 1e-6)) / 2e-6
+    np.testing.assert_allclose(sigma.derivative(z), slopes, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_doubles_agree_with_multiprecision_within_the_error(name):
+    X = np.random.default_rng(3).normal(size=(3, 2))
+    doubles, many = gram_matrix(X, name, normalise=True), gram_matrix(X, name, normalise=True, digits=8)
+    difference = (many.values - doubles.values).astype(float)
+    assert np.linalg.norm(difference, 2) <= doubles.error + many.error
+    assert doubles.error < 1e-11
+    assert many.error < 1e-10
+
+
+def test_relu_is_the_kernel_of_gates_for_unit_points():
+    X = unit(10, 3)
+    np.testing.assert_allclose(gram_matrix(X, "relu").values, gate_kernel(X), atol=1e-15)
+    scaled = gram_matrix(X * np.arange(1, 11)[:, None], "relu").values
+    np.testing.assert_allclose(scaled, np.outer(np.arange(1, 11), np.arange(1, 11)) * gate_kernel(X), rtol=1e-13)
+
+
+def test_known_values_for_unit_points():
+    """MATH: the closed forms at ρ = 0.6."""
+    X, rho = [[1.0, 0.0], [0.6, 0.8]], 0.6
+    expected = {
+        "relu": (np.pi - np.arccos(rho)) / (2 * np.pi),
+        "erf": 2 / np.pi / np.sqrt(4 - rho**2),
+        "square": 4 * rho,
+        "cube": 9 * (1 + 2 * rho**2),
+    }
+    for name, value in expected.items():
+        assert gram_matrix(X, name).values[0, 1] == pytest.approx(value * rho, rel=1e-14)
+    series = [gram_matrix(X, name).values[0, 1] for name in SERIES]
+    assert gram_matrix(X, polynomial([5, 1])).values[0, 1] == pytest.approx(rho, rel=1e-14)
+    assert all(value > 0 for value in series)
+
+
+def test_long_points_at_large_angles_are_within_the_error_and_nearly_parallel_ones_refused():
+    X = 30 * np.array([[1.0, 0.0], [np.cos(1.5), np.sin(1.5)]])
+    expected = by_quadrature(lambda z: 1 / np.cosh(z) ** 2, 30.0, 30.0, 1.5)
+    assert gram_matrix(X, "tanh").values[0, 1] == pytest.approx(expected * 900 * np.cos(1.5), rel=1e-6)
+    X = 8 * np.array([[1.0, 0.0], [np.cos(0.001), np.sin(0.001)]])
+    with pytest.raises(InputError, match=r"2048 terms of the series of tanh leave an error of .*scale the points down"):
+        gram_matrix(X, "tanh")
+    assert gram_matrix(X, "tanh", tolerance=1e-4).error > 1e-9
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (torch.tanh, "tanh"),
+        (torch.nn.functional.gelu, "gelu"),
+        (torch.nn.functional.silu, "swish"),
+        (torch.sigmoid, "sigmoid"),
+        (lambda z: z**3, "cube"),
+    ],
+)
+def test_functions_of_torch_have_the_gram_matrices_of_their_namesakes(function, name):
+    X = np.random.default_rng(4).normal(size=(5, 3))
+    found, known = gram_matrix(X, custom_activation(function)), gram_matrix(X, name)
+    assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error
+    assert known.is_certified
+    assert not found.is_certified
+
+
+def test_functions_that_bend_at_zero_agree_where_points_are_not_nearly_parallel():
+    """A series is wrong for ELU only where its tail is: here the angles are large, and the bound says so."""
+    X = np.vstack([np.eye(3), np.full((1, 3), 0.5)])
+    bent = custom_activation(torch.nn.functional.elu, "own ELU")
+    found, known = gram_matrix(X, bent), gram_matrix(X, "elu")
+    assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-9
+    with pytest.raises(InputError, match="2048 terms of the series of own ELU leave"):
+        gram_matrix(unit(30, 2), bent)
+
+
+def test_an_empirical_gram_matrix_converges_to_the_exact_one_and_is_reproducible():
+    X = np.random.default_rng(5).normal(size=(8, 3))
+    exact = gram_matrix(X, "selu").values
+    errors = [np.linalg.norm(empirical_gram(X, "selu", width, seed=1) - exact) for width in (1000, 100_000)]
+    assert errors[1] < errors[0] / 4
+    np.testing.assert_array_equal(empirical_gram(X, "selu", 100, seed=7), empirical_gram(X, "selu", 100, seed=7))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_mean_of_an_activation_is_its_integral(name):
+    z, w = panels(np.arange(-14.0, 15.0))
+    values = activation(name).function(z) @ (w * np.exp(-z * z / 2)) / math.sqrt(2 * math.pi)
+    assert mean(activation(name)) == pytest.approx(values, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: gram_matrix([[0.0, 0.0], [1.0, 0.0]]), "row 0 of X is zero"),
+        (lambda: gram_matrix([[1e-200, 0.0]]), "points have sizes from"),
+        (lambda: gram_matrix([[1.0]], "sine"), "unknown activation 'sine'; known: relu"),
+        (lambda: gram_matrix([[1.0]], "tanh", tolerance=2), "tolerance must be a number from 0 to 1"),
+        (lambda: gram_matrix([[1.0]], "tanh", tolerance=0), "known to .* at best here; raise the tolerance"),
+        (lambda: gram_matrix([[1.0]], "relu", digits=0), "digits must be a whole number"),
+        (lambda: gram_matrix([[1.0]], "relu", digits=10**6), "digits must be at most 1000"),
+        (lambda: gram_matrix([[1e60]], polynomial([0, 0, 0, 0, 1])), "overflow; scale the inputs down"),
+        (lambda: gram_matrix([[1e9]], "tanh"), "too many nodes of quadrature; scale the points down"),
+        (lambda: leaky_relu(1.0), "slope 1 is the identity"),
+        (lambda: leaky_relu(math.nan), "slope must be a number"),
+        (lambda: elu(0.0), "alpha must be a positive number"),
+        (lambda: polynomial([3.0]), "has a degree from 1 to 20, not 0"),
+        (lambda: polynomial([0.0] * 30 + [1.0]), "has a degree from 1 to 20, not 30"),
+        (lambda: custom_activation("tanh"), "must be a function"),
+        (lambda: custom_activation(lambda z: z.sum()), "must map a tensor to one of the same shape"),
+        (lambda: custom_activation(lambda z: z.detach()), "that torch can differentiate"),
+        (lambda: gram_matrix([[1.0]], custom_activation(torch.sin), digits=20), "known in doubles only"),
+        (lambda: gram_matrix([[1.0]], custom_activation(lambda z: torch.exp(z**2))), "grows so fast"),
+        (lambda: gram_matrix([[1.0]], custom_activation(lambda z: torch.exp(z**2 / 4))), "grows so fast"),
+        (lambda: gram_matrix([[1.0]], custom_activation(lambda z: abs(z) ** 0.5)), "not square-integrable"),
+        (lambda: gram_matrix([[1.0]], custom_activation(lambda z: 0 * z)), "is 0 everywhere"),
+        (lambda: empirical_gram([[1.0]], "relu", 0), "width must be a whole number"),
+        (lambda: empirical_gram([[1.0]], "relu", 5, seed=-1), "seed must be"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(act, message):
+    with pytest.raises(InputError, match=message) as refused:
+        act()
+    assert "\n" not in str(refused.value)
