@@ -112,6 +112,7 @@ def test_the_tools_of_margins_take_galu_networks(loss):
         (lambda: ReLUNetwork(4, 3, outputs=1.5), "outputs"),
         (lambda: GaLUNetwork(4, 3, sharpness=0), "sharpness"),
         (lambda: GaLU0Network(4, 3, seed=-1), "seed"),
+        (lambda: GaLU0Network(3, [50] * 6).effective_weights(), "all paths"),
         (lambda: train(GaLUNetwork(4, 3, outputs=2), X, Y), r"shape \(40,\)"),
         (lambda: SoftGates([[1.0]], sharpness=-1), "sharpness"),
         (lambda: ProductGates([]), "fitted gates"),

@@ -180,10 +180,8 @@ def _improve_filters(draw: Draw) -> str:
     W = solution.weights.reshape(1, -1).astype(np.longdouble)
     check_solution(solution, W, dense, y.plain.reshape(-1, 1), float(ridge.value), 1e-9)
     if solution.condition < 1e3 and solution.rank == min(dense.shape):
-        value = np.longdouble(solution.loss) + np.longdouble(ridge.value) * np.longdouble(solution.norm) ** 2
-        if dense.shape[1] >= len(dense) and not ridge.value:
-            value = np.longdouble(solution.norm) ** 2
-        # The search adds a little to the ridge.
+        value = np.longdouble(solution.loss) + np.longdouble(found.ridge) * np.longdouble(solution.norm) ** 2
+        # `solution` lacks the little that the search adds to the ridge.
         squares = len(found.directions) * np.sum(given.plain.astype(np.longdouble) ** 2) / len(X)
         extra = 1e-9 * squares * np.longdouble(solution.norm) ** 2
         expect(
@@ -197,7 +195,7 @@ def _improve_filters(draw: Draw) -> str:
 @entry("FilterSearch", share=1)
 def _search_record(draw: Draw) -> str:
     U = draw.normal(2, 3)
-    found = draw.call(FilterSearch, U, None, np.zeros(1), 0, False, 0.0)
+    found = draw.call(FilterSearch, U, None, np.zeros(1), 0.0, 0, False, 0.0)
     new = draw.array(draw.normal(4, 3))
     values = draw.call(found.gates().transform, new)
     expect(np.array_equal(values, (new.plain @ U.T >= 0).astype(float)), "other gates")

@@ -63,7 +63,7 @@ def noisy_clusters(
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, and the first version, Figure 4.
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, and the first version, Figures 3 and 4.
 
     Examples
     --------

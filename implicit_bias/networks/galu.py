@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from implicit_bias.checks import Array, as_positive
+from implicit_bias.checks import Array, as_positive, check_size
 from implicit_bias.gates import Gates, ReLUGates
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork
@@ -20,6 +21,8 @@ class GaLUNetwork(LayeredNetwork):
 
     The gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U never:
     with one hidden layer the gates are functions of the input, and the network is a linear one on gated features.
+    Soft gates of later layers depend on the size of what they read: such a network is not homogeneous in its weights,
+    its normalised margin says nothing, and `descend_to_limit` refuses it.
 
     Parameters
     ----------
@@ -136,6 +139,7 @@ class GaLU0Network(GaLUNetwork):
 
     def effective_weights(self) -> Array:
         """W (k, d), or (q, k, d), of all paths: w_{(j_1…j_L)} = b_{j_L} A^{(L)}_{j_L j_{L−1}} … a_{j_1}."""
+        check_size(self.outputs * math.prod(self.units) * self.inputs, "the weights of all paths")
         hidden, *others = [to_array(weight) for weight in self.layers]
         # Axes: units so far, last unit, inputs.
         paths = hidden[None]

@@ -42,9 +42,11 @@ class FilterSearch:
     solution : LeastSquares
         The solution for these filters, computed anew.
     history : array, shape (steps + 1,)
-        What was lowered, before the first step and after each: (1/n)‖ΦW − y‖² + ρ‖W‖², or ‖W‖² where k·d ≥ n and
-        there is no ridge, so that the loss is zero. A ridge of about 1e-11 of the features' mean square, without which
-        a rank-deficient matrix has no inverse, is in these numbers, but not in `solution`.
+        What was lowered, before the first step and after each: min_W (1/n)‖ΦW − y‖² + ρ‖W‖².
+    ridge : float
+        The ρ of `history`: the ridge asked for, and about 1e-11 of the features' mean square, without which a
+        rank-deficient matrix has no inverse. So the norm ‖W‖² = history/ρ is lowered where the loss is zero already;
+        `solution` has the ridge asked for, and no other.
     accepted : int
         Steps that changed a filter.
     interrupted : bool
@@ -64,6 +66,7 @@ class FilterSearch:
     directions: Array = field(repr=False)
     solution: LeastSquares
     history: Array = field(repr=False)
+    ridge: float
     accepted: int
     interrupted: bool
     seconds: float
@@ -150,10 +153,9 @@ def improve_filters(
     except KeyboardInterrupt:
         interrupted = True
     solution = least_squares(ReLUGates(filters)(X), targets[:, 0], ridge=ridge)
-    # Where there is nothing but the norm to lower, it is that of weights, which are targets over inputs.
-    size = to / by if isinstance(form, _Samples) and not ridge else to
+    lowered = np.array(history) / len(X) * to**2
     seconds = time.perf_counter() - start
-    return FilterSearch(filters, solution, np.array(history) / form.unit * size**2, accepted, interrupted, seconds)
+    return FilterSearch(filters, solution, lowered, form.shift / len(X) * by**2, accepted, interrupted, seconds)
 
 
 def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
@@ -169,10 +171,10 @@ def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> A
 
 
 class _Form(Protocol):
-    """The least value for the present gates; `replace` takes other gate values of a unit if that does not raise it."""
+    """min_W ‖ΦW − y‖² + s‖W‖² for the present gates; `replace` takes other values of a unit if that does not rise."""
 
     value: float
-    unit: float
+    shift: float
 
     def replace(self, unit: int, values: Array) -> bool: ...
 
@@ -184,13 +186,11 @@ def _form(X: Array, y: Array, G: Array, shift: float) -> _Form:
 
 
 class _Samples:
-    """With A = (ΦΦᵀ + sI)⁻¹, n × n: the least value is s·yᵀAy. Φ_jΦ_jᵀ leaves and Φ̂Φ̂ᵀ enters by Woodbury's formula."""
+    """With A = (ΦΦᵀ + sI)⁻¹, n × n: the value is s·yᵀAy. Φ_jΦ_jᵀ leaves and Φ̂Φ̂ᵀ enters by Woodbury's formula."""
 
     def __init__(self, X: Array, y: Array, G: Array, shift: float) -> None:
         self.X, self.y, self.G = X, y, G
         self.shift = shift + SHIFT * float(np.sum(G.sum(axis=1) * np.sum(X**2, axis=1))) / len(X)
-        # Without a ridge the least value is zero, and s·yᵀAy/s tends to ‖W‖².
-        self.unit = len(X) / self.shift if shift else 1.0
         self.accepted = 0
         self._invert()
 
@@ -199,7 +199,7 @@ class _Samples:
         gram[np.diag_indices(len(gram))] += self.shift
         self.inverse = _inverse(gram)
         self.dual = self.inverse @ self.y
-        self.value = float(self.y @ self.dual)
+        self.value = self.shift * float(self.y @ self.dual)
 
     def replace(self, unit: int, values: Array) -> bool:
         """Whether the gate values (n,) of a unit were taken."""
@@ -212,7 +212,7 @@ class _Samples:
         inner[np.diag_indices(2 * d)] += np.repeat([-1.0, 1.0], d)
         slopes = np.concatenate([self.X[old].T @ self.dual[old], self.X[new].T @ self.dual[new]])
         turned = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
-        value = self.value - float(slopes @ turned[:, 0])
+        value = self.value - self.shift * float(slopes @ turned[:, 0])
         if not 0 < value <= self.value:
             return False
         self.G[:, unit] = values
@@ -227,12 +227,11 @@ class _Samples:
 
 
 class _Weights:
-    """With A = (ΦᵀΦ + sI)⁻¹, kd × kd: the least value is yᵀy − cᵀAc, c = Φᵀy. A block leaves, another enters."""
+    """With A = (ΦᵀΦ + sI)⁻¹, kd × kd: the value is yᵀy − cᵀAc, c = Φᵀy. A block leaves, another enters."""
 
     def __init__(self, X: Array, y: Array, G: Array, shift: float) -> None:
         self.X, self.y, self.G = X, y, G
         self.shift = shift + SHIFT * float(np.sum(X**2)) / X.shape[1]
-        self.unit = float(len(X))
         self.accepted = 0
         self._invert()
 
