@@ -111,8 +111,8 @@ def memorised(**least):
 @pytest.mark.parametrize(
     ("least", "word"),
     [
-        ({"GaLU": (4, 12), "ReLU": (4, 8)}, "Yes"),
-        ({"GaLU": (4, 14), "ReLU": (4, 8)}, "Partly"),
+        ({"GaLU": (4, 10), "ReLU": (4, 8)}, "Yes"),
+        ({"GaLU": (4, 11), "ReLU": (4, 8)}, "Partly"),
         ({"GaLU": (4, 14), "ReLU": (4, 15)}, "No"),
         ({"GaLU": (4, 9), "ReLU": (4, 0)}, "No"),
         ({"GaLU": (4, 9)}, "Undecided"),

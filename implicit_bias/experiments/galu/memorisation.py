@@ -21,6 +21,8 @@ from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Setti
 from implicit_bias.experiments.galu.gaussian import closed_form, mean_losses, repeats, search, trained
 
 LEVEL = 0.01
+#: How many times m/d counts as "about m/d".
+ABOUT = 1.25
 #: Widths that are trained together.
 AT_ONCE = 4
 STYLES = {
@@ -132,7 +134,7 @@ def finding(table: pd.DataFrame) -> str:
     elif missed:
         word = "No"
     else:
-        word = "Yes" if last[networks].max() <= 1.5 else "Partly" if last[networks].min() <= 1.5 else "No"
+        word = "Yes" if last[networks].max() <= ABOUT else "Partly" if last[networks].min() <= ABOUT else "No"
     texts = [f"{kind} {', '.join('none' if np.isnan(k) else f'{k:.0f}' for k in found[kind])}" for kind in found]
     ratios = [f"{ratio:.2f} m/d ({kind})" for kind, ratio in last.items()]
     return (
