@@ -186,6 +186,7 @@ class _Small:
 
     @classmethod
     def of(cls, features: Features, shift: float, tol: float) -> _Small:
+        """Through the spectrum if the matrix is small or ill-conditioned, else by Cholesky's factor."""
         reduced, back = features.reduced()
         form = "samples" if reduced.n <= reduced.k * reduced.d else "weights"
         gram = reduced.gram() if form == "samples" else weight_gram(reduced)
