@@ -273,6 +273,24 @@ def test_alternation_stops_at_ctrl_c():
 
 
 @pytest.mark.long
+def test_the_gram_matrix_of_twenty_thousand_weights():
+    rng = np.random.default_rng(0)
+    features = GatedFeatures(rng.normal(size=(100, 40)), rng.integers(0, 2, size=(100, 500)))
+    gram, dense = closed_form.weight_gram(features), features.dense()
+    for i in (0, 4095, 4096, 19_999):
+        np.testing.assert_allclose(gram[i], dense[:, i] @ dense, atol=1e-10)
+        np.testing.assert_array_equal(gram[:, i], gram[i])
+
+
+def test_the_gram_matrix_of_weights_in_blocks(monkeypatch):
+    features, _ = draw(50, 5, 7, 0)
+    monkeypatch.setattr(closed_form, "BLOCK", 8)
+    monkeypatch.setattr(closed_form, "AT_ONCE", 400)
+    dense = features.dense()
+    np.testing.assert_allclose(closed_form.weight_gram(features), dense.T @ dense, atol=1e-12)
+
+
+@pytest.mark.long
 def test_twenty_thousand_samples_and_features():
     rng = np.random.default_rng(0)
     X, U = rng.normal(size=(20_000, 40)), rng.normal(size=(600, 40))

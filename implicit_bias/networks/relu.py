@@ -57,7 +57,9 @@ class ReLUNetwork(LayeredNetwork):
         frozen = FrozenReLUNetwork(self.inputs, self.units, outputs=self.outputs)
         frozen.to(self.layers[0].device, self.layers[0].dtype)
         with torch.no_grad():
-            for target, source in zip([*frozen.layers, *frozen.filters()], [*self.layers, *self.layers], strict=False):
+            for target, source in zip(frozen.layers, self.layers, strict=True):
+                target.copy_(source)
+            for target, source in zip(frozen.filters(), list(self.layers)[:-1], strict=True):
                 target.copy_(source)
         return frozen
 

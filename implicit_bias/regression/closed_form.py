@@ -25,6 +25,8 @@ CORRECTIONS = 10
 STRONGEST = 1e100
 #: Entries of Φ that are held at once.
 AT_ONCE = 2**25
+#: Columns of Φ whose products with the others are made at once.
+BLOCK = 4096
 
 Features = GatedFeatures | KernelFeatures
 
@@ -217,12 +219,16 @@ def weight_gram(features: Features) -> Array:
     """ΦᵀΦ, shape (kd, kd), summed over chunks of samples."""
     size = features.k * features.d
     chunk = max(1, AT_ONCE // size)
-    total = np.zeros((size, size), order="F")
+    total = np.zeros((size, size))
+    blocks = [slice(first, min(first + BLOCK, size)) for first in range(0, size, BLOCK)]
     for first in range(0, features.n, chunk):
         rows = features.select(slice(first, first + chunk)).dense()
-        # Half the product; scipy keeps the other half of `total` as it is.
-        total = scipy.linalg.blas.dsyrk(1.0, rows.T, beta=1.0, c=total, overwrite_c=True, lower=1)
-    return np.asarray(np.tril(total) + np.tril(total, -1).T)
+        # In blocks of half the matrix: OpenBLAS's threads crash in symmetric products of this size, as in `gram`.
+        for block in blocks:
+            total[block, : block.stop] += rows[:, block].T @ rows[:, : block.stop]
+    for block in blocks:
+        total[: block.start, block] = total[block, : block.start].T
+    return total
 
 
 Found = tuple[float, float, int, Callable[[Array], Array]]
