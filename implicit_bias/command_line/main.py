@@ -23,7 +23,7 @@ COMMANDS = {
     "compare shallow-gln": ("a shallow GLN against one linear SVM a region", "compare"),
     "solve": ("solve a margin problem on your own samples", "solve"),
     "reproduce paper": ("the paper's figures 2 to 5, as published and corrected", "reproduce"),
-    "reproduce galu": ("the figures of the GaLU paper, drawn again with what becomes of their claims", "galu"),
+    "reproduce galu": ("the figures of the GaLU paper, drawn again with what becomes of their claims", "figures"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),
     "completion": ("print a script that completes these commands in your shell", "completion"),

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import Clusters, noisy_clusters
-from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
 from implicit_bias.experiments.galu.gaussian import NETWORKS, repeats
 from implicit_bias.together import Adam, train_together
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from implicit_bias.checks import Array
-from implicit_bias.experiments.galu.base import Rows, Settings
+from implicit_bias.experiments.figures.base import Rows, Settings
 from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
 from implicit_bias.regression import LeastSquares, least_squares
 from implicit_bias.together import Adam, train_together

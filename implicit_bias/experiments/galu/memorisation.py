@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.galu.gaussian import closed_form, mean_losses, repeats, search, trained
 
 LEVEL = 0.01

@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.base import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
 from implicit_bias.experiments.galu.gaussian import closed_form, trained, widths
 
 #: kd/m of the widths.

@@ -15,17 +15,18 @@ from implicit_bias.command_line.main import main
 from implicit_bias.experiments import engines
 from implicit_bias.experiments.collect import collect
 from implicit_bias.experiments.digests import closure_of
-from implicit_bias.experiments.galu.base import COLOURS, Experiment, band, panels, product
-from implicit_bias.experiments.galu.figures import FIGURES, chosen
-from implicit_bias.experiments.galu.jobs import jobs_of
+from implicit_bias.experiments.figures.base import COLOURS, Experiment, band, panels, product
+from implicit_bias.experiments.figures.jobs import jobs_of
+from implicit_bias.experiments.figures.results import load
+from implicit_bias.experiments.galu.figures import COLLECTION
 from implicit_bias.experiments.galu.norms import correlations
-from implicit_bias.experiments.galu.results import load
 from implicit_bias.experiments.store import Store
 
 #: The cells that were computed, in order; an element "stop" before is a Ctrl-C.
 COMPUTED: list = []
 WIDTHS = (3, 2, 1)
-REAL = list(chosen("all"))
+FIGURES = COLLECTION.figures
+REAL = list(COLLECTION.chosen("all"))
 
 
 def rows(settings):
@@ -147,10 +148,10 @@ def test_a_damaged_table_is_refused_and_does_not_stop_other_figures(tmp_path, ca
     assert code == 0
     assert "toy.csv is damaged" in err
     assert "go on without it" in err
-    assert [figured.experiment.name for figured in load(tmp_path)] == ["twin"]
+    assert [figured.experiment.name for figured in load(COLLECTION, tmp_path)] == ["twin"]
     (tmp_path / "record.json").write_text("[1]")
     with pytest.raises(InputError, match="damaged results or none of reproduce galu"):
-        load(tmp_path)
+        load(COLLECTION, tmp_path)
 
 
 def test_a_damaged_cell_is_computed_anew(tmp_path, capsys):

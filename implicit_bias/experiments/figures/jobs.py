@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from implicit_bias.experiments.digests import digest
-from implicit_bias.experiments.galu.base import Experiment, Rows, Settings
+from implicit_bias.experiments.figures.base import Experiment, Rows, Settings
 from implicit_bias.experiments.jobs import Job
 
 
 @dataclass(frozen=True)
-class GaluJob(Job):
+class FigureJob(Job):
     """One cell of an experiment: its settings as JSON, and the folder of image files."""
 
     experiment: Experiment
@@ -62,13 +62,13 @@ class GaluJob(Job):
                 job.experiment.data(job.cell, job.data_root)
 
 
-def jobs_of(experiment: Experiment, *, quick: bool = False, data_root: str | None = None) -> list[GaluJob]:
+def jobs_of(experiment: Experiment, *, quick: bool = False, data_root: str | None = None) -> list[FigureJob]:
     """The jobs of an experiment's grid, each once.
 
-    >>> from implicit_bias.experiments.galu.jobs import jobs_of
+    >>> from implicit_bias.experiments.figures.jobs import jobs_of
     >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
     >>> len(jobs_of(EXPERIMENT))
     176
     """
     texts = dict.fromkeys(json.dumps(settings) for settings in experiment.grid(quick))
-    return [GaluJob(experiment, text, data_root) for text in texts]
+    return [FigureJob(experiment, text, data_root) for text in texts]

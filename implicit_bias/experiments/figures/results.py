@@ -1,4 +1,4 @@
-"""Results of the GaLU figures as files: a table and a drawing each, one record, and one page of findings."""
+"""Results of figures as files: a table and a drawing each, one record, and one page of findings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pandas as pd
 
 from implicit_bias.checks import InputError
 from implicit_bias.experiments.collect import Collected
-from implicit_bias.experiments.galu.base import Experiment, Settings
-from implicit_bias.experiments.galu.figures import FIGURES
-from implicit_bias.experiments.galu.jobs import GaluJob
+from implicit_bias.experiments.figures.base import Experiment, Settings
+from implicit_bias.experiments.figures.collection import Collection
+from implicit_bias.experiments.figures.jobs import FigureJob
 from implicit_bias.experiments.tables import as_csv, from_csv, pictures, read_record, read_table, sha256
 from implicit_bias.files import write_atomically
 
@@ -37,9 +37,9 @@ class Figured:
 
 def tabulated(collected: Collected) -> list[Figured]:
     """The figures that cells were collected of."""
-    jobs: dict[Experiment, list[GaluJob]] = {}
+    jobs: dict[Experiment, list[FigureJob]] = {}
     for job in collected.jobs:
-        assert isinstance(job, GaluJob)
+        assert isinstance(job, FigureJob)
         jobs.setdefault(job.experiment, []).append(job)
     found = []
     for experiment, own in jobs.items():
@@ -56,7 +56,7 @@ def tabulated(collected: Collected) -> list[Figured]:
 def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
     """Every setting with the values that it takes in some cells, or that these go through.
 
-    >>> from implicit_bias.experiments.galu.results import lists_of
+    >>> from implicit_bias.experiments.figures.results import lists_of
     >>> lists_of([{"d": 5, "seed": [1, 2]}, {"d": 6, "seed": [1, 2]}])
     {'d': [5, 6], 'seed': [1, 2]}
     """
@@ -68,38 +68,39 @@ def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
     return lists
 
 
-def load(folder: Path, names: Iterable[str] | None = None) -> list[Figured]:
-    """The figures of a folder that `write` wrote, or some of them.
+def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[Figured]:
+    """The figures of a collection that `write` wrote into a folder, or some of them.
 
     Raises
     ------
     InputError
         If there is none, one of `names` is missing, or a table is not what was written.
     """
-    records = _records(folder)
+    records = _records(collection, folder)
     if not records:
-        raise InputError(f"{folder} holds damaged results or none of reproduce galu; run it again")
+        raise InputError(f"{folder} holds damaged results or none of {collection.command}; run it again")
     for name in names or ():
         if name not in records:
-            raise InputError(f"{folder} holds no figure {name!r}, but {', '.join(records)}; run reproduce galu for it")
+            known = ", ".join(records)
+            raise InputError(f"{folder} holds no figure {name!r}, but {known}; run {collection.command} for it")
     found = []
     for name in names or records:
         table = read_table(folder / f"{name}.csv", records[name]["sha256"])
         if table is None:
-            raise InputError(f"{folder / name}.csv is damaged; run reproduce galu --figure {name} again")
-        found.append(Figured(FIGURES[name], table, records[name]))
+            raise InputError(f"{folder / name}.csv is damaged; run {collection.command} --figure {name} again")
+        found.append(Figured(collection.figures[name], table, records[name]))
     return found
 
 
-def _records(folder: Path) -> dict[str, dict[str, Any]]:
-    """The records of a folder's figures, in the order of `FIGURES`; empty if there are none that can be read."""
+def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of a folder's figures, in the order of the collection; empty if there are none that can be read."""
     stored = read_record(folder / "record.json").get("figures")
     known = stored if isinstance(stored, dict) else {}
     whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
-    return {name: known[name] for name in FIGURES if name in whole}
+    return {name: known[name] for name in collection.figures if name in whole}
 
 
-def write(found: Iterable[Figured], folder: Path) -> list[Path]:
+def write(collection: Collection, found: Iterable[Figured], folder: Path) -> list[Path]:
     """Write NAME.csv, .png and .pdf of every figure, and `record.json` and `findings.md` of all in the folder.
 
     Figures of earlier runs stay, but for damaged ones, which are named. Everything is made before anything is written.
@@ -110,32 +111,32 @@ def write(found: Iterable[Figured], folder: Path) -> list[Path]:
         name, content = figured.experiment.name, as_csv(figured.table)
         new[name] = replace(figured, record=figured.record | {"sha256": sha256(content)})
         contents |= {f"{name}.csv": content, **pictures(figured.experiment.draw(figured.table), name)}
-    every = {**_earlier(folder, set(new)), **new}
-    ordered = [every[name] for name in FIGURES if name in every]
-    contents["findings.md"] = as_markdown(ordered).encode()
+    every = {**_earlier(collection, folder, set(new)), **new}
+    ordered = [every[name] for name in collection.figures if name in every]
+    contents["findings.md"] = as_markdown(collection, ordered).encode()
     records = {figured.experiment.name: figured.record for figured in ordered}
     contents["record.json"] = json.dumps({"figures": records}, indent=2).encode()
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 
-def _earlier(folder: Path, replaced: set[str]) -> dict[str, Figured]:
+def _earlier(collection: Collection, folder: Path, replaced: set[str]) -> dict[str, Figured]:
     """The figures of earlier runs that are still whole."""
     if not (folder / "record.json").exists():
         return {}
     kept = {}
-    for name in _records(folder):
+    for name in _records(collection, folder):
         if name not in replaced:
             try:
-                kept[name] = load(folder, [name])[0]
+                kept[name] = load(collection, folder, [name])[0]
             except InputError as error:
                 warnings.warn(f"{error}; the record and the findings go on without it", stacklevel=3)
     return kept
 
 
-def as_markdown(found: Iterable[Figured]) -> str:
+def as_markdown(collection: Collection, found: Iterable[Figured]) -> str:
     """A page of claims and findings."""
-    lines = ["# Findings", "", "Made by `implicit-bias reproduce galu`: the claims of Fiat, Malach & Shalev-Shwartz,"]
-    lines.append('"Decoupling Gating from Linearity", and what becomes of them.')
+    lines = ["# Findings", "", f"Made by `implicit-bias {collection.command}`: what becomes of the claims of"]
+    lines.append(f"{collection.source}.")
     for figured in found:
         about = figured.experiment
         lines += ["", f"## {about.title}", "", f"`--figure {about.name}`, {about.source}: {about.claim}"]

@@ -1,4 +1,4 @@
-"""What a figure of the GaLU paper is: a grid of cells, how one is computed, how they are drawn, and what they say."""
+"""What a figure of a paper is: a grid of cells, how one is computed, how they are drawn, and what they say."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Experiment:
     imports. `draw` and `finding` take any part of the grid, down to one cell, because runs are interrupted; their
     table comes from a file, so what is not a number or a truth value is text, and a gap is NaN.
 
-    >>> from implicit_bias.experiments.galu.figures import FIGURES
-    >>> FIGURES["norms"].grid(True)[0]["sigma_y"]
-    0.0
+    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
+    >>> EXPERIMENT.name, EXPERIMENT.grid(True)[0]["sigma_y"]
+    ('norms', 0.0)
     """
 
     #: The value of --figure, and the name of the files.
@@ -66,7 +66,7 @@ class Experiment:
 def product(**lists: Iterable[Any]) -> list[Settings]:
     """The settings of every combination, the last list innermost.
 
-    >>> from implicit_bias.experiments.galu.base import product
+    >>> from implicit_bias.experiments.figures.base import product
     >>> product(units=(4, 8), seed=(1,))
     [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
     """
@@ -77,7 +77,7 @@ def product(**lists: Iterable[Any]) -> list[Settings]:
 def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Iterator[Any]:
     """A figure's axes, shape (rows, columns), each of this size in inches, in the style of all figures here.
 
-    >>> from implicit_bias.experiments.galu.base import panels
+    >>> from implicit_bias.experiments.figures.base import panels
     >>> with panels("Two", columns=2) as axes:
     ...     line, = axes[0, 1].plot([1, 2])
     >>> axes[0, 0].figure.get_suptitle()
@@ -94,7 +94,7 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
     """A line through the means of `values` over its index, and a band of one standard deviation about it.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.base import band, panels
+    >>> from implicit_bias.experiments.figures.base import band, panels
     >>> with panels("Loss") as axes:
     ...     band(axes[0, 0], pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
     >>> axes[0, 0].get_lines()[0].get_ydata().tolist()
