@@ -27,6 +27,8 @@ SCRIPTS = {
     "solve": "solve_margin_problem",
     "reproduce paper": "reproduce_paper",
     "reproduce galu": "reproduce_galu",
+    "reproduce localization": "reproduce_localization",
+    "reproduce gram": "reproduce_gram",
     "reproduce limit": "limit_of_gradient_descent",
 }
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")

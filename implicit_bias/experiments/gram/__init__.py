@@ -1,0 +1,1 @@
+"""The figures of Gram matrices of activations (Panigrahi, Shetty & Goyal): one module each."""
