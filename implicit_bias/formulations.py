@@ -91,7 +91,8 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-LC: minimise Σ_h ‖ζ_h‖₂ with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
 
-    `network` has a method `gates()`, as `ReLUNetwork` and `FrozenReLUNetwork` do. Else as for `svm_gln`.
+    `network` has a method `gates()`, as `ReLUNetwork` and `FrozenReLUNetwork` do, and one output: of several, none is
+    the decision that the problem's solution compares with. Else as for `svm_gln`.
 
     Examples
     --------
@@ -103,6 +104,8 @@ def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     method = getattr(network, "gates", None)
     if not callable(method) or isinstance(method, Gates):
         raise InputError(f"SVM-LC needs a network with gates(), not {type(network).__name__}")
+    if getattr(network, "outputs", 1) != 1:
+        raise InputError(f"SVM-LC needs a network with one output, the decision, not one with {network.outputs}")
     return _build(X, y, network.gates(), None, C, "SVM-LC")
 
 

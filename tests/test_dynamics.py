@@ -218,6 +218,22 @@ def test_rounding_over_many_samples_makes_no_eigenvalue():
     np.testing.assert_allclose(flow.weights()[0], flow.limit, atol=1e-12)
 
 
+def test_sizes_near_the_ends_of_the_range_neither_overflow_nor_vanish():
+    for size in (1e-59, 1e59):
+        features, y = GatedFeatures([[size, 0.0], [size, size]]), np.array([size, 3 * size])
+        flow = gradient_flow(features, [[0.0, 1e-50]], [0.0, 1e-30, 1e90], y=y)
+        np.testing.assert_allclose(flow.limit, [[1.0, 2.0]])
+        assert flow.losses[0] == pytest.approx(2.5 * size**2)
+        assert (np.diff(flow.losses) <= 0).all()
+        assert flow.moments.best_loss <= 1e-12 * size**2
+
+
+def test_the_loss_of_weights_beyond_floats_is_infinite():
+    moments = Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 0.0]), power=1.0)
+    assert [moments.loss([[w, 1.0]]) for w in (np.inf, -np.inf, 1e300)] == [np.inf] * 3
+    assert np.isnan(moments.loss([[np.nan, np.inf]]))
+
+
 def test_no_weights_move_where_the_features_do_not_reach():
     features, y, dense, w0 = made(singular)
     outside = np.eye(24) - np.linalg.pinv(dense) @ dense
@@ -404,6 +420,8 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
         (lambda: GatedFeatures([[1.0], [2.0]], [[1.0]]), "X has 2 rows and gate_values has 1"),
         (lambda: Moments.from_samples(FEATURES, [[1.0, 2.0], [3.0, 4.0]]), "one target a sample"),
         (lambda: Moments.from_samples(GatedFeatures([[1e90]]), [1.0]), "rescale them"),
+        (lambda: Moments.from_samples(GatedFeatures([[1e-59]], [[1e-59]]), [1.0]), "the features have sizes"),
+        (lambda: Moments.from_samples(GatedFeatures([[1e59]], [[1e59]]), [1.0]), "the features have sizes"),
         (lambda: Moments.from_samples([[1.0]], [1.0]), "GatedFeatures"),
         (lambda: Moments.accumulate([]), "no chunks"),
         (lambda: Moments.accumulate([(FEATURES, [1.0, 2.0]), (GatedFeatures([[1.0, 2.0]]), [1.0])]), "all chunks the"),
@@ -421,6 +439,9 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
         (lambda: gradient_flow(ONE, [[0.0, 0.0]], [1.0]), "w0 must have shape"),
         (lambda: gradient_flow(ONE, [[np.nan]], [1.0]), "finite weights"),
         (lambda: gradient_flow(ONE, [[0.0]], [1.0], tau=0.0), "tau must be a positive number"),
+        (lambda: gradient_flow(ONE, [[0.0]], [1e300], tau=1e-300), "for later ones take `limit`"),
+        (lambda: gradient_flow(ONE, [[0.0]], [1e300]), "at most 1e.100, not 1e.300"),
+        (lambda: gradient_flow(ONE, [[0.0]], [1.0]).weights(1e300), "for later ones take `limit`"),
         (lambda: gradient_flow(ONE, [[0.0]], [1.0], y=[1.0]), "leave y out"),
         (lambda: gradient_flow(FEATURES, [[0.0]], [1.0]), "need their targets"),
         (lambda: gradient_flow("moments", [[0.0]], [1.0]), "give Moments"),

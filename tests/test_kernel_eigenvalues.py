@@ -37,6 +37,19 @@ def test_bounds_hold_the_eigenvalue_of_matrices_whose_spectrum_is_known():
         assert found.is_positive == (smallest >= 1e-6)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [[[0.0]], np.zeros((3, 3)), [[0.0, 1.0], [1.0, 0.0]], [[1e-279, 0.0], [0.0, -1e-279]], [[1e279, 2e279]] * 2],
+    ids=["zero", "zeros", "no trace", "tiny", "huge"],
+)
+def test_matrices_without_a_trace_and_of_every_size_have_bounds(values):
+    matrix = np.array(values)
+    matrix = (matrix + matrix.T) / 2
+    found, size = least_eigenvalue(matrix), abs(matrix).max()
+    assert abs(found.value - np.linalg.eigvalsh(matrix)[0]) <= found.error
+    assert found.error <= 1e-13 * size + 1e-300
+
+
 def test_multiprecision_sees_what_doubles_do_not():
     X = unit(20, 2, seed=3)
     doubles = least(X, "erf")
@@ -118,6 +131,12 @@ def test_the_circle_is_circulant_and_relu_comes_to_a_quarter():
     assert scaled[-1] == pytest.approx(0.25, abs=2e-4)
 
 
+def test_the_circle_has_as_many_digits_as_are_asked_for():
+    for digits in (3, 600):
+        found = circle_eigenvalue(11, "erf", digits)
+        assert found.error * 10**digits < found.value
+
+
 def test_the_circle_of_a_polynomial_is_singular():
     found = circle_eigenvalue(9, "square")
     assert not found.is_positive
@@ -164,6 +183,8 @@ def test_depth_lifts_the_smallest_eigenvalue():
         (lambda: least_eigenvalue([[1.0, 2.0], [0.0, 1.0]]), "must be symmetric"),
         (lambda: least_eigenvalue([[np.nan]]), "NaN or infinity"),
         (lambda: least_eigenvalue([[1.0]], digits=0), "digits must be a whole number"),
+        (lambda: least_eigenvalue([[1.0]], digits=30), "does not have 30 correct digits"),
+        (lambda: least_eigenvalue([[1e-300]]), "entries of the matrix have sizes"),
         (lambda: circle_eigenvalue(0), "n must be a whole number"),
         (lambda: circle_eigenvalue(10**7), "n must be at most 2000"),
         (lambda: circle_eigenvalue(5, custom_activation(torch.sin)), "known in doubles only"),

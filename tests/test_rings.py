@@ -80,6 +80,13 @@ def test_draws_repeat_and_streams_are_balanced(family):
     assert (chunks[0][0][0] != chunks[0][1][0]).any()
 
 
+def test_small_integers_do_not_overflow():
+    short, long = SinglePulse(n=np.int8(100), lengths=(np.int8(90), 2)), SinglePulse(n=100, lengths=(90, 2))
+    assert short.mean(0) == long.mean(0) == 0.9
+    np.testing.assert_array_equal(short.second_moment(0), long.second_moment(0))
+    np.testing.assert_array_equal(short.sample(np.int8(127))[0], long.sample(127)[0])
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -103,6 +110,13 @@ def test_draws_repeat_and_streams_are_balanced(family):
         (lambda: SinglePulse(lengths=((1, 2, 3), 3)), "a pair of the least and the largest"),
         (lambda: SinglePulse().sample(0), "m must be a whole number"),
         (lambda: SinglePulse().stream(1, 0), "size must be a whole number"),
+        (lambda: nonlinear_gaussian_process(length_scales=(5.0, -1.0)), "two positive numbers"),
+        (lambda: nonlinear_gaussian_process(gain=-3.0), "gain must be a positive number"),
+        (lambda: SinglePulse(labels=(1e300, 0.0)), "rescale them"),
+        (lambda: RingProcess([[1e308] * 4] * 2), "rescale them"),
+        (lambda: RingProcess([[5e-324] * 4] * 2), "rescale them"),
+        (lambda: RingProcess([[1.0] * 10**5] * 2).covariance(0), "ask for fewer"),
+        (lambda: SinglePulse(n=10**6).second_moment(0), "ask for fewer"),
     ],
 )
 def test_what_is_no_pattern_is_refused(call, words):

@@ -304,6 +304,7 @@ def test_damaged_solution_files_are_refused(tmp_path):
         (lambda: ib.svm_gln([[1.0], [2.0]], [1, -1], "gates"), "Gates"),
         (lambda: ib.svm_l2([[1.0], [2.0]], [1, -1], ConstantGate()), "HyperplaneGates"),
         (lambda: ib.svm_lc([[1.0], [2.0]], [1, -1], None), "network"),
+        (lambda: ib.svm_lc([[1.0], [2.0]], [1, -1], ib.ReLUNetwork(1, 2, outputs=2)), "network with one output"),
         (lambda: ib.svm_hl([[1.0], [2.0]], [1, -1], None), "network"),
         (lambda: problem("constant", "frobenius").decision_function(np.zeros((1, 12)), [[0.0]]), "without gates"),
     ],

@@ -463,8 +463,8 @@ def _svm_lc(draw: Draw) -> str:
     problem_like = svm_gln(X, y, ConstantGate())
     network = draw.scalar([ReLUNetwork(X.shape[1], 3, seed=draw.whole(0, 9))], _no)
     if draw.chance(draw.badness):
-        deep, wide = ReLUNetwork(X.shape[1], [2, 2]), ReLUNetwork(99, 2)
-        bad: Any = draw.pick([_Pretender(), problem_like, GatedFeatures(X), deep, wide])
+        deep, wide, several = ReLUNetwork(X.shape[1], [2, 2]), ReLUNetwork(99, 2), ReLUNetwork(X.shape[1], 2, outputs=2)
+        bad: Any = draw.pick([_Pretender(), problem_like, GatedFeatures(X), deep, wide, several])
         network = Given(bad, None, type(bad).__name__, "bad")
     given = draw.array(X)
     problem = draw.call(svm_lc, given, y, network, 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_count, shown
+from implicit_bias.checks import Array, InputError, as_count, check_size, shown
 from implicit_bias.datasets.rings import Ring, as_class
 
 
@@ -54,7 +54,7 @@ class SinglePulse(Ring):
     labels: tuple[float, float] = (1.0, -1.0)
 
     def __post_init__(self) -> None:
-        as_count(self.n, "n")
+        object.__setattr__(self, "n", as_count(self.n, "n"))
         if not isinstance(self.lengths, tuple | list) or len(self.lengths) != 2:
             raise InputError(f"lengths must be two ranges, one a class, not {shown(self.lengths)}")
         ranges = []
@@ -79,6 +79,7 @@ class SinglePulse(Ring):
     def second_moment(self, which: int) -> Array:
         """E[xxᵀ] of class 0 or 1, exact, shape (n, n): two pixels are in a block of ℓ for (ℓ−d)₊ + (ℓ−n+d)₊ starts."""
         low, high = self.lengths[as_class(which)]
+        check_size(self.n**2, "a second moment")
         length, distance = np.arange(low, high + 1)[:, None], np.arange(self.n)
         starts = np.maximum(length - distance, 0) + np.where(distance > 0, np.maximum(length - self.n + distance, 0), 0)
         both = starts.mean(axis=0) / self.n

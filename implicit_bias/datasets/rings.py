@@ -11,12 +11,24 @@ import numpy as np
 import scipy.linalg
 from scipy.special import erf
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, as_positive, as_seed, check_size, shown
+from implicit_bias.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_positive,
+    as_seed,
+    check_range,
+    check_size,
+    shown,
+)
 
 #: Eigenvalues of a covariance above minus this share of the largest are zeros, but for rounding or the ring's closing.
 NEGLIGIBLE = 1e-6
 #: Gains between which 1 + 2g² and arcsin keep their digits.
 GAINS = (1e-6, 1e6)
+#: Sizes of labels and of spectra whose squares and products with one another stay within floating point.
+LABELS, SPECTRA = (1e-60, 1e60), (1e-100, 1e100)
 
 
 class Ring(ABC):
@@ -39,7 +51,8 @@ class Ring(ABC):
 
     def sample(self, m: int, *, seed: int = 0) -> tuple[Array, Array]:
         """X (m, n) and y (m,), drawn by NumPy's PCG64 from a seed."""
-        check_size(as_count(m, "m") * self.n, "the samples")
+        m = as_count(m, "m")
+        check_size(m * self.n, "the samples")
         return self._draw(m, np.random.default_rng(as_seed(seed)))
 
     def stream(self, chunks: int, size: int, *, seed: int = 0) -> Iterator[tuple[Array, Array]]:
@@ -64,6 +77,7 @@ class Ring(ABC):
         labels = as_floats(self.labels, "labels", 1)
         if len(labels) != 2 or labels[0] == labels[1]:
             raise InputError(f"labels must be two different numbers, one a class, not {shown(self.labels)}")
+        check_range(np.abs(labels), "labels", *LABELS)
         object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
 
 
@@ -87,7 +101,7 @@ class RingProcess(Ring):
     ------
     InputError
         For spectra that are negative (beyond 1e-6 of the largest, which counts as zero), not symmetric or all zero,
-        for a diagonal that is not 1 with a gain, and for gains and labels out of range.
+        for a diagonal that is not 1 with a gain, and for spectra, gains and labels out of range.
 
     References
     ----------
@@ -111,6 +125,7 @@ class RingProcess(Ring):
         if len(spectra) != 2:
             raise InputError(f"spectra must have 2 rows, one a class, not {len(spectra)}")
         size = spectra.max(axis=1, keepdims=True)
+        check_range(np.abs(size[:, 0]), "spectra", *SPECTRA)
         if not (size > 0).all() or (spectra < -NEGLIGIBLE * size).any():
             raise InputError("spectra must be eigenvalues of covariances: none negative, and not all zero")
         if (np.abs(spectra[:, 1:] - spectra[:, :0:-1]) > NEGLIGIBLE * size).any():
@@ -146,6 +161,7 @@ class RingProcess(Ring):
 
     def latent(self, which: int) -> Array:
         """C of class 0 or 1, shape (n, n)."""
+        check_size(self.n**2, "a covariance")
         row = np.fft.ifft(self.spectra[as_class(which)]).real
         return np.asarray(scipy.linalg.circulant(row))
 

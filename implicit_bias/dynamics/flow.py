@@ -11,6 +11,9 @@ from implicit_bias.checks import Array, InputError, as_floats, as_numbers, as_po
 from implicit_bias.dynamics.moments import Moments
 from implicit_bias.features import GatedFeatures
 
+#: The largest t/Kτ whose products with eigenvalues stay within floating point.
+LATEST = 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class GradientFlow:
@@ -49,12 +52,12 @@ class GradientFlow:
         Raises
         ------
         InputError
-            For times that are negative, not finite or not in order.
+            For times that are negative, not finite, not in order or beyond 1e100 Kτ.
         """
         single = times is not None and np.ndim(times) == 0
         at = self.times if times is None else as_times([times] if single else times)
         check_size(len(at) * self.w0.size, "the weights at all times")
-        shares = at / (self.moments.k * self.tau)
+        shares = shares_of(at, self.moments.k, self.tau)
         steps = []
         for start, s in zip(self.moments.coordinates(self.w0), self.moments.spectra, strict=True):
             # Where λ = 0 there is no pull, and the start stays.
@@ -92,8 +95,8 @@ def gradient_flow(
     Raises
     ------
     InputError
-        For times that are negative, not finite or not in order, weights of another shape or not finite, and as for
-        `Moments.from_samples`.
+        For times that are negative, not finite, not in order or beyond 1e100 Kτ, weights of another shape or not
+        finite, and as for `Moments.from_samples`.
 
     References
     ----------
@@ -116,15 +119,15 @@ def gradient_flow(
     start = as_numbers(w0, (moments.k, moments.d), "w0")
     if not np.isfinite(start).all():
         raise InputError("w0 holds NaN or infinity; start from finite weights")
-    check_range(np.abs(start).max(keepdims=True).ravel(), "the weights w0", 1e-100, 1e100)
+    check_range(np.abs(start).max(keepdims=True).ravel(), "the weights w0", 1e-100, 1e60)
     at, tau = as_times(times), as_positive(tau, "tau")
-    shares = at / (moments.k * tau)
+    shares = shares_of(at, moments.k, tau)
     losses, ends = np.full(len(at), moments.best_loss), []
     for c, s in zip(moments.coordinates(start), moments.spectra, strict=True):
         left = s.pull - s.values * c
-        inverse = np.divide(1.0, s.values, out=np.zeros_like(left), where=s.values > 0)
-        ends.append(left * inverse)
-        losses += 0.5 * np.exp(-2 * shares[:, None] * s.values) @ (left**2 * inverse)
+        ends.append(np.divide(left, s.values, out=np.zeros_like(left), where=s.values > 0))
+        root = np.divide(left, np.sqrt(s.values), out=np.zeros_like(left), where=s.values > 0)
+        losses += 0.5 * np.exp(-2 * shares[:, None] * s.values) @ root**2
     return GradientFlow(moments, start, tau, at, losses, start + moments.combine(ends))
 
 
@@ -142,6 +145,15 @@ def phi(values: Array, shares: Array) -> Array:
     whole = np.broadcast_to(shares[:, None], exponents.shape).copy()
     result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
     return result
+
+
+def shares_of(times: Array, k: int, tau: float) -> Array:
+    """t/Kτ of each time (T,), at most 1e100."""
+    with np.errstate(over="ignore"):
+        shares: Array = times / tau / k
+    if not shares[-1] <= LATEST:
+        raise InputError(f"times over K tau are at most {LATEST:g}, not {shares[-1]:g}; for later ones take `limit`")
+    return shares
 
 
 def as_times(times: Any) -> Array:

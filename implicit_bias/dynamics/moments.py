@@ -90,7 +90,7 @@ class Moments:
         Raises
         ------
         InputError
-            For targets that are not finite or not one a sample, and for sizes beyond 1e-60 to 1e60.
+            For targets that are not finite or not one a sample, and for features or targets beyond 1e-60 to 1e60.
         """
         return cls.accumulate([(features, y)])
 
@@ -217,15 +217,16 @@ class Moments:
         return tuple(_spectrum(block, self.copies[block.gates], self.d) for block in self.blocks)
 
     def loss(self, W: Any) -> float:
-        """½⟨(y − ŷ)²⟩ at weights (k, d), finite or not."""
+        """½⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
         W = as_numbers(W, (self.k, self.d), "weights")
         sums = np.zeros((len(self.copies), self.d))
-        np.add.at(sums, self.members, W)
         total = self.power / 2
-        for block in self.blocks:
-            w = sums[block.gates].ravel()
-            total += float(w @ (0.5 * (block.A @ w) - block.b.ravel()))
-        return total
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.add.at(sums, self.members, W)
+            for block in self.blocks:
+                w = sums[block.gates].ravel()
+                total += float(w @ (0.5 * (block.A @ w) - block.b.ravel()))
+        return total if np.isfinite(total) else np.nan if np.isnan(W).any() else np.inf
 
     @property
     def best_loss(self) -> float:

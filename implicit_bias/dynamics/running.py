@@ -13,7 +13,7 @@ from implicit_bias.checks import Array, InputError, check_range, check_size, lar
 from implicit_bias.features import GatedFeatures
 from implicit_bias.regression.closed_form import as_targets, weight_gram
 
-#: Sizes of inputs, gate values and targets whose squares and products stay within floating point.
+#: Sizes of features and targets whose squares and products stay within floating point.
 SIZES = (1e-60, 1e60)
 
 
@@ -72,8 +72,9 @@ class RunningMoments:
         targets = as_targets(y, features.n)
         if targets.shape[1] > 1:
             raise InputError("the moments are of one target a sample; take those of each target apart")
-        for values, what in ((features.X, "the inputs X"), (features.gate_values, "the gate values"), (targets, "y")):
-            check_range(largest_entries(values), what, *SIZES)
+        sizes = largest_entries(features.X) * largest_entries(features.gate_values)
+        for values, what in ((sizes, "the features"), (largest_entries(targets), "y")):
+            check_range(values, what, *SIZES)
         return targets[:, 0]
 
     def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:

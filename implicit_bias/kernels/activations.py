@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from implicit_bias.checks import InputError, as_floats, as_positive, one_of, shown
+from implicit_bias.checks import InputError, as_floats, as_positive, check_range, is_finite, one_of, shown
 from implicit_bias.kernels import elementary as e
 from implicit_bias.kernels.pairs import Pairs
 
@@ -19,6 +19,8 @@ from implicit_bias.kernels.pairs import Pairs
 HIGHEST_DEGREE = 20
 #: Of leaky ReLUs.
 STEEPEST_SLOPE = 1e6
+#: Of α and s of ELU, whose squares enter.
+ELU_SIZES = (1e-60, 1e60)
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,9 @@ def leaky_relu(slope: float = 0.01) -> Activation:
 
 def as_slope(slope: Any) -> float:
     """A finite slope of a leaky ReLU other than 1."""
-    value = (
-        float(slope) if isinstance(slope, numbers.Real) and not isinstance(slope, bool) and slope == slope else math.inf
-    )
-    if not abs(value) <= STEEPEST_SLOPE:
+    real = isinstance(slope, numbers.Real) and not isinstance(slope, bool)
+    value = float(slope) if real and is_finite(slope) else math.inf
+    if abs(value) > STEEPEST_SLOPE:
         raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
     if value == 1:
         raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")
@@ -114,7 +115,7 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
     for points of lengths r, r' at an angle θ; β is the length of their sum, which they meet at angles φ and φ', and
     F(β, ψ) the Gaussian mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane.
 
-    Raises InputError for numbers that are not positive.
+    Raises InputError for numbers that are not positive, or outside 1e-60 … 1e60.
 
     Examples
     --------
@@ -123,6 +124,7 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
     [[0.6681, 0.3754], [0.3754, 0.6681]]
     """
     alpha, scale = as_positive(alpha, "alpha"), as_positive(scale, "scale")
+    check_range(np.array([alpha, scale]), "alpha and scale", *ELU_SIZES)
     return Activation(
         f"ELU of α = {alpha:g} and scale {scale:g}",
         lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
@@ -150,7 +152,8 @@ def polynomial(coefficients: Any) -> Activation:
 
     with σ'(z) = Σ_m b_m z^m, for points of lengths r and r' at an angle θ.
 
-    Raises InputError for coefficients that are not finite, too many, or leave σ constant.
+    Raises InputError for coefficients that are not finite, too many, or leave σ constant, and if the largest is not
+    between 1e-100 and 1e100.
 
     Examples
     --------
@@ -162,6 +165,7 @@ def polynomial(coefficients: Any) -> Activation:
     c = c[: np.flatnonzero(c)[-1] + 1] if c.any() else c[:1]
     if not 2 <= len(c) <= HIGHEST_DEGREE + 1:
         raise InputError(f"a polynomial activation has a degree from 1 to {HIGHEST_DEGREE}, not {len(c) - 1}")
+    check_range(np.abs(c).max(keepdims=True), "the coefficients", 1e-100, 1e100)
     slopes = [float(m * c[m]) for m in range(1, len(c))]
     return Activation(
         f"polynomial of degree {len(c) - 1}",

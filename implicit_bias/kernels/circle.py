@@ -14,7 +14,7 @@ from implicit_bias.kernels.eigenvalues import LeastEigenvalue
 from implicit_bias.kernels.gram import as_digits, pair_mean
 from implicit_bias.kernels.pairs import pairs_at
 
-#: Working digits: the first attempt, and from where on an eigenvalue counts as 0.
+#: Working digits: the first attempt, and how many beyond those asked for show an eigenvalue to be 0.
 FIRST_DIGITS, LAST_DIGITS = 32, 512
 #: More points than this take hours.
 MOST_POINTS = 2000
@@ -56,8 +56,10 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     working = max(FIRST_DIGITS, digits + 10)
     while True:
         found = least_of_circle(count, chosen, working)
-        if found.error * 2 * 10**digits <= abs(found.value) or working >= LAST_DIGITS:
+        if found.error * 2 * 10**digits <= abs(found.value):
             return found
+        if working >= LAST_DIGITS + digits:
+            return LeastEigenvalue(0 * found.value, abs(found.value) + found.error)
         working = 2 * working
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import InputError, as_count, as_floats
+from implicit_bias.checks import TINY, InputError, as_count, as_floats, check_range
 from implicit_bias.kernels import elementary as e
 from implicit_bias.kernels.gram import Gram
 
@@ -108,6 +108,7 @@ def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenv
 def as_symmetric(values: Any) -> Any:
     """A symmetric float64 matrix."""
     matrix = as_floats(values, "the matrix", 2)
+    check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
     if matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
         raise InputError("the matrix must be symmetric; give a Gram matrix, or (A + A.T)/2")
     return matrix
@@ -135,15 +136,20 @@ def bounds(values: Any) -> tuple[Any, Any, Any]:
     guess, vector = double_pair(values) if context is None else many_pair(values, context)
     # Rounding of the quotient: every product and sum of it is off by one unit at most.
     upper = quotient(values, vector) + 2 * (n + 2) * unit * quotient(abs(values), abs(vector))
-    trace = abs(np.trace(values))
-    margin = 2 * (n + 2) * unit * trace
+    size = size_of(values)
+    margin = 2 * (n + 2) * unit * size
     while True:
         lower = guess - margin
         shifted = values - lower * np.eye(n, dtype=np.int64)
-        loss = (n + 2) * unit * (abs(np.trace(shifted)) + trace + n * abs(lower))
+        loss = (n + 2) * unit * (abs(np.trace(shifted)) + size + n * abs(lower))
         if factor(shifted) is not None:
             return lower - loss, min(guess, upper), upper
         margin = 16 * margin
+
+
+def size_of(values: Any) -> Any:
+    """At least the spectral norm and Σ|g_ii|, and more than 0."""
+    return max(abs(values).sum(axis=1).max(), abs(np.diag(values)).sum()) + TINY
 
 
 def quotient(values: Any, vector: Any) -> Any:
@@ -159,9 +165,9 @@ def double_pair(values: Any) -> tuple[float, Any]:
 
 def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
     """The smallest eigenvalue and its vector: by inverse iteration, then by Rayleigh's quotients as shifts."""
-    n, trace, one = len(values), abs(np.trace(values)), np.eye(len(values), dtype=np.int64)
+    n, size, one = len(values), size_of(values), np.eye(len(values), dtype=np.int64)
     # As small a shift as lets a singular matrix be factored.
-    shift = n * context.eps * trace
+    shift = n * context.eps * size
     while (root := factor(values + shift * one)) is None:
         shift = shift * 16
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
@@ -171,7 +177,7 @@ def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
     value = quotient(values, vector)
     for _ in range(SHIFTS):
         residual = values @ vector - value * vector
-        if (residual @ residual) <= (n * context.eps * trace) ** 2:
+        if (residual @ residual) <= (n * context.eps * size) ** 2:
             break
         try:
             solved = context.lu_solve(context.matrix((values - value * one).tolist()), context.matrix(vector.tolist()))

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_positive, as_seed, finite
+from implicit_bias.checks import (
+    TINY,
+    Array,
+    InputError,
+    as_count,
+    as_fraction,
+    as_positive,
+    as_seed,
+    check_range,
+    finite,
+)
 from implicit_bias.features import GatedFeatures
 from implicit_bias.kernels import elementary as e
 from implicit_bias.kernels.activations import Activation
@@ -124,6 +134,7 @@ def gram_matrix(
     relative = mean.error + points.rows.shape[1] * unit
     if digits is None:
         finite(values)
+        check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
     # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
     return Gram(values, float(relative * np.trace(values)), chosen.is_certified, mean.terms)
 
