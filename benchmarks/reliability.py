@@ -40,6 +40,7 @@ import odd.files
 import odd.galu
 import odd.nets
 import odd.regression
+import odd.rings
 import odd.solving
 import odd.theory
 import torch

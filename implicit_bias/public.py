@@ -152,6 +152,14 @@ __all__ = [
 
 #: Public names that are imported from a module of their own, by that module.
 FURTHER = {
-    "implicit_bias.datasets": ["Clusters", "noisy_clusters", "parity", "separable"],
+    "implicit_bias.datasets": [
+        "Clusters",
+        "RingProcess",
+        "SinglePulse",
+        "noisy_clusters",
+        "nonlinear_gaussian_process",
+        "parity",
+        "separable",
+    ],
     "implicit_bias.theory": theory.__all__,
 }

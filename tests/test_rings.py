@@ -116,6 +116,7 @@ def test_small_integers_do_not_overflow():
         (lambda: RingProcess([[1e308] * 4] * 2), "rescale them"),
         (lambda: RingProcess([[5e-324] * 4] * 2), "rescale them"),
         (lambda: RingProcess([[1.0] * 10**5] * 2).covariance(0), "ask for fewer"),
+        (lambda: SinglePulse(n=10**30), "ask for fewer"),
         (lambda: SinglePulse(n=10**6).second_moment(0), "ask for fewer"),
     ],
 )

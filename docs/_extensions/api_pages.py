@@ -49,6 +49,17 @@ GROUPS = (
         ("theory",),
     ),
     (
+        "Gated deep linear networks",
+        "The flow of fixed gates, imported from ``implicit_bias.dynamics``, and the patterns on a ring that it is "
+        "studied on, from ``implicit_bias.datasets``.",
+        ("dynamics", "datasets.rings", "datasets.pulses"),
+    ),
+    (
+        "Gram matrices",
+        "Of activations, with their smallest eigenvalues; imported from ``implicit_bias.kernels``.",
+        ("kernels",),
+    ),
+    (
         "Data",
         "Binary tasks, from image sets or own samples; synthetic ones are imported from ``implicit_bias.datasets``.",
         ("datasets",),

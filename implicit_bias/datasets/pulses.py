@@ -55,6 +55,7 @@ class SinglePulse(Ring):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", as_count(self.n, "n"))
+        check_size(self.n, "a pattern")
         if not isinstance(self.lengths, tuple | list) or len(self.lengths) != 2:
             raise InputError(f"lengths must be two ranges, one a class, not {shown(self.lengths)}")
         ranges = []
