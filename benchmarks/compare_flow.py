@@ -1,0 +1,131 @@
+"""Measure gradient flow in closed form against integration and against gradient descent in torch; see --help."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from common import markdown, surroundings, surroundings_line
+from scipy.integrate import solve_ivp
+
+from implicit_bias import GatedFeatures
+from implicit_bias.checks import Array
+from implicit_bias.command_line.execution import guarded
+from implicit_bias.datasets import nonlinear_gaussian_process
+from implicit_bias.dynamics import Moments, gradient_flow
+
+#: Pixels of the ring, and samples of the small cases and of the large ones.
+PIXELS, SAMPLES, MANY = 40, 1000, 12_000
+#: Times in units of Kτ/λ, λ the largest eigenvalue.
+TIMES = np.array([0.0, 1.0, 10.0, 100.0, 1000.0])
+#: Steps of descent up to the last of these times.
+STEPS = 20_000
+
+
+def hyperplanes(X: Array, gates: int) -> Array:
+    """Gates 1(⟨u, x⟩ ≥ 0) with Gaussian u."""
+    return (X @ np.random.default_rng(1).normal(size=(X.shape[1], gates)) >= 0).astype(float)
+
+
+def exclusive(X: Array, gates: int) -> Array:
+    """Gates of which one is open: where the largest of as many projections lies."""
+    chosen = np.argmax(X @ np.random.default_rng(1).normal(size=(X.shape[1], gates)), axis=1)
+    return np.asarray(np.eye(gates)[chosen])
+
+
+def copies(X: Array, gates: int) -> Array:
+    """Half as many gates as asked, each twice."""
+    return np.repeat(hyperplanes(X, gates // 2), 2, axis=1)
+
+
+#: Name, samples, gates, how they are made, and whether it is integrated and descended as well.
+CASES: tuple[tuple[str, int, int, Callable[[Array, int], Array], bool], ...] = (
+    ("general", SAMPLES, 10, hyperplanes, True),
+    ("singular", 300, 10, hyperplanes, True),
+    ("exclusive", SAMPLES, 10, exclusive, True),
+    ("each gate twice", SAMPLES, 10, copies, True),
+    ("general", MANY, 100, hyperplanes, False),
+    ("exclusive", MANY, 100, exclusive, False),
+    ("each gate twice", MANY, 100, copies, False),
+)
+
+
+def case(samples: int, gates: int, make: Callable[[Array, int], Array]) -> tuple[GatedFeatures, Array, Array]:
+    """Features and labels of a ring with ξ = (5, 1), g = 3, and a Gaussian start."""
+    X, y = nonlinear_gaussian_process(PIXELS, gain=3.0).sample(samples, seed=1)
+    return GatedFeatures(X, make(X, gates)), y, np.random.default_rng(2).normal(size=(gates, PIXELS)) / PIXELS
+
+
+def largest(moments: Moments) -> float:
+    """The largest eigenvalue, that counts copies: what sets the time."""
+    return max(float(s.values[-1]) for s in moments.spectra)
+
+
+def integrated(moments: Moments, w0: Array, times: Array) -> Array:
+    """The same weights by DOP853, its tolerances as small as it takes."""
+    A, b, K = moments.dense(), moments.b.ravel(), moments.k
+    found = solve_ivp(
+        lambda _, w: (b - A @ w) / K, (0.0, times[-1]), w0.ravel(), "DOP853", t_eval=times, rtol=1e-12, atol=1e-14
+    )
+    return np.asarray(found.y.T.reshape(len(times), *w0.shape))
+
+
+def descended(features: GatedFeatures, y: Array, w0: Array, end: float) -> Array:
+    """The weights at the last time by full-batch gradient descent of the network, gradients by automatic means."""
+    dense, target = torch.tensor(features.dense()), torch.tensor(y)
+    w = torch.tensor(w0.ravel(), requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=end / STEPS / features.k)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        (0.5 * torch.mean((target - dense @ w) ** 2)).backward()
+        optimizer.step()
+    return np.asarray(w.detach().numpy().reshape(w0.shape))
+
+
+def timed(way: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:
+    """What it gives, and the median seconds."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        found = way()
+        seconds.append(time.perf_counter() - start)
+    return found, float(np.median(seconds))
+
+
+def measured(name: str, samples: int, gates: int, make: Callable[[Array, int], Array], small: bool) -> dict[str, str]:
+    """The row of a case."""
+    features, y, w0 = case(samples, gates, make)
+    moments, gathered = timed(lambda: Moments.from_samples(features, y))
+    times = TIMES * gates / largest(moments)
+    # The eigendecomposition is kept with the moments, and belongs to the time of the flow.
+    flow, seconds = timed(lambda: gradient_flow(Moments.from_samples(features, y), w0, times), 3 if small else 1)
+    weights, apart = flow.weights(), 0.0
+    row = {"gates": name, "samples": str(samples), "K·n": str(gates * PIXELS)}
+    row |= {"moments, s": f"{gathered:.2f}", "with the flow, s": f"{seconds:.2f}"}
+    if not small:
+        return row | {"DOP853, s": "–", "apart": "–", f"{STEPS} steps, s": "–", "apart ": "–"}
+    reference, integration = timed(partial(integrated, moments, w0, times))
+    apart = float(np.abs(weights - reference).max())
+    last, descent = timed(partial(descended, features, y, w0, times[-1]))
+    row |= {"DOP853, s": f"{integration:.1f}", "apart": f"{apart:.0e}"}
+    return row | {f"{STEPS} steps, s": f"{descent:.0f}", "apart ": f"{np.abs(weights[-1] - last).max():.0e}"}
+
+
+def main() -> int:
+    """Print the table."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    print(surroundings_line(surroundings(), f"{torch.get_num_threads()} threads"))
+    print(
+        f"\nTimes up to {TIMES[-1]:g} Kτ/λ, λ the largest eigenvalue; 'apart' is the largest difference of weights.\n"
+    )
+    print(markdown([measured(*row) for row in CASES]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(guarded(main))
