@@ -2,13 +2,13 @@
 How a receptive field grows
 ===========================
 
-Patterns on a ring of 40 pixels: smooth ones in one class, rough ones in the other. A network whose two gates ask for the
-sign of a single pixel learns along a gradient flow that is known exactly, for the whole distribution at once, without a
-sample and without a step:
+Patterns on a ring of 40 pixels: smooth ones in one class, rough ones in the other. A network whose two gates ask for
+the sign of a single pixel learns along a gradient flow that is known exactly, for the whole distribution at once,
+without a sample and without a step:
 
 .. math::
 
-   w(t) = e^{-At/K\\tau}\\,w_0 + \\varphi(A)\\,b, \\qquad \\varphi(\\lambda) = \\frac{1 - e^{-\\lambda t/K\\tau}}{\\lambda}
+   w(t) = e^{-At/K\\tau}\\,w_0 + \\varphi(A)\\,b, \\quad \\varphi(\\lambda) = \\frac{1 - e^{-\\lambda t/K\\tau}}\\lambda
 
 With labels 1 and 0, the more the pixels saturate (the gain g), the more local are the weights in the end.
 """

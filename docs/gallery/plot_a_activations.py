@@ -6,7 +6,7 @@ A wide two-layer network trains no faster in any direction than the smallest eig
 
 .. math::
 
-   G_{ij} = \\mathbb{E}\\,[\\sigma'(\\langle w, x_i\\rangle)\\,\\sigma'(\\langle w, x_j\\rangle)]\\,\\langle x_i, x_j\\rangle .
+   G_{ij} = \\mathbb{E}\\,[\\sigma'(w^\\top x_i)\\,\\sigma'(w^\\top x_j)]\\,x_i^\\top x_j .
 
 ReLU's slope jumps, so that even close points are seen by different units; a smooth slope hardly differs between them.
 On points that lie close together, here 41 on a circle, this decides everything.
@@ -29,8 +29,8 @@ for name, value in least.items():
     print(f"{name:8} λ_min / E[σ'²] = {value:.3e}")
 
 # %%
-# Left: how alike two points at an angle are to the slopes, against a point with itself. Right: the eigenvalues of G, largest first;
-# below about 10⁻¹⁴, where doubles see nothing, only the least one is shown (a cross), from the lines above.
+# Left: how alike two points at an angle are to the slopes, against a point with itself. Right: the eigenvalues of G,
+# largest first; below about 10⁻¹⁴, where doubles see nothing, only the least one is shown (a cross), as printed above.
 
 import matplotlib.pyplot as plt
 
