@@ -1,0 +1,231 @@
+"""Gradient descent of networks with a mean readout, whose gates learn: what the closed forms are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import erf, expit
+
+from implicit_bias.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_function,
+    as_positive,
+    as_seed,
+    check_size,
+    one_of,
+    shown,
+)
+from implicit_bias.datasets.rings import Ring
+
+
+def _relu(a: Array) -> tuple[Array, Array]:
+    return np.maximum(a, 0.0), np.where(a > 0, 1.0, 0.0)
+
+
+def _sigmoid(a: Array) -> tuple[Array, Array]:
+    h = expit(a)
+    return h, h * (1 - h)
+
+
+def _erf(a: Array) -> tuple[Array, Array]:
+    return erf(a / np.sqrt(2)), np.sqrt(2 / np.pi) * np.exp(-(a**2) / 2)
+
+
+#: From pre-activations to σ and σ′ of them.
+ACTIVATIONS: dict[str, Callable[[Array], tuple[Array, Array]]] = {"relu": _relu, "sigmoid": _sigmoid, "erf": _erf}
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineTraining:
+    """What `train_online` recorded of R networks of K units on n inputs at T times.
+
+    Attributes
+    ----------
+    activation : str
+    lr : float
+    steps : array, shape (T,), integers
+        The steps that were made by then, from 0.
+    weights : array, shape (T, R, K, n)
+    biases : array, shape (T, R, K)
+        Zeros in networks without.
+    losses : array, shape (T, R)
+        ½⟨(y − ŷ)²⟩ over the samples of the next step: fresh ones, unless samples were given.
+
+    Examples
+    --------
+    >>> from implicit_bias.datasets import nonlinear_gaussian_process
+    >>> from implicit_bias.dynamics import train_online
+    >>> process = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), labels=(1.0, 0.0))
+    >>> found = train_online(process, units=4, repeats=3, steps=20, record=[10, 20])
+    >>> found.weights.shape, found.fields.shape, found.times.round(6).tolist()
+    ((3, 3, 4, 12), (3, 4, 12), [0.0, 1.0, 2.0])
+    >>> found.flips(process.sample(100)[0])[:, -1].tolist()
+    [0.0, 0.0, 0.0]
+    """
+
+    activation: str
+    lr: float
+    steps: np.ndarray
+    weights: Array = field(repr=False)
+    biases: Array = field(repr=False)
+    losses: Array = field(repr=False)
+
+    @property
+    def times(self) -> Array:
+        """lr · steps, the time of `gradient_flow`, shape (T,)."""
+        return np.asarray(self.lr * self.steps)
+
+    @property
+    def fields(self) -> Array:
+        """The weights at the end, shape (R, K, n)."""
+        return np.asarray(self.weights[-1])
+
+    def gates(self, X: Any) -> np.ndarray:
+        """1(w_kᵀx + b_k > 0) of samples (m, n) at every time: truth values, shape (T, R, K, m)."""
+        X = as_floats(X, "X", 2)
+        if X.shape[1] != self.weights.shape[-1]:
+            raise InputError(
+                f"X must have {self.weights.shape[-1]} columns, as the networks have inputs, not {X.shape}"
+            )
+        check_size(self.biases.size * len(X), "the gates at all times")
+        return np.asarray(self.weights @ X.T + self.biases[..., None] > 0)
+
+    def flips(self, X: Any) -> Array:
+        """The share of pairs of a sample of X (m, n) and a unit whose gate has changed by the end: shape (R, T)."""
+        gates = self.gates(X)
+        return np.asarray((gates != gates[-1]).mean(axis=(2, 3)).T)
+
+
+def train_online(
+    data: Ring | tuple[Any, Any],
+    units: int = 1,
+    activation: str = "relu",
+    *,
+    steps: int = 1000,
+    lr: float = 0.1,
+    batch_size: int = 500,
+    scale: float = 0.1,
+    biases: bool = False,
+    repeats: int = 1,
+    record: int | Sequence[int] = 20,
+    seed: int = 0,
+    progress: Callable[[int, float], None] | None = None,
+) -> OnlineTraining:
+    """Descend ½⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k), with fresh samples at every step.
+
+        w_k ← w_k − lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k alike, where there are biases
+
+    so that units move alike at every K. After s steps the time is t = lr · s: as lr → 0 with gates g that do not flip,
+    ReLU networks follow K · gradient_flow(features, w₀/K, times, y=y).weights(), where τ = 1.
+
+    Parameters
+    ----------
+    data : Ring, or X (m, n) and y (m,)
+        A process, `batch_size` samples of which are drawn for each step; or samples, all of which make each step.
+    units : int
+        K.
+    activation : 'relu', 'sigmoid' or 'erf'
+        max(0, z), 1/(1 + e^{−z}) or erf(z/√2).
+    steps : int
+    lr : float
+    batch_size : int
+        For a process.
+    scale : float
+        w_k ~ N(0, scale²/n · I), b_k = 0 at the start.
+    biases : bool
+        Whether b_k are trained; otherwise they stay 0.
+    repeats : int
+        R networks that differ in their start only: they see the same samples.
+    record : int, or numbers of steps
+        How many times are recorded, at a constant ratio as far as whole numbers allow; or after which steps. The start
+        and the end are recorded in any case.
+    seed : int
+        The samples are those of `data.stream(steps + 1, batch_size, seed=seed)`.
+    progress : callable(step, loss), optional
+        Called at every recorded time with the mean loss of the networks.
+
+    Raises
+    ------
+    InputError
+        For values out of range, samples that are not finite, and training that diverges.
+
+    References
+    ----------
+    Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", for the setting.
+
+    Examples
+    --------
+    >>> from implicit_bias.datasets import nonlinear_gaussian_process
+    >>> from implicit_bias.dynamics import ipr, train_online
+    >>> for gain in (0.01, 100.0):
+    ...     process = nonlinear_gaussian_process(40, (3.0, 1.0), gain, labels=(1.0, 0.0))
+    ...     print(bool(ipr(train_online(process, steps=500, batch_size=200).fields) > 0.3))
+    False
+    True
+    """
+    name = one_of(activation, ACTIVATIONS, "activation")
+    steps, units, repeats = as_count(steps, "steps"), as_count(units, "units"), as_count(repeats, "repeats")
+    lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
+    as_function(progress, "progress")
+    n, batches = _batches(data, steps, batch_size, as_seed(seed))
+    times = _recorded(record, steps)
+    check_size(len(times) * repeats * units * n, "the weights at all times")
+    # A stream of its own: the samples' is begun from the bare seed.
+    W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
+    b = np.zeros(len(W))
+    found: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
+    for step, (X, y) in enumerate(batches):
+        with np.errstate(over="ignore", invalid="ignore"):
+            h, slope = ACTIVATIONS[name](X @ W.T + b)
+            left = h.reshape(len(X), repeats, units).mean(axis=2) - y[:, None]
+            losses = np.mean(left**2, axis=0) / 2
+            if step in times:
+                _check_finite(losses, step, lr)
+                for kept, values in zip(found, (W.copy(), b.copy(), losses), strict=True):
+                    kept.append(values)
+                if progress is not None:
+                    progress(step, float(losses.mean()))
+            slope *= np.repeat(left, units, axis=1)
+            W -= lr / len(X) * (slope.T @ X)
+            if biases:
+                b -= lr * slope.mean(axis=0)
+    shape = (len(times), repeats, units)
+    weights, offsets, losses = (np.array(kept) for kept in found)
+    return OnlineTraining(name, lr, np.array(times), weights.reshape(*shape, n), offsets.reshape(shape), losses)
+
+
+def _batches(data: Any, steps: int, size: Any, seed: int) -> tuple[int, Iterator[tuple[Array, Array]]]:
+    """The number of inputs, and the samples of every step and of the loss after the last."""
+    if isinstance(data, Ring):
+        return data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise InputError(f"data must be a process on a ring, or a pair (X, y) of samples, not {shown(data)}")
+    X, y = as_floats(data[0], "X", 2), as_floats(data[1], "y", 1)
+    if len(X) != len(y):
+        raise InputError(f"y has {len(y)} targets for {len(X)} samples; give one target a sample")
+    return X.shape[1], ((X, y) for _ in range(steps + 1))
+
+
+def _recorded(record: Any, steps: int) -> list[int]:
+    """The steps after which there is a record, in order."""
+    if isinstance(record, Sequence | np.ndarray):
+        asked = [as_count(step, "a recorded step", least=0) for step in record]
+        if max(asked, default=0) > steps:
+            raise InputError(
+                f"record must hold steps of at most {steps}, not {max(asked)}; train longer or leave it out"
+            )
+    else:
+        count = as_count(record, "record", least=2)
+        asked = np.geomspace(1, steps, count - 1).round().astype(int).tolist()
+    return sorted({0, steps, *asked})
+
+
+def _check_finite(losses: Array, step: int, lr: float) -> None:
+    if not np.isfinite(losses).all():
+        raise InputError(f"training diverged by step {step}; use a smaller lr than {lr:g}")
