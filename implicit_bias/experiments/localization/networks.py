@@ -1,0 +1,82 @@
+"""What the figures of localisation share: processes and networks by their settings, spreads of IPR, and styles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from implicit_bias.checks import Array
+from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
+from implicit_bias.dynamics import OnlineTraining, ipr, peak_frequency, train_online
+from implicit_bias.experiments.figures.base import COLOURS, Settings
+
+N = 40
+#: An IPR from which a field counts as localised: twice that of white noise, 3/n.
+LOCAL = 6 / N
+COMMON: Settings = {"n": N, "batch": 500, "biases": False, "label": 0.0}
+#: One ReLU unit, and forty: length-scales, and the rate and the steps until IPRs stay.
+ONE = COMMON | {"activation": "relu", "units": 1, "xi0": 3.0, "xi1": 1.0, "scale": 0.1, "lr": 0.1, "steps": 1000}
+MANY = ONE | {"units": 40, "xi0": 2.0, "lr": 0.2, "steps": 4000}
+#: Rates and starts for units that saturate, whose slopes are smaller.
+SATURATING: dict[str, Settings] = {"sigmoid": {"scale": 1.0, "lr": 4.0}, "erf": {"scale": 1.0, "lr": 1.0}}
+PROCESSES = ("NLGP", "Gaussian")
+STYLES: dict[str, dict[str, Any]] = {
+    "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},
+    "Gaussian": {"color": COLOURS["orange"], "marker": "s", "label": "Gaussian clone"},
+}
+
+
+def process_of(settings: Settings) -> RingProcess:
+    """The nonlinear Gaussian process of the settings, labels 1 and `label`, or its clone.
+
+    >>> from implicit_bias.experiments.localization.networks import ONE, process_of
+    >>> process_of(ONE | {"gain": 3.0, "process": "Gaussian"}).gain is None
+    True
+    """
+    scales, labels = (settings["xi0"], settings["xi1"]), (1.0, settings["label"])
+    process = nonlinear_gaussian_process(settings["n"], scales, settings["gain"], labels)
+    return process.clone() if settings["process"] == "Gaussian" else process
+
+
+def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
+    """The networks of the settings, on their process unless there are other data."""
+    names = {"steps": "steps", "lr": "lr", "scale": "scale", "biases": "biases", "repeats": "repeats", "seed": "seed"}
+    given = {option: settings[name] for option, name in names.items()} | {"batch_size": settings["batch"]} | options
+    data = process_of(settings) if data is None else data
+    return train_online(data, settings["units"], settings["activation"], **{"record": [], **given})
+
+
+def spread(fields: Array) -> dict[str, float]:
+    """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length.
+
+    >>> from implicit_bias.experiments.localization.networks import spread
+    >>> spread([[0.0, 2.0, 0.0, 0.0]])
+    {'ipr_low': 1.0, 'ipr': 1.0, 'ipr_high': 1.0, 'frequency': 0.0, 'length': 2.0}
+    """
+    low, middle, high = np.quantile(ipr(fields), (0.25, 0.5, 0.75))
+    return {
+        **{"ipr_low": float(low), "ipr": float(middle), "ipr_high": float(high)},
+        "frequency": float(np.median(peak_frequency(fields))),
+        "length": float(np.median(np.linalg.norm(fields, axis=-1))),
+    }
+
+
+def seconds(settings: Settings) -> float:
+    """About how long the training takes on one core."""
+    units = settings["units"] * settings["repeats"]
+    return float(settings["steps"] * settings["batch"] * (4e-6 + 6e-8 * units))
+
+
+def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
+    """A line through the medians of `spread` over x, and a band between the quartiles."""
+    part = part.sort_values(x)
+    ax.plot(part[x], part.ipr, markersize=3, linewidth=1.2, **style)
+    ax.fill_between(part[x], part.ipr_low, part.ipr_high, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def sinusoid(ax: Axes, n: int) -> None:
+    """The IPR of a sinusoid as a line."""
+    ax.axhline(1.5 / n, color=COLOURS["theory"], linewidth=0.8, linestyle=":", label="a sinusoid, 1.5/n")
