@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from implicit_bias.experiments.figures.collection import Collection
-from implicit_bias.experiments.localization import gain
+from implicit_bias.experiments.localization import fields, gain, pixels, scales
 
-MODULES = (gain,)
+MODULES = (gain, fields, scales, pixels)
 COLLECTION = Collection(
     name="localization",
     source="the notes on localisation and gated deep linear networks",

@@ -12,21 +12,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.figures.base import Experiment, Rows, Settings, panels, product
-from implicit_bias.experiments.localization.networks import (
-    LOCAL,
-    ONE,
-    PROCESSES,
-    SATURATING,
-    STYLES,
-    curve,
-    seconds,
-    sinusoid,
-    spread,
-    trained,
-)
+from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
 
 ACTIVATIONS = ("relu", "sigmoid", "erf")
-NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -55,7 +44,7 @@ def draw(table: pd.DataFrame) -> Figure:
             part = table[table.activation == activation]
             for process in PROCESSES:
                 curve(ax, part[part.process == process], "gain", **STYLES[process])
-            sinusoid(ax, int(table.n.iloc[0]))
+            sinusoid(ax)
             units = f"K = {part.units.iloc[0]}" if len(part) else ""
             ax.set(title=f"{NAMES[activation]}, {units}", xlabel="gain g", xscale="log", ylim=(0, 0.65))
         axes[0, 0].set_ylabel("IPR, median and quartiles")

@@ -1,21 +1,17 @@
-"""What the figures of localisation share: processes and networks by their settings, spreads of IPR, and styles."""
+"""What the figures of localisation share: processes and networks by their settings, and how local these become."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
 from implicit_bias.checks import Array
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
 from implicit_bias.dynamics import OnlineTraining, ipr, peak_frequency, train_online
-from implicit_bias.experiments.figures.base import COLOURS, Settings
+from implicit_bias.experiments.figures.base import Settings
 
 N = 40
-#: An IPR from which a field counts as localised: twice that of white noise, 3/n.
-LOCAL = 6 / N
 COMMON: Settings = {"n": N, "batch": 500, "biases": False, "label": 0.0}
 #: One ReLU unit, and forty: length-scales, and the rate and the steps until IPRs stay.
 ONE = COMMON | {"activation": "relu", "units": 1, "xi0": 3.0, "xi1": 1.0, "scale": 0.1, "lr": 0.1, "steps": 1000}
@@ -23,10 +19,6 @@ MANY = ONE | {"units": 40, "xi0": 2.0, "lr": 0.2, "steps": 4000}
 #: Rates and starts for units that saturate, whose slopes are smaller.
 SATURATING: dict[str, Settings] = {"sigmoid": {"scale": 1.0, "lr": 4.0}, "erf": {"scale": 1.0, "lr": 1.0}}
 PROCESSES = ("NLGP", "Gaussian")
-STYLES: dict[str, dict[str, Any]] = {
-    "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},
-    "Gaussian": {"color": COLOURS["orange"], "marker": "s", "label": "Gaussian clone"},
-}
 
 
 def process_of(settings: Settings) -> RingProcess:
@@ -68,15 +60,3 @@ def seconds(settings: Settings) -> float:
     """About how long the training takes on one core."""
     units = settings["units"] * settings["repeats"]
     return float(settings["steps"] * settings["batch"] * (4e-6 + 6e-8 * units))
-
-
-def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
-    """A line through the medians of `spread` over x, and a band between the quartiles."""
-    part = part.sort_values(x)
-    ax.plot(part[x], part.ipr, markersize=3, linewidth=1.2, **style)
-    ax.fill_between(part[x], part.ipr_low, part.ipr_high, color=style["color"], alpha=0.2, linewidth=0)
-
-
-def sinusoid(ax: Axes, n: int) -> None:
-    """The IPR of a sinusoid as a line."""
-    ax.axhline(1.5 / n, color=COLOURS["theory"], linewidth=0.8, linestyle=":", label="a sinusoid, 1.5/n")

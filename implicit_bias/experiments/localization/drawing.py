@@ -1,0 +1,32 @@
+"""How the figures of localisation are drawn, and what counts as local."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from implicit_bias.experiments.figures.base import COLOURS
+from implicit_bias.experiments.localization.networks import N
+
+#: An IPR from which a field counts as localised: twice 3/n, that of white noise.
+LOCAL = 6 / N
+STYLES: dict[str, dict[str, Any]] = {
+    "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},
+    "Gaussian": {"color": COLOURS["orange"], "marker": "s", "label": "Gaussian clone"},
+}
+NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
+
+
+def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
+    """A line through the medians of `spread` over x, and a band between the quartiles."""
+    part = part.sort_values(x)
+    ax.plot(part[x], part.ipr, markersize=3, linewidth=1.2, **style)
+    ax.fill_between(part[x], part.ipr_low, part.ipr_high, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def sinusoid(ax: Axes, *, upright: bool = False) -> None:
+    """The IPR of a sinusoid as a line."""
+    line = ax.axvline if upright else ax.axhline
+    line(1.5 / N, color=COLOURS["theory"], linewidth=0.8, linestyle=":", label="a sinusoid, 1.5/n")

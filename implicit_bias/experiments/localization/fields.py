@@ -1,0 +1,116 @@
+"""What do the fields look like? Receptive fields of one ReLU unit and of forty, drawn.
+
+Settings as in `gain` and `scales`: one unit at ξ = (3, 1), four starts; forty units at ξ = (2, 1), the first four of
+them. Each field is drawn against its own largest weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.dynamics import ipr
+from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.localization.drawing import LOCAL
+from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
+
+#: Fields a panel.
+SHOWN = 4
+#: The share of Σw² that a field's pixels are counted for.
+MOST = 0.9
+LINES = ("blue", "red", "green", "purple")
+COLUMNS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
+
+
+def grid(quick: bool) -> list[Settings]:
+    """One unit and forty, three gains and a clone; quick: fewer steps of the forty."""
+    cells = []
+    for base, cell in ((base, cell) for base in (ONE, MANY) for cell in product(column=range(len(COLUMNS)))):
+        process, gain = COLUMNS[cell["column"]]
+        steps = base["steps"] // 3 if quick and base["units"] > 1 else base["steps"]
+        repeats = SHOWN if base["units"] == 1 else 1
+        cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
+    return cells
+
+
+def rows(settings: Settings) -> Rows:
+    """A row (unit, pixel, weight) for every pixel of the first four fields."""
+    shown = trained(settings).fields.reshape(-1, settings["n"])[:SHOWN]
+    return [
+        {"unit": unit, "pixel": pixel, "weight": float(f"{weight:.4g}")}
+        for unit, field in enumerate(shown)
+        for pixel, weight in enumerate(field)
+    ]
+
+
+def shapes(table: pd.DataFrame) -> pd.DataFrame:
+    """A row a field: its IPR, and how many pixels hold nine tenths of Σw².
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.localization.fields import shapes
+    >>> one = {"units": 1, "process": "NLGP", "gain": 3.0, "unit": 0, "pixel": range(4), "weight": [0, 3.0, -1.0, 0.0]}
+    >>> shapes(pd.DataFrame(one)).to_dict("records")[0]["pixels"]
+    1
+    """
+    found = []
+    for key, part in table.groupby(["units", "process", "gain", "unit"]):
+        w = part.sort_values("pixel").weight.to_numpy(float)
+        held = np.cumsum(np.sort(w**2)[::-1]) / np.sum(w**2)
+        named = dict(zip(("units", "process", "gain", "unit"), key, strict=True))
+        found.append(named | {"ipr": float(ipr(w)), "pixels": int(np.argmax(held >= MOST)) + 1})
+    return pd.DataFrame(found)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """A row for one unit and one for forty, a column a process; the fields above one another."""
+    with panels(EXPERIMENT.title, columns=len(COLUMNS), rows=2, size=(2.6, 2.6)) as axes:
+        for row, base in zip(axes, (ONE, MANY), strict=True):
+            for ax, (process, gain) in zip(row, COLUMNS, strict=True):
+                part = table[(table.units == base["units"]) & (table.process == process) & (table.gain == gain)]
+                for unit, field in part.groupby("unit"):
+                    height = -2.2 * int(str(unit))
+                    ax.axhline(height, color="0.8", linewidth=0.6)
+                    w = field.weight / field.weight.abs().max()
+                    ax.plot(field.pixel, height + w, color=COLOURS[LINES[int(str(unit)) % SHOWN]], linewidth=1.2)
+                name = "NLGP" if process == "NLGP" else "Gaussian clone of"
+                ax.set(title=f"{name} g = {gain:g}", yticks=[], xlim=(0, base["n"] - 1))
+                ax.spines["left"].set_visible(False)
+            row[0].set_ylabel(f"K = {base['units']}, ξ = ({base['xi0']:g}, {base['xi1']:g})")
+        for ax in axes[1]:
+            ax.set_xlabel("pixel")
+    figure: Figure = axes[0, 0].figure
+    return figure
+
+
+def finding(table: pd.DataFrame) -> str:
+    """How many pixels hold most of the fields at the largest gain, and of the clone."""
+    found = shapes(table)
+    found = found[found.gain == COLUMNS[-1][1]]
+    texts, holds = [], []
+    for units, part in found.groupby("units"):
+        local, clone = (part[part.process == process][["pixels", "ipr"]].median() for process in PROCESSES)
+        if np.isnan(local.ipr) or np.isnan(clone.ipr):
+            continue
+        holds.append(local.ipr > LOCAL > clone.ipr)
+        texts.append(
+            f"{local.pixels:g} of {table.n.iloc[0]} pixels hold nine tenths of Σw² with K = {units} at g = 100, and "
+            f"{clone.pixels:g} in the clone (IPR {local.ipr:.2f} and {clone.ipr:.3f})"
+        )
+    if not texts:
+        return "Undecided: fields at g = 100 and of the clone have not both been trained."
+    word = "Yes" if all(holds) else "Partly" if any(holds) else "No"
+    return f"{word}: in the median field {'; '.join(texts)}."
+
+
+EXPERIMENT = Experiment(
+    name="fields",
+    title="Receptive fields of ReLU units",
+    source="nonlinear Gaussian process",
+    claim="Fields are local bumps where the data are nonlinear, and waves around the ring where they are Gaussian.",
+    grid=grid,
+    rows=rows,
+    cost=seconds,
+    draw=draw,
+    finding=finding,
+)
