@@ -1,4 +1,4 @@
-"""GaLU's figures: run, interrupted, resumed, gathered, drawn again, damaged; and what all of them promise."""
+"""Figures of papers: run, interrupted, resumed, gathered, drawn again, damaged; and what all of them promise."""
 
 import ast
 import json
@@ -20,13 +20,17 @@ from implicit_bias.experiments.figures.jobs import jobs_of
 from implicit_bias.experiments.figures.results import load
 from implicit_bias.experiments.galu.figures import COLLECTION
 from implicit_bias.experiments.galu.norms import correlations
+from implicit_bias.experiments.gram.figures import COLLECTION as GRAM
 from implicit_bias.experiments.store import Store
 
 #: The cells that were computed, in order; an element "stop" before is a Ctrl-C.
 COMPUTED: list = []
 WIDTHS = (3, 2, 1)
 FIGURES = COLLECTION.figures
-REAL = list(COLLECTION.chosen("all"))
+REAL = [(collection, experiment) for collection in (COLLECTION, GRAM) for experiment in collection.chosen("all")]
+each_figure = pytest.mark.parametrize(
+    ("collection", "experiment"), REAL, ids=[f"{collection.name}-{experiment.name}" for collection, experiment in REAL]
+)
 
 
 def rows(settings):
@@ -62,8 +66,8 @@ def toys(monkeypatch):
     monkeypatch.setitem(FIGURES, "twin", replace(TOY, name="twin"))
 
 
-def reproduce(capsys, *options):
-    code = main(["reproduce", "galu", "--jobs", "1", "--json", *map(str, options)])
+def reproduce(capsys, *options, name="galu"):
+    code = main(["reproduce", name, "--jobs", "1", "--json", *map(str, options)])
     out, err = capsys.readouterr()
     return code, json.loads(out), err
 
@@ -198,8 +202,8 @@ def needs_files(settings, root):
 
 def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_path, capsys, monkeypatch):
     filed = replace(TOY, data=needs_files, rows=lambda settings, data: [{"model": "GaLU", "loss": data}])
-    for experiment in REAL:
-        monkeypatch.delitem(FIGURES, experiment.name)
+    for name in COLLECTION.figures.keys() - {"toy", "twin"}:
+        monkeypatch.delitem(FIGURES, name)
     monkeypatch.setitem(FIGURES, "toy", filed)
     code, document, _ = reproduce(capsys, "--figure", "all", "--out", tmp_path)
     assert (code, document) == (2, {"error": "no files; give --data-root"})
@@ -242,9 +246,9 @@ def test_bands_and_panels():
     assert axes[0, 1].get_lines()[0].get_ydata().tolist() == [2.0]
 
 
-@pytest.mark.parametrize("experiment", REAL, ids=lambda experiment: experiment.name)
-def test_what_every_figure_promises(experiment):
-    assert FIGURES[experiment.name] is experiment
+@each_figure
+def test_what_every_figure_promises(collection, experiment):
+    assert collection.figures[experiment.name] is experiment
     assert experiment.claim.endswith(".")
     grids = {quick: experiment.grid(quick) for quick in (True, False)}
     cost = {quick: sum(map(experiment.cost, grid)) for quick, grid in grids.items()}
@@ -260,8 +264,8 @@ def test_what_every_figure_promises(experiment):
     assert not {"draw", "finding"} & {node.name for node in own if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("experiment", REAL, ids=lambda experiment: experiment.name)
-def test_every_figure_is_drawn_of_a_single_cell(experiment, tmp_path, capsys):
+@each_figure
+def test_every_figure_is_drawn_of_a_single_cell(collection, experiment, tmp_path, capsys):
     """The cheapest cell of the quick run, twice: the same rows, a drawing and a sentence."""
     if experiment.data is not None:
         pytest.skip("needs image files")
@@ -274,8 +278,8 @@ def test_every_figure_is_drawn_of_a_single_cell(experiment, tmp_path, capsys):
     assert not tables[0].map(lambda value: isinstance(value, list)).any(axis=None)
     pd.testing.assert_frame_equal(*(table.drop(columns=times) for table in tables))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(FIGURES, experiment.name, one)
-        code, document, _ = reproduce(capsys, "--figure", experiment.name, "--out", tmp_path)
+        patch.setitem(collection.figures, experiment.name, one)
+        code, document, _ = reproduce(capsys, "--figure", experiment.name, "--out", tmp_path, name=collection.name)
     assert code == 0
     assert document["findings"][experiment.name].split(":")[0] in ("Yes", "No", "Partly", "Undecided")
 

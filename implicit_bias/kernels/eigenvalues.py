@@ -12,7 +12,7 @@ from implicit_bias.checks import TINY, InputError, as_count, as_floats, check_ra
 from implicit_bias.kernels import elementary as e
 from implicit_bias.kernels.gram import Gram
 
-#: Rounds of inverse iteration in multiprecision, and of shifts, each of which has three times the digits of the last.
+#: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
 ROUNDS, SHIFTS = 12, 12
 #: Multiprecision takes n³ steps of a microsecond.
 LARGEST_EXACT = 400
@@ -140,7 +140,7 @@ def bounds(values: Any) -> tuple[Any, Any, Any]:
     margin = 2 * (n + 2) * unit * size
     while True:
         lower = guess - margin
-        shifted = values - lower * np.eye(n, dtype=np.int64)
+        shifted = values - np.eye(n, dtype=np.int64) * lower
         loss = (n + 2) * unit * (abs(np.trace(shifted)) + size + n * abs(lower))
         if factor(shifted) is not None:
             return lower - loss, min(guess, upper), upper
@@ -164,11 +164,11 @@ def double_pair(values: Any) -> tuple[float, Any]:
 
 
 def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
-    """The smallest eigenvalue and its vector: by inverse iteration, then by Rayleigh's quotients as shifts."""
+    """The smallest eigenvalue and its vector: by inverse iteration, then with shifts just below it."""
     n, size, one = len(values), size_of(values), np.eye(len(values), dtype=np.int64)
     # As small a shift as lets a singular matrix be factored.
     shift = n * context.eps * size
-    while (root := factor(values + shift * one)) is None:
+    while (root := factor(values + one * shift)) is None:
         shift = shift * 16
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
     for _ in range(ROUNDS):
@@ -176,15 +176,16 @@ def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
         vector = vector / e.sqrt(np.asarray(vector @ vector))
     value = quotient(values, vector)
     for _ in range(SHIFTS):
-        residual = values @ vector - value * vector
-        if (residual @ residual) <= (n * context.eps * size) ** 2:
+        residual = values @ vector - vector * value
+        off = 2 * e.sqrt(np.asarray(residual @ residual))
+        if off <= n * context.eps * size:
             break
-        try:
-            solved = context.lu_solve(context.matrix((values - value * one).tolist()), context.matrix(vector.tolist()))
-        except ZeroDivisionError:
-            break
-        vector = np.array(list(solved), dtype=object)
-        vector = vector / e.sqrt(np.asarray(vector @ vector))
+        # An eigenvalue lies within off/2; below the least of all the matrix can be factored.
+        while (root := factor(values - one * (value - off))) is None:
+            off = off * 16
+        for _ in range(2):
+            vector = substitute(root.T, substitute(root, vector), last_first=True)
+            vector = vector / e.sqrt(np.asarray(vector @ vector))
         value = quotient(values, vector)
     return value, vector
 
@@ -202,7 +203,8 @@ def factor(values: Any) -> Any:
             return None
         rest[j:, j] = rest[j:, j] / e.sqrt(np.asarray(rest[j, j]))
         for i in range(j + 1, n):
-            rest[i, j + 1 : i + 1] -= rest[i, j] * rest[j + 1 : i + 1, j]
+            # The array first: a number of mpmath's would print it before it gives up on it.
+            rest[i, j + 1 : i + 1] -= rest[j + 1 : i + 1, j] * rest[i, j]
     return np.where(np.tri(n, dtype=bool), rest, 0 * rest)
 
 

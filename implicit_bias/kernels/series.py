@@ -44,7 +44,8 @@ class HermiteSeries:
 
     def __call__(self, pairs: Pairs) -> Any:
         """The series, by Horner's rule; `mean_squares` for a point and itself."""
-        r, s = self.rows(pairs.r), self.rows(pairs.s)
+        # Of a single length there is one product a term, not one a pair.
+        r, s = (self.rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
         # An even σ' has no odd coefficients.
         step = 1 if self.coefficients[:, 1::2].any() else 2
         factor = pairs.cosine if step == 1 else pairs.cosine**2

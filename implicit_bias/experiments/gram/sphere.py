@@ -1,0 +1,119 @@
+"""Points of the sphere, their smallest eigenvalues, and one look for each activation: what the figures share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from implicit_bias.checks import Array
+from implicit_bias.experiments.figures.base import COLOURS
+from implicit_bias.kernels import gram_matrix, least_eigenvalue, mean_square
+
+#: Activations whose derivative jumps at 0, whose second one does, and which are smooth.
+JUMP, BEND = ("relu", "leaky relu", "selu"), ("elu",)
+SMOOTH = ("gelu", "swish", "softplus", "tanh", "sigmoid", "erf", "square", "cube")
+NAMES = {"relu": "ReLU", "leaky relu": "leaky ReLU", "selu": "SELU", "elu": "ELU", "gelu": "GELU", "square": "$z^2$"}
+NAMES |= {"cube": "$z^3$"}
+HUES = {"relu": "orange", "selu": "red", "elu": "purple", "gelu": "sky", "swish": "green", "tanh": "blue", "erf": "sky"}
+HUES |= {"leaky relu": "yellow", "softplus": "green", "sigmoid": "purple", "square": "black", "cube": "black"}
+
+
+def unit_points(n: int, d: int, *seed: int) -> Array:
+    """n points uniform on the sphere of R^d, shape (n, d); NumPy's PCG64.
+
+    >>> from implicit_bias.experiments.gram.sphere import unit_points
+    >>> (unit_points(3, 5, 1, 2) ** 2).sum(axis=1).round(12).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
+def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
+    """λ_min of the points' Gram matrix over E[σ'²], with a bound of its error: least, error.
+
+    >>> from implicit_bias.experiments.gram.sphere import least
+    >>> {name: round(value, 6) for name, value in least([[1.0, 0.0], [0.0, 1.0]], "tanh").items()}
+    {'least': 1.0, 'error': 0.0}
+    """
+    found = least_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits))
+    unit = mean_square(activation)
+    return {"least": float(found.value) / unit, "error": float(found.error) / unit}
+
+
+def style(activation: str) -> dict[str, Any]:
+    """Colour, line and label of an activation: solid lines where a derivative jumps at 0, dashed ones where none does.
+
+    >>> from implicit_bias.experiments.gram.sphere import style
+    >>> style("relu")
+    {'color': '#E69F00', 'linestyle': '-', 'label': 'ReLU'}
+    """
+    line = "--" if activation in SMOOTH else "-"
+    # Activations that share a colour differ in the dots.
+    dotted = activation in ("erf", "softplus", "sigmoid", "cube")
+    label = NAMES.get(activation, activation)
+    return {"color": COLOURS[HUES[activation]], "linestyle": ":" if dotted else line, "label": label}
+
+
+def ordered(activations: Iterable[str]) -> list[str]:
+    """The activations in the order of all figures.
+
+    >>> from implicit_bias.experiments.gram.sphere import ordered
+    >>> ordered({"tanh", "relu"})
+    ['relu', 'tanh']
+    """
+    return sorted(set(activations), key=(*JUMP, *BEND, *SMOOTH).index)
+
+
+def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
+    """By activation and `over`: middle, low, high of `least` (quartiles); bound alone where the error hides the median.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.gram.sphere import quartiles
+    >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
+    >>> quartiles(draws, "d").reset_index().to_dict("records")[1]
+    {'activation': 'erf', 'd': 3, 'middle': 2.0, 'low': 1.5, 'high': 3.0, 'bound': nan}
+    >>> float(quartiles(draws, "d").loc[("erf", 2), "bound"])
+    0.4
+    """
+    parts = table.assign(top=table.least + table.error).groupby(["activation", over])
+    levels = {"middle": 0.5, "low": 0.25, "high": 0.75}
+    found = pd.DataFrame({name: parts.least.quantile(level) for name, level in levels.items()})
+    hidden = found.middle <= parts.error.median()
+    found["bound"] = parts.top.median().where(hidden)
+    found.loc[hidden, ["middle", "low", "high"]] = np.nan
+    return found
+
+
+def number(value: float) -> str:
+    """Two significant digits, with an exponent for what is small.
+
+    >>> from implicit_bias.experiments.gram.sphere import number
+    >>> number(0.4699), number(4.6e-46)
+    ('0.47', '4.6e-46')
+    """
+    return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:.2g}"
+
+
+def bounded(ax: Axes, found: pd.DataFrame, activation: str) -> None:
+    """The `quartiles` of an activation: a line through medians, a band, and triangles where only a bound is known.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.figures.base import panels
+    >>> from implicit_bias.experiments.gram.sphere import bounded, quartiles
+    >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
+    >>> with panels("Least eigenvalues") as axes:
+    ...     bounded(axes[0, 0], quartiles(draws, "d"), "erf")
+    >>> [line.get_ydata().tolist() for line in axes[0, 0].get_lines()]
+    [[2.0], [0.4]]
+    """
+    own = found[found.index.get_level_values("activation") == activation].droplevel("activation")
+    shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
+    look = style(activation)
+    ax.plot(shown.index, shown.middle, marker="o", markersize=3, linewidth=1.2, **look)
+    ax.fill_between(shown.index, shown.low, shown.high, color=look["color"], alpha=0.15, linewidth=0)
+    ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)

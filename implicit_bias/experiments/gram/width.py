@@ -1,0 +1,110 @@
+"""The Gram matrix of a layer of finite width
+
+50 points of the sphere of R^10: the Gram matrix sampled with k units against its mean. The mean of k terms is off by
+1/√k of their spread, and so is λ_min.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.gram.sphere import ordered, style, unit_points
+from implicit_bias.kernels import empirical_gram, gram_matrix, mean_square
+
+ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Five activations, widths from 100 to 100 000, 15 draws of the weights; quick: two, up to 10 000, three draws."""
+    widths, draws = ((100, 1000, 10_000), 3) if quick else ((100, 316, 1000, 3162, 10_000, 31_623, 100_000), 15)
+    names = ACTIVATIONS[::4] if quick else ACTIVATIONS
+    return product(n=(50,), d=(10,), activation=names, width=widths, draws=(draws,), seed=(1,))
+
+
+def rows(settings: Settings) -> Rows:
+    """λ_min/E[σ'²] of every sampled matrix (sampled) and of the mean (least), and ‖Ĝ − G‖/‖G‖ (off)."""
+    name, width, unit = settings["activation"], settings["width"], mean_square(settings["activation"])
+    X = unit_points(settings["n"], settings["d"], settings["seed"])
+    G = gram_matrix(X, name).values
+    least, size = float(np.linalg.eigvalsh(G)[0]), float(np.linalg.norm(G, 2))
+    found = []
+    for turn in range(settings["draws"]):
+        sampled = empirical_gram(X, name, width, seed=turn)
+        row = {"draw": turn, "sampled": float(np.linalg.eigvalsh(sampled)[0]) / unit, "least": least / unit}
+        found.append(row | {"off": float(np.linalg.norm(sampled - G, 2)) / size})
+    return found
+
+
+def cost(settings: Settings) -> float:
+    """Derivatives and products of all units."""
+    return settings["draws"] * (0.01 + 2e-7 * settings["n"] * settings["width"])
+
+
+def slopes(table: pd.DataFrame) -> dict[str, float]:
+    """The power of k that ‖Ĝ − G‖/‖G‖ follows, by least squares on logarithms of means, of each activation.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.gram.width import slopes
+    >>> slopes(pd.DataFrame({"activation": "relu", "width": [100, 10_000], "off": [0.1, 0.01]}))
+    {'relu': -0.5}
+    """
+    found = {}
+    for activation, own in table.groupby("activation"):
+        means = own.groupby("width").off.mean()
+        if len(means) > 1:
+            found[str(activation)] = round(float(np.polyfit(np.log(means.index), np.log(means), 1)[0]), 6)
+    return found
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """λ_min of the sampled matrices with that of the mean, and the relative error with 1/√k."""
+    with panels(EXPERIMENT.title, columns=2, size=(4.2, 3.3)) as axes:
+        ax, other = axes[0]
+        for activation in ordered(table.activation):
+            own = table[table.activation == activation].set_index("width")
+            band(ax, own.sampled, **style(activation))
+            ax.axhline(own["least"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
+            band(other, own.off, **style(activation))
+        widths = np.array(sorted(table.width.unique()))
+        start = table[table.width == widths[0]].off.mean() * np.sqrt(widths[0])
+        other.plot(widths, start / np.sqrt(widths), ":", color=COLOURS["theory"], linewidth=1, label="$k^{-1/2}$")
+        ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="infinite width")
+        ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
+        ax.legend(frameon=False, ncols=2, fontsize=7.5)
+        other.set(xscale="log", yscale="log", xlabel="units $k$", ylabel="$\\|\\hat G - G\\| / \\|G\\|$")
+        other.legend(frameon=False)
+        figure: Figure = ax.figure
+    return figure
+
+
+def finding(table: pd.DataFrame) -> str:
+    """The powers of k, and ReLU's smallest eigenvalues."""
+    found = slopes(table)
+    if not found:
+        return "Undecided: there are fewer than two widths."
+    near = [abs(slope + 0.5) < 0.1 for slope in found.values()]
+    word = "Yes" if all(near) else "Partly" if any(near) else "No"
+    lead = "relu" if "relu" in found else ordered(found)[0]
+    own = table[table.activation == lead].groupby("width")
+    path = [f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items()]
+    texts = [f"{name} {found[name]:.2f}" for name in ordered(found)]
+    return (
+        f"{word}: ‖Ĝ − G‖ falls like k to the power {', '.join(texts)}; the mean λ_min/E[σ'²] of {lead} is "
+        f"{', '.join(path)}, and {own['least'].first().iloc[-1]:.3g} at infinite width."
+    )
+
+
+EXPERIMENT = Experiment(
+    name="width",
+    title="Gram matrices of finite width",
+    source="concentration at initialisation",
+    claim="The Gram matrix of k units comes as near to its mean as 1/√k, and its smallest eigenvalue with it.",
+    grid=grid,
+    rows=rows,
+    cost=cost,
+    draw=draw,
+    finding=finding,
+)
