@@ -30,3 +30,9 @@ def sinusoid(ax: Axes, *, upright: bool = False) -> None:
     """The IPR of a sinusoid as a line."""
     line = ax.axvline if upright else ax.axhline
     line(1.5 / N, color=COLOURS["theory"], linewidth=0.8, linestyle=":", label="a sinusoid, 1.5/n")
+
+
+def whiskers(ax: Axes, part: pd.DataFrame, places: list[float], **style: Any) -> None:
+    """Medians of `spread` as dots at heights (one a row of `part`), with lines between the quartiles."""
+    look: dict[str, Any] = {"fmt": style.pop("marker", "o"), "markersize": 4, "elinewidth": 1.2} | style
+    ax.errorbar(part.ipr, places, xerr=[part.ipr - part.ipr_low, part.ipr_high - part.ipr], **look)

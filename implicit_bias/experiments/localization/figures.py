@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from implicit_bias.experiments.figures.collection import Collection
-from implicit_bias.experiments.localization import fields, gain, pixels, scales
+from implicit_bias.experiments.localization import biases, fields, flips, frozen, gain, pixels, pulses, scales
 
-MODULES = (gain, fields, scales, pixels)
+MODULES = (gain, fields, scales, flips, frozen, pixels, pulses, biases)
 COLLECTION = Collection(
     name="localization",
     source="the notes on localisation and gated deep linear networks",

@@ -1,0 +1,91 @@
+"""Do single pulses localise fields? One ReLU unit on blocks of ones, and of the variants with signs and flips.
+
+Lengths 11 against 3, and 8–14 against 1–5, on a ring of 40 pixels; without biases, w ~ N(0, 0.01/n), lr 0.05, 3000
+steps of 300 fresh samples, 24 starts. `signs`: −1 in place of 0; `flip`: the sign of each pattern turned with
+probability ½.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.datasets import SinglePulse
+from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.localization.drawing import LOCAL, sinusoid, whiskers
+from implicit_bias.experiments.localization.networks import ONE, seconds, spread, trained
+
+#: An IPR that is no weak localisation any more: that of the nonlinear process's fields at g = 3.
+STRONG = 0.3
+RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}
+LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")}
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Two pairs of lengths, signs, flips, two pairs of labels; quick: one pair of labels, fewer steps."""
+    own = {"lr": 0.05, "batch": 300, "steps": 600 if quick else 3000, "repeats": 8 if quick else 24, "seed": 1}
+    base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases")} | own
+    choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}
+    return [base | cell for cell in product(label=[0.0] if quick else LABELS, **choices)]
+
+
+def rows(settings: Settings) -> Rows:
+    """The spread over all starts, and the median loss."""
+    names = {name: settings[name] for name in ("n", "signs", "flip")}
+    pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
+    training = trained(settings, pulses)
+    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
+
+
+def name_of(row: pd.Series) -> str:
+    """A variant's name."""
+    values = "±1" if row.signs else "0 and 1"
+    return f"{row.lengths}, {values}{', flipped' if row.flip else ''}"
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Median and quartiles of IPR of every variant."""
+    table = table.assign(name=table.apply(name_of, axis=1))
+    names = list(dict.fromkeys(table.name))
+    with panels(EXPERIMENT.title, size=(6.2, 3.4)) as axes:
+        ax = axes[0, 0]
+        for shift, (label, (colour, text)) in zip((0.12, -0.12), LABELS.items(), strict=True):
+            part = table[table.label == label]
+            if part.empty:
+                continue
+            whiskers(ax, part, [-names.index(name) + shift for name in part.name], color=COLOURS[colour], label=text)
+        sinusoid(ax, upright=True)
+        ax.axvline(STRONG, color="0.5", linewidth=0.8, label="exceeded by NLGP at g = 3")
+        ax.set(yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
+        ax.set(xlabel="IPR, median and quartiles of starts")
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure: Figure = axes[0, 0].figure
+    return figure
+
+
+def finding(table: pd.DataFrame) -> str:
+    """How many variants localise, from where to where their medians go."""
+    if len(table) < 2:
+        return "Undecided: one variant is no comparison."
+    ordered = table.sort_values("ipr")
+    local, least, best = table[table.ipr > LOCAL], ordered.iloc[0], ordered.iloc[-1]
+    word = "No" if local.empty else "Yes" if table.ipr.min() > STRONG else "Partly"
+    return (
+        f"{word}: {len(local)} of {len(table)} variants have a median IPR above {LOCAL:.2f}, and "
+        f"{int((table.ipr > STRONG).sum())} above {STRONG}: from {least.ipr:.3f} ({name_of(least)}; labels 1 and "
+        f"{least.label:g}) to {best.ipr:.2f} ({name_of(best)}; labels 1 and {best.label:g})."
+    )
+
+
+EXPERIMENT = Experiment(
+    name="pulses",
+    title="One ReLU unit on single pulses",
+    source="single pulses",
+    claim="Single pulses localise fields.",
+    grid=grid,
+    rows=rows,
+    cost=seconds,
+    draw=draw,
+    finding=finding,
+)
