@@ -36,6 +36,8 @@ from typing import Any
 import odd.arrays
 import odd.classifiers
 import odd.clusters
+import odd.dynamics
+import odd.fields
 import odd.files
 import odd.galu
 import odd.nets

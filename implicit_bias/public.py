@@ -1,6 +1,6 @@
 """The public names, listed by hand: what `from implicit_bias import …` gives."""
 
-from implicit_bias import theory
+from implicit_bias import dynamics, theory
 from implicit_bias.checks import InputError
 from implicit_bias.comparison import (
     alignment,
@@ -161,5 +161,6 @@ FURTHER = {
         "parity",
         "separable",
     ],
+    "implicit_bias.dynamics": dynamics.__all__,
     "implicit_bias.theory": theory.__all__,
 }

@@ -89,6 +89,7 @@ def test_what_is_recorded_and_told():
     assert [step for step, _ in told] == found.steps.tolist()
     np.testing.assert_allclose([loss for _, loss in told], found.losses.mean(axis=1))
     assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=[]).steps.tolist() == [0, 5]
+    assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=10**30).steps.tolist() == list(range(6))
     assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=np.array([3, 3, 0])).steps.tolist() == [
         0,
         3,

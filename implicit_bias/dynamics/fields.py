@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_floats
+from implicit_bias.checks import Array, InputError, as_floats, dimensions
 
 #: Amplitudes that differ by less than this share are equal but for rounding.
 EQUAL = 1e-9
@@ -73,7 +73,7 @@ def peak_frequency(w: Any) -> np.ndarray:
 
 
 def _fields(w: Any) -> Array:
-    fields = as_floats(w, "w", max(1, np.ndim(w)))
+    fields = as_floats(w, "w", max(1, dimensions(w)))
     if not fields.any(axis=-1).all():
         raise InputError("a receptive field is zero, which has neither place nor frequency; leave such fields out")
     return fields

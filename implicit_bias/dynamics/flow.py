@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range, check_size, shown
+from implicit_bias.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_numbers,
+    as_positive,
+    check_range,
+    check_size,
+    dimensions,
+    shown,
+)
 from implicit_bias.dynamics.moments import Moments
 from implicit_bias.features import GatedFeatures
 
@@ -54,7 +64,7 @@ class GradientFlow:
         InputError
             For times that are negative, not finite, not in order or beyond 1e100 Kτ.
         """
-        single = times is not None and np.ndim(times) == 0
+        single = times is not None and dimensions(times) == 0
         at = self.times if times is None else as_times([times] if single else times)
         check_size(len(at) * self.w0.size, "the weights at all times")
         shares = shares_of(at, self.moments.k, self.tau)

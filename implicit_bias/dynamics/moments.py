@@ -12,7 +12,7 @@ import scipy.linalg
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from implicit_bias.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, length, shown
+from implicit_bias.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, dimensions, shown
 from implicit_bias.dynamics.running import SIZES, Block, RunningMoments, refined
 from implicit_bias.features import GatedFeatures
 
@@ -152,7 +152,7 @@ class Moments:
         """
         b = as_floats(b, "b", 2)
         k, d = b.shape
-        A = as_floats(A, "A", 4 if np.ndim(A) == 4 else 2)
+        A = as_floats(A, "A", 4 if dimensions(A) == 4 else 2)
         if A.shape not in ((k * d, k * d), (k, d, k, d)):
             raise InputError(f"A must have the shape {(k * d, k * d)} or {(k, d, k, d)} for b {b.shape}, not {A.shape}")
         A = A.reshape(k * d, k * d)
@@ -265,7 +265,7 @@ def _spectrum(block: Block, copies: np.ndarray, d: int) -> Spectrum:
     values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
     pull = vectors.T @ (root * block.b.ravel())
     kept = values > ROUNDING * max(0.0, float(values[-1]))
-    outside = float(length(np.where(kept, 0.0, pull)))
+    outside = float(np.linalg.norm(np.where(kept, 0.0, pull)))
     return Spectrum(np.where(kept, values, 0.0), vectors, np.where(kept, pull, 0.0), float(values[0]), outside)
 
 

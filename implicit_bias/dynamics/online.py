@@ -71,7 +71,7 @@ class OnlineTraining:
 
     activation: str
     lr: float
-    steps: np.ndarray
+    steps: np.ndarray = field(repr=False)
     weights: Array = field(repr=False)
     biases: Array = field(repr=False)
     losses: Array = field(repr=False)
@@ -222,7 +222,8 @@ def _recorded(record: Any, steps: int) -> list[int]:
             )
     else:
         count = as_count(record, "record", least=2)
-        asked = np.geomspace(1, steps, count - 1).round().astype(int).tolist()
+        # As many as there are steps are all of them.
+        asked = list(range(steps)) if count > steps else np.geomspace(1, steps, count - 1).round().astype(int).tolist()
     return sorted({0, steps, *asked})
 
 
