@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from implicit_bias.blocks import symmetric_blocks
 from implicit_bias.checks import (
     Array,
     InputError,
@@ -126,12 +127,7 @@ class GatedFeatures:
     def gram(self) -> Array:
         """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
         (G, by), (X, times) = powers_of_two(self.gate_values), powers_of_two(self.X)
-        kernel = np.empty((self.n, self.n))
-        # In blocks, since threads of OpenBLAS crash in a product GGᵀ of 20 000 samples and hundreds of gates.
-        for first in range(0, self.n, CHUNK):
-            rows, last = slice(first, first + CHUNK), first + CHUNK
-            kernel[rows, :last] = (G[rows] @ G[:last].T) * (X[rows] @ X[:last].T)
-            kernel[:first, rows] = kernel[rows, :first].T
+        kernel = symmetric_blocks(self.n, lambda rows, columns: (G[rows] @ G[columns].T) * (X[rows] @ X[columns].T))
         with np.errstate(over="ignore"):
             return finite(np.ldexp(kernel, 2 * (by + times), out=kernel))
 

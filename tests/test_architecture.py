@@ -15,7 +15,8 @@ PACKAGE = Path(implicit_bias.__file__).parent
 #: From the ground up: a module imports only from layers below its own, or from its own package folder.
 LAYERS = [
     ["checks", "threads", "version"],
-    ["files", "features", "kernel_features", "datasets", "validation", "constraints"],
+    ["blocks", "files"],
+    ["features", "kernel_features", "datasets", "validation", "constraints"],
     ["archives", "gates", "norms", "patterns"],
     ["soft_gates", "problems", "regions", "function_gates", "expression_norm"],
     ["networks"],

@@ -12,6 +12,7 @@ from implicit_bias import (
     ReLUGates,
     SoftGates,
     alternate_convex_search,
+    blocks,
     improve_filters,
     least_squares,
 )
@@ -284,7 +285,7 @@ def test_the_gram_matrix_of_twenty_thousand_weights():
 
 def test_the_gram_matrix_of_weights_in_blocks(monkeypatch):
     features, _ = draw(50, 5, 7, 0)
-    monkeypatch.setattr(closed_form, "BLOCK", 8)
+    monkeypatch.setattr(blocks, "ROWS", 8)
     monkeypatch.setattr(closed_form, "AT_ONCE", 400)
     dense = features.dense()
     np.testing.assert_allclose(closed_form.weight_gram(features), dense.T @ dense, atol=1e-12)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias.blocks import row_blocks
 from implicit_bias.checks import (
     TINY,
     Array,
@@ -168,11 +169,15 @@ def as_digits(digits: Any) -> int:
 
 def steepest(points: Points) -> Any:
     """The largest |cos θ| of two different points, rounded up."""
-    cosines = abs(points.directions @ points.directions.T)
-    np.fill_diagonal(cosines, 0 * cosines[0, 0])
+    most = 0 * points.norms[0]
+    for rows in row_blocks(len(points)):
+        cosines = abs(points.directions[rows] @ points.directions[rows.start :].T)
+        own = np.arange(len(cosines))
+        cosines[own, own] = 0 * most
+        most = max(most, cosines.max())
     context = e.context_of(points.norms)
     unit = np.finfo(float).eps if context is None else context.eps
-    return min(1 + 0 * cosines[0, 0], cosines.max() + unit * (points.rows.shape[1] + 8))
+    return min(1 + 0 * most, most + unit * (points.rows.shape[1] + 8))
 
 
 def mean_square(activation: str | Activation, norm: float = 1.0) -> float:

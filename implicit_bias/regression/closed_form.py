@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from implicit_bias.blocks import symmetric_blocks
 from implicit_bias.checks import TINY, Array, InputError, as_floats, as_positive, check_range, dimensions, length, shown
 from implicit_bias.features import GatedFeatures
 from implicit_bias.kernel_features import KernelFeatures
@@ -25,8 +26,6 @@ CORRECTIONS = 10
 STRONGEST = 1e100
 #: Entries of Φ that are held at once.
 AT_ONCE = 2**25
-#: Columns of Φ whose products with the others are made at once.
-BLOCK = 4096
 
 Features = GatedFeatures | KernelFeatures
 
@@ -219,16 +218,15 @@ def weight_gram(features: Features) -> Array:
     """ΦᵀΦ, shape (kd, kd), summed over chunks of samples."""
     size = features.k * features.d
     chunk = max(1, AT_ONCE // size)
-    total = np.zeros((size, size))
-    blocks = [slice(first, min(first + BLOCK, size)) for first in range(0, size, BLOCK)]
-    for first in range(0, features.n, chunk):
-        rows = features.select(slice(first, first + chunk)).dense()
-        # In blocks of half the matrix: OpenBLAS's threads crash in symmetric products of this size, as in `gram`.
-        for block in blocks:
-            total[block, : block.stop] += rows[:, block].T @ rows[:, : block.stop]
-    for block in blocks:
-        total[: block.start, block] = total[block, : block.start].T
-    return total
+
+    def entries(rows: slice, columns: slice) -> Array:
+        total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
+        for first in range(0, features.n, chunk):
+            dense = features.select(slice(first, first + chunk)).dense()
+            total += dense[:, rows].T @ dense[:, columns]
+        return total
+
+    return symmetric_blocks(size, entries)
 
 
 Found = tuple[float, float, int, Callable[[Array], Array]]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from implicit_bias.blocks import row_blocks, symmetric_blocks
 from implicit_bias.checks import Array, InputError, check_size
 from implicit_bias.theory.inputs import unit_samples
 
@@ -54,9 +55,18 @@ def gate_kernel(X: Any, Z: Any = None, *, normalise: bool = False) -> Array:
     [[0.5, 0.2114, 0.0], [0.2114, 0.5, -0.0886], [0.0, -0.0886, 0.5]]
     """
     X = unit_samples(X, normalise)
-    Z = X if Z is None else unit_samples(Z, normalise, "Z")
+    if Z is None:
+        check_size(len(X) ** 2, "the kernel")
+        return symmetric_blocks(len(X), lambda rows, columns: kernel_of(X[rows], X[columns]))
+    Z = unit_samples(Z, normalise, "Z")
     if X.shape[1] != Z.shape[1]:
         raise InputError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; give both the same inputs")
+    check_size(len(X) * len(Z), "the kernel")
+    return np.concatenate([kernel_of(X[rows], Z) for rows in row_blocks(len(X))])
+
+
+def kernel_of(X: Array, Z: Array) -> Array:
+    """κ of unit rows X (m, d) and Z (m', d), shape (m, m')."""
     return open_together(X, Z) * (X @ Z.T) + 0.0
 
 
