@@ -21,13 +21,15 @@ from implicit_bias.experiments.figures.results import load
 from implicit_bias.experiments.galu.figures import COLLECTION
 from implicit_bias.experiments.galu.norms import correlations
 from implicit_bias.experiments.gram.figures import COLLECTION as GRAM
+from implicit_bias.experiments.localization.figures import COLLECTION as LOCALIZATION
 from implicit_bias.experiments.store import Store
 
 #: The cells that were computed, in order; an element "stop" before is a Ctrl-C.
 COMPUTED: list = []
 WIDTHS = (3, 2, 1)
 FIGURES = COLLECTION.figures
-REAL = [(collection, experiment) for collection in (COLLECTION, GRAM) for experiment in collection.chosen("all")]
+COLLECTIONS = (COLLECTION, GRAM, LOCALIZATION)
+REAL = [(collection, experiment) for collection in COLLECTIONS for experiment in collection.chosen("all")]
 each_figure = pytest.mark.parametrize(
     ("collection", "experiment"), REAL, ids=[f"{collection.name}-{experiment.name}" for collection, experiment in REAL]
 )

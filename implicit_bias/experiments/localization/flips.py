@@ -67,8 +67,9 @@ def milestones(part: pd.DataFrame) -> list[tuple[float, float]]:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Flips, IPR and loss against time, a column for one unit and one for forty."""
-    with panels(EXPERIMENT.title, columns=2, rows=3, size=(4.2, 2.2)) as axes:
-        for column, base in zip(axes.T, (ONE, MANY), strict=True):
+    bases = [base for base in (ONE, MANY) if base["units"] in set(table.units)]
+    with panels(EXPERIMENT.title, columns=len(bases), rows=3, size=(4.2, 2.2)) as axes:
+        for column, base in zip(axes.T, bases, strict=True):
             for gain, colour in GAINS.items():
                 part = table[(table.units == base["units"]) & (table.gain == gain)].sort_values("time")
                 part, style = part[part.time > 0], {"color": COLOURS[colour], "linewidth": 1.2}
