@@ -15,7 +15,7 @@ from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoi
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
 
 RATES = {"relu": {"lr": 0.2}} | SATURATING
-LABELS = {0.0: "1, 0", -1.0: "1, −1"}
+LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
 STYLES = {
     **{("NLGP", True): ("blue", "o"), ("NLGP", False): ("sky", "D")},
     **{("Gaussian", True): ("red", "o"), ("Gaussian", False): ("orange", "D")},
@@ -52,7 +52,7 @@ def draw(table: pd.DataFrame) -> Figure:
                 places = [0.3 - 0.2 * place - settings.index(pair) for pair in pairs]
                 whiskers(ax, part, places, color=COLOURS[colour], marker=marker, label=text)
             sinusoid(ax, upright=True)
-            names = [f"{NAMES[activation]}, {LABELS[label]}" for activation, label in settings]
+            names = [f"{NAMES[activation]}, y {LABELS[label]}" for activation, label in settings]
             ax.set(title=f"K = {units}", yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
             ax.set_xlabel("IPR, median and quartiles")
         axes[0, -1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

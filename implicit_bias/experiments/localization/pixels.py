@@ -69,7 +69,7 @@ def draw(table: pd.DataFrame) -> Figure:
         axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR", ylim=(0, None))
         axes[0, 1].set(xscale="log", xlabel="gain g", ylabel="⟨(y − ŷ)²⟩ (dots: samples)", ylim=(0, None))
         axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=f"ξ = ({DRAWN[0]:g}, {DRAWN[1]:g})")
-        axes[0, 0].legend(frameon=False)
+        axes[0, 1].legend(frameon=False, loc="lower left")
         axes[0, 2].legend(frameon=False)
     figure: Figure = axes[0, 0].figure
     return figure
