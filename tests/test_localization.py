@@ -1,5 +1,7 @@
 """The figures of localisation: tiny cells, drawings, and findings of tables made up for each verdict."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,10 +9,12 @@ from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, pixel_moments
 from implicit_bias.experiments.figures.base import product
+from implicit_bias.experiments.figures.results import load
 from implicit_bias.experiments.localization import biases, fields, flips, frozen, gain, pixels, pulses, scales
-from implicit_bias.experiments.localization.figures import MODULES
+from implicit_bias.experiments.localization.figures import COLLECTION, MODULES
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, spread, trained
 
+ROOT = Path(__file__).parent.parent
 TINY = {"steps": 20, "batch": 20, "repeats": 2, "seed": 3}
 PROCESS = {"process": "NLGP", "gain": 3.0}
 CELLS = [
@@ -160,7 +164,7 @@ def test_findings_of_frozen_gates(ends, word):
     table = table.assign(units=1, gain=3.0, away=0.1, ipr_low=table.ipr, ipr_high=table.ipr)
     text = frozen.finding(table)
     assert text.startswith(f"{word}: ")
-    assert "random 0.070, pixel 0.40" in text
+    assert "random ones to 0.070, pixel gates to at least 0.40" in text
     assert isinstance(frozen.draw(table), Figure)
 
 
@@ -226,3 +230,13 @@ def test_findings_of_fields():
     assert fields.finding(table).startswith("Yes: in the median field 1 of 8 pixels hold nine tenths of Σw² with K = 1")
     assert fields.finding(table.assign(weight=1.0)).startswith("No: ")
     assert fields.finding(parts[0]).startswith("Undecided: ")
+
+
+def test_the_page_says_what_the_committed_tables_say():
+    page = (ROOT / "docs" / "localization.md").read_text()
+    found = load(COLLECTION, ROOT / "data" / "localization")
+    assert [figured.experiment for figured in found] == list(COLLECTION.chosen("all"))
+    for figured in found:
+        assert figured.record["missing"] == 0
+        assert f"**{figured.finding()}**" in page
+        assert f"](localization_{figured.experiment.name}.png)" in page
