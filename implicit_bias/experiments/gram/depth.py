@@ -50,7 +50,8 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.set(xscale="log", yscale="log", xlabel="layers $L$", ylabel="$\\lambda_{\\min}(G_L)/E[\\sigma'^2]$")
         ax.set_xticks(depths, [str(depth) for depth in depths])
         ax.minorticks_off()
-        ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
+        if found.bound.notna().any():
+            ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
         figure: Figure = ax.figure
         figure.legend(loc="outside right center", frameon=False)
     return figure

@@ -59,7 +59,8 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.set_xticks(sorted(table.d.unique()), [str(d) for d in sorted(table.d.unique())])
         ax.minorticks_off()
         ax.set_ylim(max(1e-16, 0.3 * np.nanmin(found[["low", "bound"]])), 3)
-        ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
+        if found.bound.notna().any():
+            ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
         figure: Figure = ax.figure
         figure.legend(loc="outside right center", frameon=False)
     return figure

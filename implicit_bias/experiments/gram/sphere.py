@@ -96,7 +96,7 @@ def number(value: float) -> str:
     >>> number(0.4699), number(4.6e-46)
     ('0.47', '4.6e-46')
     """
-    return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:.2g}"
+    return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
 
 
 def bounded(ax: Axes, found: pd.DataFrame, activation: str) -> None:

@@ -71,12 +71,11 @@ def draw(table: pd.DataFrame) -> Figure:
         widths = np.array(sorted(table.width.unique()))
         start = table[table.width == widths[0]].off.mean() * np.sqrt(widths[0])
         other.plot(widths, start / np.sqrt(widths), ":", color=COLOURS["theory"], linewidth=1, label="$k^{-1/2}$")
-        ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="infinite width")
         ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
-        ax.legend(frameon=False, ncols=2, fontsize=7.5)
+        ax.set_title("dotted: infinite width", fontsize=8)
         other.set(xscale="log", yscale="log", xlabel="units $k$", ylabel="$\\|\\hat G - G\\| / \\|G\\|$")
-        other.legend(frameon=False)
         figure: Figure = ax.figure
+        figure.legend(*other.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     return figure
 
 
