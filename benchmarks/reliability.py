@@ -37,9 +37,11 @@ import odd.arrays
 import odd.classifiers
 import odd.clusters
 import odd.dynamics
+import odd.eigenvalues
 import odd.fields
 import odd.files
 import odd.galu
+import odd.kernels
 import odd.nets
 import odd.regression
 import odd.rings

@@ -1,6 +1,6 @@
 """The public names, listed by hand: what `from implicit_bias import …` gives."""
 
-from implicit_bias import dynamics, theory
+from implicit_bias import dynamics, kernels, theory
 from implicit_bias.checks import InputError
 from implicit_bias.comparison import (
     alignment,
@@ -162,5 +162,6 @@ FURTHER = {
         "separable",
     ],
     "implicit_bias.dynamics": dynamics.__all__,
+    "implicit_bias.kernels": kernels.__all__,
     "implicit_bias.theory": theory.__all__,
 }

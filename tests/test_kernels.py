@@ -178,6 +178,7 @@ def test_the_mean_of_an_activation_is_its_integral(name):
         (lambda: gram_matrix([[1.0]], "relu", digits=0), "digits must be a whole number"),
         (lambda: gram_matrix([[1.0]], "relu", digits=10**6), "digits must be at most 1000"),
         (lambda: gram_matrix([[1e60]], polynomial([0, 0, 0, 0, 1])), "overflow; scale the inputs down"),
+        (lambda: gram_matrix([[30.0]], "elu", digits=20), "at most 50 long; scale them down"),
         (lambda: gram_matrix([[1e9]], "tanh"), "too many nodes of quadrature; scale the points down"),
         (lambda: leaky_relu(1.0), "slope 1 is the identity"),
         (lambda: leaky_relu(math.nan), "slope must be a number"),
@@ -198,6 +199,7 @@ def test_the_mean_of_an_activation_is_its_integral(name):
         (lambda: gram_matrix([[1.0]], custom_activation(lambda z: 0 * z)), "is 0 everywhere"),
         (lambda: empirical_gram([[1.0]], "relu", 0), "width must be a whole number"),
         (lambda: empirical_gram([[1.0]], "relu", 5, seed=-1), "seed must be"),
+        (lambda: empirical_gram([[1.0]], "relu", 10**30), "the products of weights and points would hold"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(act, message):

@@ -113,7 +113,8 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
         E[σ'(z)σ'(z')]/s² = ½ − θ/2π + α (F(r, θ) + F(r', θ)) + α² (½ erfcx(β/√2) − F(β, φ) − F(β, φ'))
 
     for points of lengths r, r' at an angle θ; β is the length of their sum, which they meet at angles φ and φ', and
-    F(β, ψ) the Gaussian mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane.
+    F(β, ψ) the Gaussian mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane. In multiprecision β is at
+    most 50.
 
     Raises InputError for numbers that are not positive, or outside 1e-60 … 1e60.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import Chebyshev
 
-from implicit_bias.checks import Array, InputError, as_count
+from implicit_bias.checks import Array, InputError, as_count, shown
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.gram import TOLERANCE, Gram, gram_matrix, pair_mean
@@ -16,6 +16,8 @@ from implicit_bias.kernels.quadrature import mean
 
 #: Degrees of the polynomials in θ that stand in for E(θ) sin θ.
 DEGREES = (32, 64, 128, 256)
+#: More layers than this take minutes, and change nothing any more.
+MOST_LAYERS = 10_000
 
 
 def deep_gram(X: Any, activation: str | Activation, layers: int) -> Gram:
@@ -33,7 +35,7 @@ def deep_gram(X: Any, activation: str | Activation, layers: int) -> Gram:
         Points; their lengths play no part.
     activation : str or Activation
     layers : int
-        L ≥ 1.
+        L, from 1 to 10 000.
 
     Raises
     ------
@@ -52,6 +54,8 @@ def deep_gram(X: Any, activation: str | Activation, layers: int) -> Gram:
     [0.3357, 0.2969, 0.1497]
     """
     chosen, layers = activation_of(activation), as_count(layers, "layers")
+    if layers > MOST_LAYERS:
+        raise InputError(f"layers must be at most {MOST_LAYERS}, not {shown(layers)}")
     if layers == 1:
         return gram_matrix(X, chosen, normalise=True)
     points = Points.of(X, normalise=True)

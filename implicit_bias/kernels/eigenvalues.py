@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import TINY, InputError, as_count, as_floats, check_range
+from implicit_bias.checks import TINY, InputError, as_floats, check_range
 from implicit_bias.kernels import elementary as e
-from implicit_bias.kernels.gram import Gram
+from implicit_bias.kernels.gram import Gram, as_digits
 
 #: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
 ROUNDS, SHIFTS = 12, 12
@@ -101,7 +101,7 @@ def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenv
     lower, value, upper = bounds(values)
     found = LeastEigenvalue(value, max(value - lower, upper - value) + gram.error)
     if digits is not None:
-        check_digits(found, as_count(digits, "digits"), gram)
+        check_digits(found, as_digits(digits), gram)
     return found
 
 

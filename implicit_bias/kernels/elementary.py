@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import scipy.special
 
-from implicit_bias.checks import Array
+from implicit_bias.checks import Array, InputError
 
 #: Pairs whose integrals are in the making at once.
 AT_ONCE = 8192
@@ -18,6 +18,8 @@ AT_ONCE = 8192
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
 #: Beyond it e^{β²/2} magnifies the rounding of Owen's T function by more than 25.
 OWEN = 2.5
+#: Beyond it the series of F in multiprecision takes minutes.
+FARTHEST = 50.0
 
 
 def multiprecision(digits: int) -> Any:
@@ -86,6 +88,11 @@ def wedge_many(context: Any) -> Callable[[Any, Any], Any]:
     """See `wedge`, by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
 
     def integral(beta: Any, psi: Any) -> Any:
+        if beta > FARTHEST:
+            raise InputError(
+                f"ELU in multiprecision takes points whose sums are at most {FARTHEST:g} long; scale them down, "
+                "or leave out digits"
+            )
         # The terms grow to e^{β²/2} before they cancel.
         spare = 10 + math.ceil(float(beta) ** 2 / 2)
         with context.workdps(context.dps + spare):

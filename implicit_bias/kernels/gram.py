@@ -18,6 +18,7 @@ from implicit_bias.checks import (
     as_positive,
     as_seed,
     check_range,
+    check_size,
     finite,
 )
 from implicit_bias.features import GatedFeatures
@@ -222,6 +223,7 @@ def empirical_gram(X: Any, activation: str | Activation, width: int, seed: int =
     """
     chosen, points = activation_of(activation), Points.of(X)
     width, rng = as_count(width, "width"), np.random.default_rng(as_seed(seed))
+    check_size(width * points.rows.size, "the products of weights and points")
     total = np.zeros((len(points), len(points)))
     step = max(1, UNITS_AT_ONCE // max(points.rows.shape))
     for first in range(0, width, step):

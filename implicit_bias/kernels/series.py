@@ -145,7 +145,8 @@ def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) ->
     previous: Any = None
     for level in range(REFINEMENTS):
         rule = panel_rule(float(norms[-1]), terms, level)
-        found, squares, rounding = coefficients(activation, norms, rule, terms)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found, squares, rounding = coefficients(activation, norms, rule, terms)
         check_integrable(activation, norms, squares)
         if previous is not None:
             # The last halving changed more than what the next would: an estimate, not a bound.
