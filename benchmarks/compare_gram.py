@@ -1,0 +1,113 @@
+"""Measure Gram matrices of activations against bivariate quadrature and against sampled units; see --help."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from common import markdown, surroundings, surroundings_line
+
+from implicit_bias.checks import Array
+from implicit_bias.command_line.execution import guarded
+from implicit_bias.kernels import activation, empirical_gram, gram_matrix
+
+#: Points and inputs of the comparison, and of the large matrices.
+SMALL, LARGE = (300, 10), ((2000, 3), (2000, 100))
+COMPARED = ("relu", "selu", "gelu", "swish", "tanh")
+ALL = ("relu", "leaky relu", "selu", "elu", "gelu", "erf", "tanh", "swish", "softplus", "sigmoid", "square", "cube")
+#: Nodes a side of the quadrature, and sampled units.
+NODES, UNITS = 48, 100_000
+#: Pairs whose nodes are held at once.
+AT_ONCE = 512
+
+
+def points(n: int, d: int, unit: bool = False) -> Array:
+    """Gaussian points of lengths about 1, or of length 1; seed 0 of PCG64."""
+    X = np.random.default_rng(0).normal(size=(n, d))
+    return np.asarray(X / (np.linalg.norm(X, axis=1, keepdims=True) if unit else np.sqrt(d)))
+
+
+def quadrature(X: Array, name: str) -> Array:
+    """The matrix by Gauss and Hermite's rule in the plane of each pair, NODES² nodes."""
+    sigma = activation(name)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / weights.sum()
+    lengths, inner = np.linalg.norm(X, axis=1), X @ X.T
+    i, j = np.triu_indices(len(X))
+    cosines = np.clip(inner[i, j] / (lengths[i] * lengths[j]), -1.0, 1.0)
+    means = np.empty(len(i))
+    for first in range(0, len(i), AT_ONCE):
+        chosen = slice(first, first + AT_ONCE)
+        c, r, s = cosines[chosen], lengths[i[chosen]], lengths[j[chosen]]
+        one = sigma.derivative(r[:, None] * nodes) * weights
+        other = c[:, None, None] * nodes[:, None] + np.sqrt(1 - c * c)[:, None, None] * nodes
+        means[chosen] = np.einsum("pa,pa->p", one, sigma.derivative(s[:, None, None] * other) @ weights)
+    values = np.empty_like(inner)
+    values[i, j] = values[j, i] = means * inner[i, j]
+    return values
+
+
+def alternately(ways: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """The median seconds of each way, run in turn, and what it gave."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, Any] = {}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            found[name] = way()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}, found
+
+
+def compared(repeats: int) -> list[dict[str, str]]:
+    """Ours, quadrature and sampled units; how far apart the largest entries are, over the largest entry."""
+    X, rows = points(*SMALL), []
+    for name in COMPARED:
+        ways: dict[str, Callable[[], Any]] = {"ours": partial(gram_matrix, X, name)}
+        ways |= {"quadrature": partial(quadrature, X, name), "sampled": partial(empirical_gram, X, name, UNITS)}
+        seconds, found = alternately(ways, repeats)
+        gram, size = found["ours"], np.abs(found["ours"].values).max()
+        apart = {way: np.abs(found[way] - gram.values).max() / size for way in ("quadrature", "sampled")}
+        bound = gram.error / float(np.trace(gram.values))
+        # Errors fall like the root of the number of units.
+        same = seconds["sampled"] * (apart["sampled"] / bound) ** 2
+        rows.append(
+            {"activation": name, "ours, s": f"{seconds['ours']:.3f}", "error bound": f"{bound:.0e}"}
+            | {f"{NODES}² nodes, s": f"{seconds['quadrature']:.1f}", "apart": f"{apart['quadrature']:.0e}"}
+            | {f"{UNITS} units, s": f"{seconds['sampled']:.1f}", "apart ": f"{apart['sampled']:.0e}"}
+            | {"as exact as ours, years": f"{same / 3.15e7:.0e}"}
+        )
+    return rows
+
+
+def large(repeats: int) -> list[dict[str, str]]:
+    """Seconds of the largest matrices, points of length 1 and of any."""
+    rows = []
+    for name in ALL:
+        row = {"activation": name}
+        for n, d in LARGE:
+            for unit in (True, False):
+                seconds, _ = alternately({"ours": partial(gram_matrix, points(n, d, unit), name)}, repeats)
+                row[f"d = {d}, {'length 1' if unit else 'any length'}"] = f"{seconds['ours']:.2f}"
+        rows.append(row)
+    return rows
+
+
+def main() -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each, of which the median counts")
+    repeats = parser.parse_args().repeats
+    print(surroundings_line(surroundings(), "threads as the environment says"))
+    print(f"\n{SMALL[0]} points in {SMALL[1]} dimensions, medians of {repeats}:\n\n{markdown(compared(repeats))}")
+    print(f"\nSeconds for {LARGE[0][0]} points, medians of {repeats}:\n\n{markdown(large(repeats))}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(guarded(main))
