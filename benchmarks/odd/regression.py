@@ -151,10 +151,16 @@ def count(draw: Draw, good: list[int], least: int = 1) -> Given:
 @entry("improve_filters", share=4)
 def _improve_filters(draw: Draw) -> str:
     """What is lowered never rises, and the solution is the least squares solution of the filters that come out."""
-    X, _ = data.samples(draw)
-    given, y = draw.array(X), targets(draw, len(X), several=draw.chance(0.2))
+    if draw.chance(0.3):
+        X, _ = data.samples(draw)
+    else:
+        X = draw.normal(draw.whole(14, 60), draw.whole(1, 4)) * draw.pick([1.0, 1.0, 1e-8, 1e30])
+    given = draw.array(X)
+    y = targets(draw, len(X), several=draw.chance(0.2)) if draw.chance(0.25) else draw.array(draw.normal(len(X)))
+    if y.note == "one dimension more":
+        y = Given(np.ones(len(X)), np.ones(len(X)), "ones")
     first = draw.array(draw.normal(draw.whole(1, 4), X.shape[1]))
-    begin: dict[str, Any] = {"units": draw.scalar([1, 2, 4], is_count(most=2**10))}
+    begin: dict[str, Any] = {"units": draw.scalar([1, 2, 4, 9], is_count(most=2**10))}
     if draw.chance(0.4) and first.value is not None:
         begin = {"directions": first}
     if draw.chance(0.05):
@@ -164,12 +170,13 @@ def _improve_filters(draw: Draw) -> str:
     options["seed"] = draw.scalar([0, 1, 2**40], is_count(0, 2**63 - 1))
     plain = np.zeros((1, 1)) if given.plain is None else given.plain
     odd = np.ndim(y.plain) == 2 and np.shape(y.plain)[1] > 1
-    wild = not sizes_in_range(plain, y.plain, ridge.plain) or not in_range(1e180 * plain.max(), 1e-180 * plain.max())
-    wild = wild or float(np.max(np.abs(plain))) > 1e100 or float(np.max(np.abs(plain))) < 1e-100
+    size = float(np.max(np.abs(plain)))
+    wild = not sizes_in_range(plain, y.plain, ridge.plain) or not 1e-100 <= size <= 1e100
     odd = odd or len(begin) != 1 or not plain.any()
-    # Few filters may be closed for all of few samples.
-    wild = wild or len(X) < 10
-    found = draw.call(improve_filters, given, y, may_refuse=wild, must_refuse=odd, **begin, **options)
+    # Few filters may be closed for all of few samples, or for inputs that are all positive.
+    closed = not (plain * plain[:1] < 0).any(axis=0).all()
+    may = wild or len(X) < 14 or closed
+    found = draw.call(improve_filters, given, y, may_refuse=may, must_refuse=odd, **begin, **options)
     expect(isinstance(found, FilterSearch) and "array" not in repr(found), "it prints its arrays")
     steps, history = int(options["steps"].value), found.history
     expect(len(history) == steps + 1 and np.isfinite(history).all(), "another history")

@@ -176,7 +176,9 @@ def _certify(draw: Draw) -> str:
     """Any weights and dual: the bounds hold, whatever was put in."""
     problem, raw = data.problem(draw)
     n, k, d = raw.blocks.shape
-    W = draw.array(draw.pick([draw.normal(k, d), np.zeros((k, d)), 1e200 * draw.normal(k, d), solve(problem).weights]))
+    plain = draw.pick([draw.normal(k, d), np.zeros((k, d)), 1e200 * draw.normal(k, d), solve(problem).weights])
+    # Weights that are none have no disguise.
+    W = draw.array(plain) if np.isfinite(plain).all() else Given(plain, plain, "float64")
     dual = draw.array(draw.pick([draw.rng.random(n), -draw.rng.random(n), np.zeros(n), 1e200 * draw.rng.random(n)]))
     for given in (W, dual):
         if given.note in NOT_FINITE:

@@ -29,6 +29,8 @@ from implicit_bias.regression.closed_form import LeastSquares, as_targets, least
 FRESH_AFTER = 64
 #: Added to the Gram matrix, against its trace over its size, so that it has an inverse.
 SHIFT = 1e-11
+#: Of ‖y‖²: by how much the value may differ from that of the weights before the inverse is computed anew.
+DRIFT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,18 +213,20 @@ class _Samples:
         inner = np.vstack([self.X[old].T @ across[old], self.X[new].T @ across[new]])
         inner[np.diag_indices(2 * d)] += np.repeat([-1.0, 1.0], d)
         slopes = np.concatenate([self.X[old].T @ self.dual[old], self.X[new].T @ self.dual[new]])
-        turned = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
+        try:
+            turned = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
+        except np.linalg.LinAlgError:
+            return False
         value = self.value - self.shift * float(slopes @ turned[:, 0])
         if not 0 < value <= self.value:
             return False
         self.G[:, unit] = values
         self.accepted += 1
-        if self.accepted % FRESH_AFTER == 0:
+        self.inverse -= across @ turned[:, 1:]
+        self.dual = self.inverse @ self.y
+        self.value = value
+        if self.accepted % FRESH_AFTER == 0 or _drifted(self, GatedFeatures(self.X, self.G).adjoint(self.dual)):
             self._invert()
-        else:
-            self.inverse -= across @ turned[:, 1:]
-            self.dual = self.inverse @ self.y
-            self.value = value
         return True
 
 
@@ -270,9 +274,6 @@ class _Weights:
             return False
         self.G[:, unit] = values
         self.accepted += 1
-        if self.accepted % FRESH_AFTER == 0:
-            self._invert()
-            return True
         self.inverse -= self.inverse[:, block] @ leaving
         ends = turned.copy()
         ends[block] = -np.eye(d)
@@ -280,7 +281,16 @@ class _Weights:
         self.inverse += ends @ scipy.linalg.cho_solve(factor, ends.T)
         self.slopes[block] = inputs.T @ self.y[opened]
         self.value = value
+        if self.accepted % FRESH_AFTER == 0 or _drifted(self, (self.inverse @ self.slopes).reshape(-1, d)):
+            self._invert()
         return True
+
+
+def _drifted(form: _Samples | _Weights, W: Array) -> bool:
+    """Whether ‖ΦW − y‖² + s‖W‖² differs from the value, after updates of an inverse of a nearly singular matrix."""
+    missing = form.y - GatedFeatures(form.X, form.G) @ W
+    own = float(missing @ missing) + form.shift * float(np.sum(W**2))
+    return abs(own - form.value) > DRIFT * float(form.y @ form.y)
 
 
 def _inverse(gram: Array) -> Array:
