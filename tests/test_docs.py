@@ -27,7 +27,10 @@ def test_the_readme_names_only_what_exists():
         assert (ROOT / path).is_file(), path
 
 
-GUIDE = [*sorted((ROOT / "docs" / "guide").glob("*.md")), *(ROOT / "docs" / f"{page}.md" for page in ("galu", "gram"))]
+GUIDE = [
+    *sorted((ROOT / "docs" / "guide").glob("*.md")),
+    *(ROOT / "docs" / f"{page}.md" for page in ("galu", "gram", "localization")),
+]
 FENCES = re.compile(r"^```(python|bash|text)\n(.*?)^```$", flags=re.S | re.M)
 NUMBER = re.compile(r"\d+\.?\d*(?:e[-+]\d+)?")
 #: What differs from machine to machine, and what rounding alone decides.

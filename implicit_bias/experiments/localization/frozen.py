@@ -20,7 +20,7 @@ from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Se
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
 from implicit_bias.features import GatedFeatures
 
-TEN = MANY | {"units": 10, "steps": 2000}
+TEN = MANY | {"units": 10, "steps": 8000}
 #: A share of the network's own IPR at the end that counts as the same.
 NEARLY = 0.9
 OTHERS = {
@@ -135,7 +135,7 @@ def finding(table: pd.DataFrame) -> str:
         ways.append((then - own.network.iloc[0]) / (end - own.network.iloc[0]))
         random, pixel = (part[part.gates == kind].ipr.iloc[0] for kind in ("random", "pixel"))
         cells.append({"cell": f"{end:.2f} (K = {units}, g = {gain:g})", "start": own.ipr.iloc[0], "random": random,
-                      "pixel": pixel, "time": f"{time:.3g}", "then": f"{then:.2f}"})  # fmt: skip
+                      "pixel": pixel, "time": f"{float(f'{time:.3g}'):g}", "then": f"{then:.2f}"})  # fmt: skip
     found = pd.DataFrame(cells)
     word = "Yes" if max(ways) <= 0.5 else "Partly" if min(ways) < NEARLY else "No"
     return (

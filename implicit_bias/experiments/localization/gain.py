@@ -63,14 +63,16 @@ def finding(table: pd.DataFrame) -> str:
         if local.gain.nunique() < 2 or clone.empty:
             continue
         first, last = local.iloc[0], local.iloc[-1]
-        holds.append(first.ipr < last.ipr > LOCAL > clone.ipr.max())
+        most = local.sort_values("ipr").iloc[-1]
+        holds.append([last.ipr > LOCAL > clone.ipr.max(), most.gain == last.gain > first.gain])
+        peak = "" if holds[-1][1] else f" (most, {most.ipr:.2f}, at g = {most.gain:g})"
         texts.append(
             f"{NAMES[activation]} (K = {first.units}) from {first.ipr:.3f} at g = {first.gain:g} to {last.ipr:.2f} at "
-            f"g = {last.gain:g}, its clone at most {clone.ipr.max():.3f}"
+            f"g = {last.gain:g}{peak}, its clone at most {clone.ipr.max():.3f}"
         )
     if not texts:
         return "Undecided: no activation was trained on both processes and at two gains."
-    word = "Yes" if all(holds) else "Partly" if any(holds) else "No"
+    word = "Yes" if np.all(holds) else "Partly" if any(hold[0] for hold in holds) else "No"
     return f"{word}: median IPRs go with {'; with '.join(texts)}; a sinusoid has {1.5 / table.n.iloc[0]:.3f}."
 
 
