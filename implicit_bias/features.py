@@ -124,6 +124,16 @@ class GatedFeatures:
             result: Array = (self.gate_values * a[:, None]).T @ self.X
         return result
 
+    def adjoint_magnitudes(self, a: Any) -> Array:
+        """Σ_i |a_i g_j(x_i)| ‖x_i‖ for a (n,), which the rounding of a row of Φᵀa is a share of; shape (k,)."""
+        a = np.abs(as_numbers(a, (self.n,), "sample weights"))
+        result = np.zeros(self.k)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, self.n, CHUNK):
+                rows = slice(first, first + CHUNK)
+                result += (a[rows] * length(self.X[rows], axis=1)) @ np.abs(self.gate_values[rows])
+        return result
+
     def gram(self) -> Array:
         """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
         (G, by), (X, times) = powers_of_two(self.gate_values), powers_of_two(self.X)

@@ -129,6 +129,12 @@ class KernelFeatures:
         with np.errstate(over="ignore", invalid="ignore"):
             return (a @ self.dense()).reshape(self.k, self.d)
 
+    def adjoint_magnitudes(self, a: Any) -> Array:
+        """Σ_i |a_i| ‖φ_j(x_i)‖ for a (n,), which the rounding of a row of Φᵀa is a share of; shape (k,)."""
+        a = np.abs(as_numbers(a, (self.n,), "sample weights"))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(a @ length(self.factors, axis=2))
+
     def gram(self) -> Array:
         """ΦΦᵀ, the sum of the kernels; shape (n, n). Raises InputError if that overflows."""
         dense, by = powers_of_two(self.dense())

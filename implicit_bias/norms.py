@@ -82,6 +82,10 @@ class Norm(ABC):
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖W‖ of a CVXPY expression W (k, r)."""
 
+    def dual_bound(self, lengths: Array) -> float | None:
+        """sup ‖V‖_* over all V whose rows have at most these lengths (k,), for the rounding of V; None if not known."""
+        return None
+
     def unfit(self, features: GatedFeatures | KernelFeatures) -> str | None:
         """Why the norm is not meant for these features; None if it is."""
         return None
@@ -187,6 +191,10 @@ class GroupLasso(Norm):
     def dual(self, V: Array) -> float:
         """max_h ‖V_h‖₂/c_h."""
         return float((self._group_norms(V) / self.weights).max())
+
+    def dual_bound(self, lengths: Array) -> float:
+        """The dual norm of the lengths: it depends on no more of V."""
+        return self.dual(np.asarray(lengths)[:, None])
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Σ_h c_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,6 +80,26 @@ def test_farkas_residual_is_scale_free():
         assert found.lower_bound == np.inf
         assert found.dual.sum() == pytest.approx(1.0)
         assert certify(case, np.zeros((1, 2)), [1.0, 0.9, 0.0]).separable
+
+
+def test_a_light_group_that_cancels_beside_a_heavy_one_is_counted_with_its_rounding():
+    """‖Φᵀ(λ∘y)‖_* ≤ 1 in rational arithmetic, where the rounding of one group's sums is not that of the whole."""
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(30):
+        X, G, lam = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.uniform(0.5, 2.0, size=6)
+        # The second gate's sums over the samples vanish but for a share of 1e-9.
+        G[:, 1] = np.linalg.svd((lam[:, None] * X).T)[2][-1] + 1e-9 * rng.normal(size=6)
+        case = MarginProblem(GatedFeatures(X, G), np.ones(6), GroupLasso([0, 1], weights=[1e6, 1e-6]), C=1.0)
+        found = certify(case, np.zeros((2, 2)), lam)
+        exact = [[Fraction(0)] * 2 for _ in range(2)]
+        for i in range(6):
+            for j in range(2):
+                for col in range(2):
+                    exact[j][col] += Fraction(found.dual[i]) * Fraction(G[i, j]) * Fraction(X[i, col])
+        squares = [sum(v * v for v in row) / Fraction(c) ** 2 for row, c in zip(exact, (1e6, 1e-6), strict=True)]
+        worst = max(worst, float(max(squares) - 1))
+    assert worst <= 1e-15
 
 
 def test_weights_that_separate_outweigh_any_residual():

@@ -454,6 +454,7 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
         (lambda: gradient_flow(ONE, [[0.0]], [1.0]).weights([[1.0], 2.0]), "must hold real numbers"),
         (lambda: peak_frequency([[1.0, np.nan]]), "NaN or infinity"),
         (lambda: search_gates(np.eye(4), np.ones(4), units=1), "fit 4 samples with almost any gates"),
+        (lambda: search_gates(np.ones((4, 1)), np.ones(4), units=1, restarts=10**30), "restarts must be at most"),
     ],
 )
 def test_what_has_no_answer_is_refused(call, words):

@@ -280,6 +280,7 @@ def test_unfinished_answers_warn(cancer):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
+        (GatedReLUClassifier(gates=ConstantGate(), cutoff="1"), "cutoff must be"),
         (GLNClassifier(units=0), "units"),
         (GLNClassifier(contexts=3), "power of two"),
         (GLNClassifier(C=-1), "C must be"),

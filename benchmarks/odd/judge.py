@@ -188,6 +188,12 @@ def _judge_proof(raw: Raw, found: Solution) -> None:
         residual, size = sum((v * v for v in sums), Fraction(0)), len(rows) ** 2 * max(reach)
         expect(residual <= Fraction(FARKAS * (1 + 1e-3)) ** 2 * size, "the proof does not hold in rational arithmetic")
         return
+    # As the judge does: every input in units of its own size.
+    units = np.ones(raw.blocks.shape[2])
+    if raw.factors is not None:
+        largest = np.abs(raw.factors[0].astype(np.longdouble)).max(axis=0)
+        units = np.exp2(np.round(np.log2(np.where(largest > 0, largest, 1))))
+    phi = phi / np.tile(units, raw.blocks.shape[1])
     reach_ = np.sum(lam * np.sqrt(np.sum(phi**2, axis=1)))
     residual_ = _length(lam @ phi)
     expect(residual_ <= FARKAS * (1 + 1e-3) * reach_, f"the proof's residual is {float(residual_ / (reach_ or 1)):.1e}")

@@ -53,7 +53,9 @@ class Units:
         self.broken = False
         self.rows: Any = np.zeros((m, d), np.longdouble)
         if self.given.plain is not None:
-            plain = self.given.plain.astype(np.longdouble)
+            # What half precision makes infinite is refused; zeros stand for it here.
+            finite = np.isfinite(self.given.plain).all()
+            plain = self.given.plain.astype(np.longdouble) if finite else np.zeros((m, d), np.longdouble)
             # Lengths beyond floats in two steps.
             largest = np.max(np.abs(plain), axis=1, keepdims=True)
             scaled = plain / np.where(largest > 0, largest, 1.0)

@@ -24,7 +24,10 @@ COMMANDS = {
     "solve": ("solve a margin problem on your own samples", "solve"),
     "reproduce paper": ("the paper's figures 2 to 5, as published and corrected", "reproduce"),
     "reproduce galu": ("the figures of the GaLU paper, drawn again with what becomes of their claims", "figures"),
-    "reproduce localization": ("where localised receptive fields come from: networks and gated linear models", "figures"),
+    "reproduce localization": (
+        "where localised receptive fields come from: networks and gated linear models",
+        "figures",
+    ),
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "figures"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, as_seed
+from implicit_bias.checks import Array, InputError, as_count, as_floats, as_seed, shown
 from implicit_bias.regression import FilterSearch, improve_filters
+
+#: Searches that are asked for on purpose.
+MOST_RESTARTS = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,8 @@ def search_gates(X: Any, y: Any, units: int, *, restarts: int = 10, steps: int =
         raise InputError(
             f"{units} units on {X.shape[1]} inputs fit {len(X)} samples with almost any gates; take fewer units"
         )
+    if restarts > MOST_RESTARTS:
+        raise InputError(f"restarts must be at most {MOST_RESTARTS}, not {shown(restarts)}")
     seeds = np.random.default_rng(as_seed(seed)).integers(2**63, size=restarts)
     first, losses, best = [], [], None
     for start in seeds:

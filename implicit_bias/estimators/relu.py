@@ -7,7 +7,7 @@ from typing import Any
 from implicit_bias.checks import Array, InputError, as_count, one_of
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.formulations import svm_hl, svm_lc, svm_rc
-from implicit_bias.gates import Cutoff, Gates, RandomHalfSpaces
+from implicit_bias.gates import Cutoff, Gates, RandomHalfSpaces, check_cutoff
 from implicit_bias.networks import ReLUNetwork
 from implicit_bias.problems import MarginProblem
 from implicit_bias.training import SGD, train
@@ -79,6 +79,8 @@ class GatedReLUClassifier(MarginClassifier):
         self.random_state = random_state
 
     def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
+        # Parameters that other gates make no use of are checked all the same.
+        check_cutoff(self.cutoff)
         if isinstance(self.gates, Gates):
             return self.gates.fitted(X, weight)
         if one_of(self.gates, ("random", "learned"), "gates") == "learned":
