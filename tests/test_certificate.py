@@ -90,7 +90,7 @@ def test_a_light_group_that_cancels_beside_a_heavy_one_is_counted_with_its_round
         X, G, lam = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.uniform(0.5, 2.0, size=6)
         # The second gate's sums over the samples vanish but for a share of 1e-9.
         G[:, 1] = np.linalg.svd((lam[:, None] * X).T)[2][-1] + 1e-9 * rng.normal(size=6)
-        case = MarginProblem(GatedFeatures(X, G), np.ones(6), GroupLasso([0, 1], weights=[1e6, 1e-6]), C=1.0)
+        case = MarginProblem(GatedFeatures(X, G), np.ones(6), GroupLasso([0, 1], weights=[1e6, 1e-6]), C=1e9)
         found = certify(case, np.zeros((2, 2)), lam)
         exact = [[Fraction(0)] * 2 for _ in range(2)]
         for i in range(6):
