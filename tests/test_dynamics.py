@@ -234,6 +234,17 @@ def test_the_loss_of_weights_beyond_floats_is_infinite():
     assert np.isnan(moments.loss([[np.nan, np.inf]]))
 
 
+def test_directions_that_are_cut_off_are_counted():
+    """Eigenvalues of rounding are none of them; inputs a million times smaller are."""
+    for case in CASES:
+        features, y, *_ = made(case)
+        assert Moments.from_samples(features, y).unresolved == 0
+    X = np.random.default_rng(0).normal(size=(50, 3)) * [1.0, 1.0, 3e-7]
+    found = Moments.from_samples(GatedFeatures(X), X[:, 2] * 1e7)
+    assert found.unresolved == 1
+    assert found.best_loss > 0.1
+
+
 def test_no_weights_move_where_the_features_do_not_reach():
     features, y, dense, w0 = made(singular)
     outside = np.eye(24) - np.linalg.pinv(dense) @ dense
@@ -384,10 +395,12 @@ def test_erratum_a_is_made_of_second_moments():
 
 
 def test_erratum_differences_of_copies_have_no_transient():
-    """(26): what copies of a gate differ by is there for ever."""
-    features, y, _, w0 = made(redundant)
-    w = gradient_flow(features, w0, TIMES, y=y).weights()
-    np.testing.assert_allclose(w[:, 0] - w[:, 1], np.broadcast_to(w0[0] - w0[1], (5, 3)), atol=1e-14)
+    """(26): what copies of a gate differ by is there for ever, by integration and in closed form."""
+    features, y, dense, w0 = made(redundant)
+    A, b = dense.T @ dense / features.n, dense.T @ y / features.n
+    integral = integrated(A, b, w0.ravel(), TIMES, features.k).reshape(len(TIMES), *w0.shape)
+    for w, near in ((integral, 1e-9), (gradient_flow(features, w0, TIMES, y=y).weights(), 1e-14)):
+        np.testing.assert_allclose(w[:, 0] - w[:, 1], np.broadcast_to(w0[0] - w0[1], (5, 3)), atol=near)
     assert np.abs(w0[0] - w0[1]).max() > 0.1
 
 
@@ -453,6 +466,7 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
         (lambda: Moments.from_arrays([[1.0]], [[1.0], 2.0], 1.0), "regular 2-dimensional array"),
         (lambda: gradient_flow(ONE, [[0.0]], [1.0]).weights([[1.0], 2.0]), "must hold real numbers"),
         (lambda: peak_frequency([[1.0, np.nan]]), "NaN or infinity"),
+        (lambda: gradient_flow(Moments.from_arrays([[0.0]], [[1.0]], 1.0), [[0.0]], []), "times holds no time"),
         (lambda: search_gates(np.eye(4), np.ones(4), units=1), "fit 4 samples with almost any gates"),
         (lambda: search_gates(np.ones((4, 1)), np.ones(4), units=1, restarts=10**30), "restarts must be at most"),
     ],

@@ -89,7 +89,8 @@ def gradient_flow(
     flow with w = v/K and Kτ in place of τ: v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
 
     Eigenvalues below 1e-12 of the largest of their block count as 0: the limit is exact for condition numbers of the
-    features up to 1e6, and w(t) to a share 1e-12 λ_max t/Kτ of the way that is left.
+    features up to 1e6, and w(t) to a share 1e-12 λ_max t/Kτ of the way that is left. `moments.unresolved` counts the
+    directions that this may have cut off, whose share of the losses is left out as well.
 
     Parameters
     ----------
@@ -168,6 +169,8 @@ def shares_of(times: Array, k: int, tau: float) -> Array:
 
 def as_times(times: Any) -> Array:
     """Times (T,), from 0, in order."""
+    if hasattr(times, "__len__") and len(times) == 0:
+        raise InputError("times holds no time; give at least one")
     at = as_floats(times, "times", 1)
     if at[0] < 0 or (np.diff(at) < 0).any():
         raise InputError("times must start at 0 or later and be in order; sort them, and leave negative ones out")

@@ -5,35 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from implicit_bias.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, dimensions, shown
 from implicit_bias.dynamics.running import SIZES, Block, RunningMoments, refined
+from implicit_bias.dynamics.spectra import ROUNDING, Spectrum, along, spectrum_of
 from implicit_bias.features import GatedFeatures
 
-#: Eigenvalues below this share of the largest of their block are zeros that were rounded.
-ROUNDING = 1e-12
 #: Differences from symmetry, against the largest entry, that rounding explains.
 ASYMMETRY = 1e-10
-
-
-class Spectrum(NamedTuple):
-    """√M A √M = V diag(λ) Vᵀ of a block whose gates come m_1, …, m_q times, M = diag(m_1, …, m_q) ⊗ I.
-
-    values (qd,): λ, exactly 0 where A is singular; vectors (qd, qd): V; pull (qd,): Vᵀ√M b, exactly 0 where λ is.
-    lowest: the least eigenvalue as computed; outside: the size of the part of Vᵀ√M b where λ = 0, as computed.
-    """
-
-    values: Array
-    vectors: Array
-    pull: Array
-    lowest: float
-    outside: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +198,21 @@ class Moments:
     @cached_property
     def spectra(self) -> tuple[Spectrum, ...]:
         """The eigendecomposition of each block, the copies of a gate in reduced form."""
-        return tuple(_spectrum(block, self.copies[block.gates], self.d) for block in self.blocks)
+        return tuple(spectrum_of(block, self.copies[block.gates], self.d) for block in self.blocks)
+
+    @property
+    def unresolved(self) -> int:
+        """How many directions count as unreachable by the features although rounding alone may not explain it.
+
+        Their eigenvalue of A is below 1e-12 of the largest: some inputs or gates are 1e6 times smaller than others, or
+        features nearly dependent. Flows stay where they are along these, and the best loss is without them. In A they
+        cannot be told from rounding; `least_squares` works on the features, and sees up to condition numbers of 1e9.
+
+        >>> from implicit_bias.dynamics import Moments
+        >>> Moments.from_arrays([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1e-13]], power=10.0).unresolved
+        1
+        """
+        return sum(s.unresolved for s in self.spectra)
 
     def loss(self, W: Any) -> float:
         """½⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
@@ -231,13 +229,13 @@ class Moments:
     @property
     def best_loss(self) -> float:
         """½⟨y²⟩ − ½bᵀA⁺b, the loss of the best linear readout with these gates."""
-        gains = [float(np.sum(_along(s.pull**2, s.values))) for s in self.spectra]
+        gains = [float(np.sum(along(s.pull**2, s.values))) for s in self.spectra]
         return max(0.0, (self.power - sum(gains)) / 2)
 
     @property
     def best_weights(self) -> Array:
         """A⁺b, the best readout of least norm, shape (k, d)."""
-        return self.combine([_along(s.pull, s.values) for s in self.spectra])
+        return self.combine([along(s.pull, s.values) for s in self.spectra])
 
     def coordinates(self, W: Array) -> list[Array]:
         """Vᵀu of each block (qd,), where u_g = Σ w_i/√m_g over the m_g copies i of gate g, for weights (k, d)."""
@@ -260,20 +258,6 @@ def _block(gates: np.ndarray, cells: Array, b: Array) -> Block:
     return Block(gates, cells[gates][:, :, gates].reshape(size, size), b[gates])
 
 
-def _spectrum(block: Block, copies: np.ndarray, d: int) -> Spectrum:
-    root = np.repeat(np.sqrt(copies), d)
-    values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
-    pull = vectors.T @ (root * block.b.ravel())
-    kept = values > ROUNDING * max(0.0, float(values[-1]))
-    outside = float(np.linalg.norm(np.where(kept, 0.0, pull)))
-    return Spectrum(np.where(kept, values, 0.0), vectors, np.where(kept, pull, 0.0), float(values[0]), outside)
-
-
-def _along(pull: Array, values: Array) -> Array:
-    """pull/λ, and 0 where λ = 0."""
-    return np.divide(pull, values, out=np.zeros_like(pull), where=values > 0)
-
-
 def _check_consistent(moments: Moments) -> None:
     """Refuse moments that no distribution has: then |vᵀb|² ≤ vᵀAv ⟨y²⟩ fails for some v."""
     if moments.power < 0:
@@ -288,6 +272,6 @@ def _check_consistent(moments: Moments) -> None:
                 f"b has a part of size {s.outside:.3g} outside the range of A, along which the flow would never end; "
                 "moments of one distribution have none"
             )
-        gain += float(np.sum(_along(s.pull**2, s.values + ROUNDING * scale)))
+        gain += float(np.sum(along(s.pull**2, s.values + ROUNDING * scale)))
     if gain > moments.power * (1 + ASYMMETRY):
         raise InputError(f"bᵀA⁺b is {gain:.6g} and ⟨y²⟩ only {moments.power:.6g}: the loss would be negative")
