@@ -64,6 +64,14 @@ def test_networks_are_those_of_their_settings():
     np.testing.assert_allclose(clone.covariance(0), process_of(ONE | PROCESS).covariance(0), atol=1e-12)
 
 
+def test_a_cell_whose_training_is_interrupted_is_no_result():
+    def progress(step, loss):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(ONE | PROCESS | TINY, progress=progress)
+
+
 def test_the_reference_medians_of_one_unit():
     """.21 at g = 1 and .38 at g = 3, and the clone below .05."""
     found = {}

@@ -85,7 +85,8 @@ def test_what_is_recorded_and_told():
         SinglePulse(n=9, lengths=(3, 1)), steps=1000, batch_size=4, progress=lambda *row: told.append(row)
     )
     assert found.steps[[0, 1, -1]].tolist() == [0, 1, 1000]
-    assert len(found.steps) <= 20
+    # Of 20 times two are step 1, rounded.
+    assert len(found.steps) == 19
     assert [step for step, _ in told] == found.steps.tolist()
     np.testing.assert_allclose([loss for _, loss in told], found.losses.mean(axis=1))
     assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=[]).steps.tolist() == [0, 5]
@@ -95,6 +96,68 @@ def test_what_is_recorded_and_told():
         3,
         5,
     ]
+
+
+def interrupt(*, at=0):
+    """A callback that is Ctrl-C from a step on."""
+
+    def progress(step, loss):
+        if step >= at:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_an_interruption_keeps_what_was_recorded():
+    options = {"biases": True, "record": 10} | SMALL
+    whole = train_online(PROCESS, **options)
+    assert not whole.interrupted
+    cut = train_online(PROCESS, progress=interrupt(at=10), **options)
+    assert cut.interrupted
+    count = int(np.argmax(whole.steps >= 10)) + 1
+    assert 2 < count < len(whole.steps)
+    for part in ("steps", "weights", "biases", "losses"):
+        assert getattr(cut, part).tobytes() == getattr(whole, part)[:count].tobytes()
+    assert cut.fields.tobytes() == whole.weights[count - 1].tobytes()
+    assert cut.flips(PROCESS.sample(20)[0])[:, -1].tolist() == [0.0, 0.0]
+    assert train_online(PROCESS, progress=interrupt(), **options).steps.tolist() == [0]
+
+
+@pytest.mark.parametrize("cut_at", [1, 8])
+def test_an_interruption_between_records_is_one(cut_at, monkeypatch):
+    """Ctrl-C while samples are drawn: the latest weights are the last record."""
+    seen, every = [], train_online(PROCESS, record=range(31), **SMALL)
+
+    def stream(self, *args, **kwargs):
+        for batch in draws(self, *args, **kwargs):
+            if len(seen) == cut_at:
+                raise KeyboardInterrupt
+            seen.append(batch)
+            yield batch
+
+    draws = type(PROCESS).stream
+    monkeypatch.setattr(type(PROCESS), "stream", stream)
+    found = train_online(PROCESS, record=[], **SMALL)
+    assert found.interrupted
+    assert found.steps.tolist() == sorted({0, cut_at - 1})
+    assert found.fields.tobytes() == every.weights[cut_at - 1].tobytes()
+    seen, cut_at = [], 0
+    with pytest.raises(KeyboardInterrupt):
+        train_online(PROCESS, **SMALL)
+
+
+@pytest.mark.parametrize("activation", TORCH)
+@pytest.mark.parametrize("lr", [1e12, 1e200])
+def test_divergence_is_seen_where_units_saturate_or_fall_silent(activation, lr):
+    """Their losses are finite: of sigmoid .25 or so, wherever the weights are."""
+    with pytest.raises(InputError, match="training diverged by step 1; use a smaller lr than"):
+        train_online(PROCESS, activation=activation, lr=lr, steps=20)
+
+
+def test_large_targets_inputs_and_starts_are_no_divergence():
+    X, y = PROCESS.sample(40, seed=2)
+    for data, options in (((X, 1e9 * y), {}), ((1e9 * X, y), {"lr": 1e-20}), ((X, y), {"scale": 1e9, "lr": 1e-9})):
+        assert np.isfinite(train_online(data, units=2, steps=20, **options).losses).all()
 
 
 def test_an_odd_network_cannot_tell_symmetric_classes_apart():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import erf, expit
@@ -37,6 +37,8 @@ def _erf(a: Array) -> tuple[Array, Array]:
     return erf(a / np.sqrt(2)), np.sqrt(2 / np.pi) * np.exp(-(a**2) / 2)
 
 
+#: How many times beyond those of the start, 1 and K · targets pre-activations are when training has diverged.
+FAR = 1e8
 #: From pre-activations to σ and σ′ of them.
 ACTIVATIONS: dict[str, Callable[[Array], tuple[Array, Array]]] = {"relu": _relu, "sigmoid": _sigmoid, "erf": _erf}
 
@@ -56,6 +58,8 @@ class OnlineTraining:
         Zeros in networks without.
     losses : array, shape (T, R)
         ½⟨(y − ŷ)²⟩ over the samples of the next step: fresh ones, unless samples were given.
+    interrupted : bool
+        Whether Ctrl-C ended it early; the last record is then that of the interruption.
 
     Examples
     --------
@@ -75,6 +79,7 @@ class OnlineTraining:
     weights: Array = field(repr=False)
     biases: Array = field(repr=False)
     losses: Array = field(repr=False)
+    interrupted: bool = False
 
     @property
     def times(self) -> Array:
@@ -83,7 +88,7 @@ class OnlineTraining:
 
     @property
     def fields(self) -> Array:
-        """The weights at the end, shape (R, K, n)."""
+        """The weights at the end, or at the interruption, shape (R, K, n)."""
         return np.asarray(self.weights[-1])
 
     def gates(self, X: Any) -> np.ndarray:
@@ -143,17 +148,19 @@ def train_online(
     repeats : int
         R networks that differ in their start only: they see the same samples.
     record : int, or numbers of steps
-        How many times are recorded, at a constant ratio as far as whole numbers allow; or after which steps. The start
-        and the end are recorded in any case.
+        At most how many times are recorded, at a constant ratio as far as whole numbers allow; or after which steps.
+        The start and the end are recorded in any case.
     seed : int
         The samples are those of `data.stream(steps + 1, batch_size, seed=seed)`.
     progress : callable(step, loss), optional
-        Called at every recorded time with the mean loss of the networks.
+        Called at every recorded time with the mean loss of the networks. Ctrl-C, or a KeyboardInterrupt that it raises,
+        ends training: what was recorded is kept, with the latest weights.
 
     Raises
     ------
     InputError
-        For values out of range, samples that are not finite, and training that diverges.
+        For values out of range, samples that are not finite, and training that diverges: at a recorded time losses are
+        not finite, or pre-activations 10⁸ times beyond the largest at the start, 1 and K · targets.
 
     References
     ----------
@@ -178,26 +185,63 @@ def train_online(
     check_size(len(times) * repeats * units * n, "the weights at all times")
     # A stream of its own: the samples' is begun from the bare seed.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
+    kept: list[_State] = []
+    latest, interrupted = None, False
+    try:
+        for latest in _descend(batches, name, units, lr, W, biases):
+            if latest.step in times:
+                kept.append(_checked(latest, kept, units, lr))
+                if progress is not None:
+                    progress(latest.step, float(latest.losses.mean()))
+    except KeyboardInterrupt:
+        if latest is None:
+            raise
+        interrupted = True
+        if not kept or kept[-1] is not latest:
+            kept.append(_checked(latest, kept, units, lr))
+    shape = (len(kept), repeats, units)
+    weights, offsets, losses = (np.array([getattr(state, part) for state in kept]) for part in ("W", "b", "losses"))
+    made = np.array([state.step for state in kept])
+    return OnlineTraining(name, lr, made, weights.reshape(*shape, n), offsets.reshape(shape), losses, interrupted)
+
+
+class _State(NamedTuple):
+    """R networks after some steps: W (RK, n), b (RK,), and what they make of the samples of the next step."""
+
+    step: int
+    W: Array
+    b: Array
+    losses: Array
+    #: The largest pre-activation and target, as absolute values.
+    largest: float
+    target: float
+
+
+def _descend(
+    batches: Iterator[tuple[Array, Array]], name: str, units: int, lr: float, W: Array, biases: bool
+) -> Iterator[_State]:
+    """The networks before each batch; arrays are new at every step."""
     b = np.zeros(len(W))
-    found: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
     for step, (X, y) in enumerate(batches):
         with np.errstate(over="ignore", invalid="ignore"):
-            h, slope = ACTIVATIONS[name](X @ W.T + b)
-            left = h.reshape(len(X), repeats, units).mean(axis=2) - y[:, None]
-            losses = np.mean(left**2, axis=0) / 2
-            if step in times:
-                _check_finite(losses, step, lr)
-                for kept, values in zip(found, (W.copy(), b.copy(), losses), strict=True):
-                    kept.append(values)
-                if progress is not None:
-                    progress(step, float(losses.mean()))
+            a = X @ W.T + b
+            h, slope = ACTIVATIONS[name](a)
+            left = h.reshape(len(X), -1, units).mean(axis=2) - y[:, None]
+            state = _State(step, W, b, np.mean(left**2, axis=0) / 2, float(np.abs(a).max()), float(np.abs(y).max()))
             slope *= np.repeat(left, units, axis=1)
-            W -= lr / len(X) * (slope.T @ X)
+            W = W - lr / len(X) * (slope.T @ X)
             if biases:
-                b -= lr * slope.mean(axis=0)
-    shape = (len(times), repeats, units)
-    weights, offsets, losses = (np.array(kept) for kept in found)
-    return OnlineTraining(name, lr, np.array(times), weights.reshape(*shape, n), offsets.reshape(shape), losses)
+                b = b - lr * slope.mean(axis=0)
+        yield state
+
+
+def _checked(state: _State, kept: list[_State], units: int, lr: float) -> _State:
+    """The state, if training is sane."""
+    first = kept[0] if kept else state
+    # Units that saturate or are silent have finite losses wherever their weights are.
+    if np.isfinite(state.losses).all() and state.largest <= FAR * max(1.0, first.largest, units * first.target):
+        return state
+    raise InputError(f"training diverged by step {state.step}; use a smaller lr than {lr:g}")
 
 
 def _batches(data: Any, steps: int, size: Any, seed: int) -> tuple[int, Iterator[tuple[Array, Array]]]:
@@ -225,8 +269,3 @@ def _recorded(record: Any, steps: int) -> list[int]:
         # As many as there are steps are all of them.
         asked = list(range(steps)) if count > steps else np.geomspace(1, steps, count - 1).round().astype(int).tolist()
     return sorted({0, steps, *asked})
-
-
-def _check_finite(losses: Array, step: int, lr: float) -> None:
-    if not np.isfinite(losses).all():
-        raise InputError(f"training diverged by step {step}; use a smaller lr than {lr:g}")

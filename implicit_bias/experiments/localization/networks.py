@@ -38,7 +38,10 @@ def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTrain
     names = {"steps": "steps", "lr": "lr", "scale": "scale", "biases": "biases", "repeats": "repeats", "seed": "seed"}
     given = {option: settings[name] for option, name in names.items()} | {"batch_size": settings["batch"]} | options
     data = process_of(settings) if data is None else data
-    return train_online(data, settings["units"], settings["activation"], **{"record": [], **given})
+    training = train_online(data, settings["units"], settings["activation"], **{"record": [], **given})
+    if training.interrupted:
+        raise KeyboardInterrupt  # Networks that are half trained are no result.
+    return training
 
 
 def spread(fields: Array) -> dict[str, float]:
