@@ -67,6 +67,32 @@ def test_multiprecision_sees_what_doubles_do_not():
         least_eigenvalue(gram_matrix(X, "erf", digits=20), digits=30)
 
 
+@pytest.mark.parametrize("gap", [2.0**-40, 1e-25])
+def test_points_that_nearly_meet_keep_their_digits(gap):
+    """λ_min of (½ … (½ − θ/2π) cos θ) of two unit points: θ/2π + θ²/4 to first orders."""
+    for sign in (1, -1):
+        gram = gram_matrix([[1.0, 0.0], [sign, gap]], "relu", normalise=True, digits=30)
+        entry = gram.values[0, 1]
+        found = least_eigenvalue(gram, digits=12 if sign > 0 else None)
+        context = entry.context
+        theta = context.atan(context.mpf(gap))
+        angle = theta if sign > 0 else context.pi - theta
+        expected = (context.pi - angle) / (2 * context.pi) * context.cos(angle)
+        assert abs(entry - expected) <= gram.error
+        assert abs(found.value - (context.mpf(1) / 2 - abs(expected))) <= found.error
+    coarse, fine = (gram_matrix([[1.0, 0.5], [1.0, 0.5 + gap]], "relu", digits=digits) for digits in (12, 80))
+    assert abs(least_eigenvalue(coarse).value - least_eigenvalue(fine).value) <= least_eigenvalue(coarse).error
+
+
+@pytest.mark.parametrize("name", ["relu", "square"])
+def test_errors_beyond_doubles_are_not_zero(name):
+    gram = gram_matrix([[1.0, 0.2], [0.5, 1.0]], name, digits=400)
+    assert 0 < gram.error < mpmath.mpf(10) ** -400
+    assert least_eigenvalue(gram).error > gram.error
+    assert "error=" in repr(gram)
+    assert "e-41" in repr(gram)
+
+
 # MATH, section 6: median λ_min/E[σ'²] of 100 unit points in d' dimensions; a few draws scatter by a factor.
 TABLE = {
     (3, "relu"): 5e-3,

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.special
 import torch
 
 from implicit_bias import InputError
@@ -150,6 +151,31 @@ def test_functions_that_bend_at_zero_agree_where_points_are_not_nearly_parallel(
     assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-9
     with pytest.raises(InputError, match="2048 terms of the series of own ELU leave"):
         gram_matrix(unit(30, 2), bent)
+
+
+@pytest.mark.parametrize(("r", "apart"), [(1e3, 1e-3), (1e4, 1e-4), (1e6, 1e-6)])
+@pytest.mark.parametrize("name", ["erf", "gelu", "relu", "cube"])
+def test_long_points_that_are_nearly_parallel_or_opposite_are_within_the_error(r, apart, name):
+    x = r * np.array([1.0, 0.3])
+    for sign in (1, -1):
+        X = np.stack([x, sign * (x + r * apart * np.array([0.1, 1.0]))])
+        found = gram_matrix(X, name)
+        assert np.linalg.norm((gram_matrix(X, name, digits=60).values - found.values).astype(float)) <= found.error
+
+
+def test_long_opposite_points_of_a_steep_elu_are_within_the_error():
+    """−‖x‖² (½(1 − 1) + 2α (F(r, π) − 0)): at θ = π only the mixed quadrants are left, α erfcx(r/√2) in all."""
+    X = np.array([[1e4, 3e3], [-1e4, -3e3]])
+    found, r = gram_matrix(X, elu(1e3)), float(np.linalg.norm(X[0]))
+    assert abs(found.values[0, 1] + r * r * 1e3 * scipy.special.erfcx(r / math.sqrt(2))) <= found.error
+    rng = np.random.default_rng(6)
+    for alpha in (0.3, 30.0, 1e6):
+        for size in 10.0 ** np.array([-16, -9, -2]):
+            x = rng.normal(size=2) * 3
+            X = np.stack([x, -x + size * rng.normal(size=2)])
+            found = gram_matrix(X, elu(alpha))
+            many = gram_matrix(X, elu(alpha), digits=25).values
+            assert np.linalg.norm((many - found.values).astype(float)) <= found.error
 
 
 def test_an_empirical_gram_matrix_converges_to_the_exact_one_and_is_reproducible():

@@ -44,6 +44,8 @@ class Activation:
         E[σ'(z)σ'(z')] of centred Gaussian pairs, if it has a closed form.
     rounding : float
         With `pair`: the rounding error of E[σ'(z)σ'(z')], in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]).
+    bend : callable
+        With `pair`: a bound of |∂E/∂θ| in these units for points up to so long, which magnifies the error of θ.
     strip : Strip or None
         Without `pair`: a strip of the complex plane that certifies quadrature; without it, errors are estimated.
 
@@ -61,6 +63,7 @@ class Activation:
     derivative: Callable[[Any], Any]
     pair: Callable[[Pairs], Any] | None = None
     rounding: float = 16.0
+    bend: Callable[[float], float] = lambda _: 1.0
     strip: Strip | None = None
 
     @property
@@ -132,6 +135,7 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
         lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
         lambda p: scale**2 * elu_pair(p, alpha),
         rounding=128.0,
+        bend=lambda r: elu_bend(r, alpha),
     )
 
 
@@ -144,6 +148,14 @@ def elu_pair(p: Pairs, alpha: float) -> Any:
     both = e.erfcx(beta / e.sqrt(2 + 0 * beta)) / 2 - e.wedge(beta, first) - e.wedge(beta, abs(p.angle - first))
     one = e.wedge(p.r + 0 * beta, p.angle) + e.wedge(p.s + 0 * beta, p.angle)
     return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * both
+
+
+def elu_bend(r: float, alpha: float) -> float:
+    """(α + |1 − α|)²/2π, which bounds |∂E/∂θ| = rr' sin θ |E[σ''(z)σ''(z')]|, over the least E[σ'(z)²].
+
+    σ'' is α e^z for z < 0 with (1 − α)δ(z), and the density of the pair is at most 1/(2πrr' sin θ).
+    """
+    return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
 
 
 def polynomial(coefficients: Any) -> Activation:
@@ -174,6 +186,7 @@ def polynomial(coefficients: Any) -> Activation:
         lambda z: np.polynomial.polynomial.polyval(z, slopes),
         lambda p: polynomial_pair(p, slopes),
         rounding=8.0 * len(c),
+        bend=lambda _: float(len(slopes)),
     )
 
 
@@ -233,6 +246,8 @@ def built_in() -> dict[str, Activation]:
         lambda z: scipy.special.erf(z / math.sqrt(2)),
         lambda z: root * np.exp(-np.square(z) / 2),
         lambda p: 2 / (p.pi * e.sqrt(gram_determinant(p))),
+        # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
+        bend=lambda r: 0.385 * r,
     )
     found["gelu"] = Activation(
         "gelu",

@@ -48,7 +48,7 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     --------
     >>> from implicit_bias.kernels import circle_eigenvalue
     >>> print(circle_eigenvalue(41, "erf"))
-    λ_min = 2.49204e-23 ± 1.1e-39
+    λ_min = 2.49204e-23 ± 1.2e-39
     """
     chosen, count, digits = activation_of(activation), as_count(n, "n"), as_digits(digits)
     if count > MOST_POINTS:

@@ -46,14 +46,8 @@ class LeastEigenvalue:
 
     def __str__(self) -> str:
         if abs(self.value) > self.error:
-            return f"λ_min = {short(self.value, 6)} ± {short(self.error, 2)}"
-        return f"λ_min is 0 up to ±{short(self.error, 2)}"
-
-
-def short(value: Any, digits: int) -> str:
-    """A number with so many digits, though it may lie beyond doubles."""
-    context = e.context_of(value)
-    return f"{value:.{digits}g}" if context is None else str(context.nstr(value, digits))
+            return f"λ_min = {e.short(self.value, 6)} ± {e.short(self.error, 2)}"
+        return f"λ_min is 0 up to ±{e.short(self.error, 2)}"
 
 
 def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenvalue:
@@ -90,7 +84,7 @@ def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenv
     >>> round(least_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
     8.2601e-05
     >>> print(least_eigenvalue(gram_matrix(X, "erf", digits=30), digits=20))
-    λ_min = 7.19324e-6 ± 2.2e-42
+    λ_min = 7.19324e-6 ± 2.3e-42
     """
     if not isinstance(gram, Gram):
         gram = Gram(as_symmetric(gram), 0.0)
@@ -123,7 +117,7 @@ def check_digits(found: LeastEigenvalue, digits: int, gram: Gram) -> None:
             else "compute the matrix with more digits"
         )
         raise InputError(
-            f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
+            f"the smallest eigenvalue is {e.short(found.value, 3)} ± {e.short(found.error, 2)}, which does not have "
             f"{digits} correct digits, and the matrix holds no more; {remedy}"
         )
 

@@ -30,9 +30,9 @@ def multiprecision(digits: int) -> Any:
 
 
 def context_of(values: Any) -> Any:
-    """The mpmath context of an array of objects, None for other arrays."""
+    """The mpmath context of an array of objects, None for other arrays and empty ones."""
     array = np.asarray(values)
-    return array.flat[0].context if array.dtype == object else None
+    return array.flat[0].context if array.dtype == object and array.size else None
 
 
 def elementary(double: Callable[..., Any], many: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
@@ -49,6 +49,12 @@ def pi(values: Any) -> Any:
     """π as exactly as these values are."""
     context = context_of(values)
     return math.pi if context is None else +context.pi
+
+
+def short(value: Any, digits: int) -> str:
+    """A number with so many digits, though it may lie beyond doubles."""
+    context = context_of(value)
+    return f"{value:.{digits}g}" if context is None else str(context.nstr(value, digits))
 
 
 def wedge_double(beta: Any, psi: Any) -> Any:

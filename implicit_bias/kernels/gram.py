@@ -32,6 +32,8 @@ from implicit_bias.kernels.series import hermite_series
 SPARE_DIGITS = 14
 #: More digits than this take hours.
 MOST_DIGITS = 1000
+#: An angle of points of d inputs is off by at most d + 8 units of the last digit of 1.
+ANGLE = 8
 #: Numbers that a chunk of units of an empirical Gram matrix holds.
 UNITS_AT_ONCE = 2**22
 #: Relative error of E[σ'σ'] that a series may have in doubles.
@@ -46,7 +48,7 @@ class Gram:
     ----------
     values : array, shape (n, n)
         Float64, or mpmath's numbers in an array of objects.
-    error : float
+    error : float, or mpmath's number
         A bound of the spectral norm of the error of `values`.
     is_certified : bool
         Whether `error` is a bound; for an activation of your own it is an estimate.
@@ -57,16 +59,16 @@ class Gram:
     --------
     >>> from implicit_bias.kernels import gram_matrix
     >>> gram_matrix([[1.0, 0.0], [0.0, 1.0]], "relu")
-    Gram(error=4.0e-15, is_certified=True, terms=0)
+    Gram(error=6.2e-15, is_certified=True, terms=0)
     """
 
     values: Any = field(repr=False)
-    error: float
+    error: Any
     is_certified: bool = True
     terms: int = 0
 
     def __repr__(self) -> str:
-        return f"Gram(error={self.error:.1e}, is_certified={self.is_certified}, terms={self.terms})"
+        return f"Gram(error={e.short(self.error, 2)}, is_certified={self.is_certified}, terms={self.terms})"
 
 
 def gram_matrix(
@@ -124,21 +126,20 @@ def gram_matrix(
     if digits is None:
         allowed: Any = as_fraction(tolerance, "tolerance")
         points = Points.of(X, normalise=normalise)
-        unit: Any = np.finfo(float).eps
     else:
-        working = as_digits(digits) + SPARE_DIGITS
-        points = Points.of(X, working, normalise)
-        context = e.context_of(points.norms)
-        allowed, unit = context.mpf(10) ** -digits, context.eps
+        digits = as_digits(digits)
+        points = Points.of(X, digits + SPARE_DIGITS, normalise)
+        allowed = e.context_of(points.norms).mpf(10) ** -digits
     mean = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         values = symmetric(points, mean.entries)
-    relative = mean.error + points.rows.shape[1] * unit
+    relative = mean.error + points.rows.shape[1] * unit_of(points.norms)
     if digits is None:
         finite(values)
         check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
     # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
-    return Gram(values, float(relative * np.trace(values)), chosen.is_certified, mean.terms)
+    error = relative * np.trace(values)
+    return Gram(values, error if e.context_of(values) else float(error), chosen.is_certified, mean.terms)
 
 
 @dataclass(frozen=True)
@@ -146,18 +147,24 @@ class PairMean:
     """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took."""
 
     entries: Callable[[Pairs], Any]
-    error: float
+    error: Any
     terms: int
 
 
 def pair_mean(activation: Activation, norms: Any, steep: Any, tolerance: Any, inputs: int) -> PairMean:
     """The mean for points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there."""
     if activation.pair is not None:
-        context = e.context_of(norms)
-        unit = float(np.finfo(float).eps if context is None else context.eps)
-        return PairMean(activation.pair, activation.rounding * unit, 0)
+        # Cosines are sums of `inputs` products, and angles come from them and from directions.
+        off = (inputs + ANGLE) * activation.bend(float(max(norms)))
+        return PairMean(activation.pair, (activation.rounding + off) * unit_of(norms), 0)
     series = hermite_series(activation, norms, steep, tolerance, inputs)
     return PairMean(series, series.error, series.coefficients.shape[1])
+
+
+def unit_of(values: Any) -> Any:
+    """The distance from 1 to the next number of these values' arithmetic."""
+    context = e.context_of(values)
+    return float(np.finfo(float).eps) if context is None else context.eps
 
 
 def as_digits(digits: Any) -> int:
@@ -176,9 +183,7 @@ def steepest(points: Points) -> Any:
         own = np.arange(len(cosines))
         cosines[own, own] = 0 * most
         most = max(most, cosines.max())
-    context = e.context_of(points.norms)
-    unit = np.finfo(float).eps if context is None else context.eps
-    return min(1 + 0 * most, most + unit * (points.rows.shape[1] + 8))
+    return min(1 + 0 * most, most + unit_of(points.norms) * (points.rows.shape[1] + 8))
 
 
 def mean_square(activation: str | Activation, norm: float = 1.0) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from implicit_bias.checks import Array, as_floats, check_range, check_size, length
 from implicit_bias.kernels import elementary as e
 from implicit_bias.theory.inputs import unit_samples
-from implicit_bias.theory.kernel import open_together
+from implicit_bias.theory.kernel import STEEP, open_together
 
 #: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
 BLOCK = 2**16
@@ -89,14 +89,28 @@ class Points:
         r, s = self.norms[rows, None], self.norms[None, rows.start :]
         cosine = chosen @ others.T
         if self.norms.dtype == object:
-            sine = e.sqrt(np.frompyfunc(lambda c: max(0 * c, 1 - c * c), 1, 1)(cosine))
-            angle = e.arctan2(sine, cosine)
+            angle = many_angles(chosen, others, cosine)
         else:
             cosine, angle = np.clip(cosine, -1.0, 1.0), np.pi - 2 * np.pi * open_together(chosen, others)
         # A point and itself, whatever rounding says.
         own = np.arange(len(chosen))
         cosine[own, own], angle[own, own] = 1 + 0 * self.norms[rows], 0 * self.norms[rows]
         return Pairs(r, s, cosine, angle)
+
+
+def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
+    """Angles (m, m') of unit rows X (m, d), Z (m', d) in multiprecision, each known to some units of its last digit.
+
+    2 arctan(‖x − z‖/‖x + z‖) where the points are so nearly parallel that the cosine would hide half the digits.
+    """
+    angles = np.empty(cosines.shape, dtype=object)
+    steep = abs(cosines) > STEEP
+    flat = cosines[~steep]
+    angles[~steep] = e.arctan2(e.sqrt(1 - flat * flat), flat)
+    i, j = np.nonzero(steep)
+    apart, along = X[i] - Z[j], X[i] + Z[j]
+    angles[steep] = 2 * e.arctan2(e.sqrt((apart * apart).sum(axis=1)), e.sqrt((along * along).sum(axis=1)))
+    return angles
 
 
 def symmetric(points: Points, entries: Callable[[Pairs], Any]) -> Array:

@@ -33,14 +33,14 @@ class HermiteSeries:
     coefficients : array, shape (p, K + 1)
     mean_squares : array, shape (p,)
         E[σ'(rz)²] = Σ_k a_k(r)².
-    error : float
+    error : float, or mpmath's number
         A bound of the error off the diagonal, in units of √(E[σ'(rz)²] E[σ'(sz)²]).
     """
 
     norms: Any
     coefficients: Any
     mean_squares: Any
-    error: float
+    error: Any
 
     def __call__(self, pairs: Pairs) -> Any:
         """The series, by Horner's rule; `mean_squares` for a point and itself."""
@@ -105,7 +105,7 @@ def hermite_series(activation: Activation, norms: Any, steepest: Any, tolerance:
         if len(enough) or (terms >= MOST and bound[-1] <= tolerance):
             last = int(enough[0]) + 1 if len(enough) else terms + 1
             rounding = evaluation_error(found[:, :last], squares, inputs, norms)
-            error = float(bound[last - 1]) + float(noise_of(noise, last)) + rounding
+            error = bound[last - 1] + noise_of(noise, last) + rounding
             return HermiteSeries(norms, as_stored(found[:, :last]), as_stored(squares), error)
         if terms >= MOST:
             raise InputError(
@@ -127,12 +127,12 @@ def noise_of(noise: Any, terms: int) -> Any:
     return 2 * size + size * size
 
 
-def evaluation_error(found: Any, squares: Any, inputs: int, norms: Any) -> float:
+def evaluation_error(found: Any, squares: Any, inputs: int, norms: Any) -> Any:
     """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
     context = e.context_of(norms)
-    unit = float(np.finfo(float).eps) if context is None else float(context.eps)
+    unit = np.finfo(float).eps if context is None else context.eps
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
-    return unit * float(((found**2 * weights).sum(axis=1) / squares).max())
+    return unit * ((found**2 * weights).sum(axis=1) / squares).max()
 
 
 def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) -> tuple[Any, Any, Any]:
