@@ -351,7 +351,11 @@ def is_number(low: float = -math.inf, high: float = math.inf, ends: bool = False
 
     def accepts(value: Any) -> bool:
         real = isinstance(value, int | float | np.floating | np.integer | Fraction)
-        if isinstance(value, bool | np.bool_) or not real or not abs(value) < 10**308:
+        if isinstance(value, bool | np.bool_) or not real:
+            return False
+        # Half precision has no such number to compare with.
+        value = float(value) if isinstance(value, np.floating) else value
+        if not abs(value) < 10**308:
             return False
         return bool(low < value < high or (ends and value in (low, high)))
 

@@ -80,9 +80,9 @@ class Closure:
     >>> import implicit_bias
     >>> from implicit_bias.experiments.digests import Closure
     >>> closure = Closure(Path(implicit_bias.__file__).parent)
-    >>> closure.take("implicit_bias.features")
+    >>> closure.take("implicit_bias.blocks")
     >>> sorted(closure.parts)
-    ['implicit_bias', 'implicit_bias.checks', 'implicit_bias.features']
+    ['implicit_bias', 'implicit_bias.blocks', 'implicit_bias.checks']
     """
 
     def __init__(self, folder: Path) -> None:
