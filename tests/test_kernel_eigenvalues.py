@@ -12,9 +12,12 @@ from implicit_bias.kernels import (
     deep_gram,
     empirical_gram,
     gram_matrix,
+    leaky_relu,
     least_eigenvalue,
     mean_square,
+    polynomial,
 )
+from implicit_bias.kernels.activations import ACTIVATIONS
 
 
 def unit(n, d, seed=0):
@@ -124,6 +127,23 @@ def test_an_antipodal_pair_makes_even_derivatives_singular_and_squares_too(name)
     assert found.is_positive == (name in ("relu", "selu", "swish"))
 
 
+@pytest.mark.parametrize("name", ["relu", "leaky relu", "gelu", "swish", "softplus"])
+@pytest.mark.parametrize("d", [2, 3])
+def test_more_pairs_than_dimensions_are_singular_where_the_derivatives_of_opposites_add_up_to_a_constant(name, d):
+    X = unit(d + 1, d, seed=8)
+    for pairs, positive in ((d, True), (d + 1, False)):
+        found = least(np.vstack([X[:pairs], -X[:pairs]]), name)
+        assert found.is_positive == positive
+        assert found.value > 1e-6 or not positive
+    assert found.error < 1e-10
+
+
+@pytest.mark.parametrize("name", ["elu", "selu"])
+def test_elu_and_selu_survive_all_pairs(name):
+    X = unit(5, 2, seed=8)
+    assert least(np.vstack([X, -X]), name).value > 1e-6
+
+
 @pytest.mark.parametrize(("name", "rank"), [("square", 15), ("cube", 35)])
 def test_ranks_of_polynomials_in_five_dimensions(name, rank):
     values = np.linalg.eigvalsh(gram_matrix(unit(60, 5), name).values)
@@ -168,6 +188,30 @@ def test_the_circle_of_a_polynomial_is_singular():
     assert not found.is_positive
     assert found.error < mpmath.mpf(10) ** -500
     assert "0 up to" in str(found)
+
+
+SYMMETRIC = [*ACTIVATIONS.values(), leaky_relu(-1), polynomial([0, 2, 1]), polynomial([0, 1, 1, 1]), polynomial([0, 1])]
+
+
+@pytest.mark.parametrize("sigma", SYMMETRIC, ids=lambda sigma: sigma.name)
+def test_parities_are_those_of_the_derivatives(sigma):
+    z = np.linspace(0.1, 5, 40)
+    right, left = (np.asarray(sigma.derivative(at), dtype=float) for at in (z, -z))
+    constant = np.ptp(right + left) <= 1e-12
+    even, odd = np.allclose(right, left, rtol=1e-12), np.allclose(right, -left, rtol=1e-12)
+    assert sigma.parity == ("even" if even else "odd" if odd else "half" if constant else None)
+
+
+CLOSED = [(name, n) for name in ("tanh", "sigmoid", "erf", "square", "relu", "gelu", "selu") for n in (2, 4, 6, 8)]
+
+
+@pytest.mark.parametrize(("name", "n"), [*CLOSED, ("swish", 6), ("softplus", 8)])
+def test_the_circle_of_opposites_is_singular_where_it_should_be_and_known_without_a_sum(name, n):
+    found, angles = circle_eigenvalue(n, name, 3), 2 * np.pi * np.arange(n) / n
+    dense = least(np.stack([np.cos(angles), np.sin(angles)], axis=1), name)
+    assert abs(float(found.value) - dense.value) <= dense.error
+    assert (found.error == 0) == (name in ("tanh", "sigmoid", "erf", "square") or (name != "selu" and n >= 6))
+    assert found.is_positive == (found.error != 0)
 
 
 def test_depth_composes_the_layers():

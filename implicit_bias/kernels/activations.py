@@ -48,6 +48,8 @@ class Activation:
         With `pair`: a bound of |∂E/∂θ| in these units for points up to so long, which magnifies the error of θ.
     strip : Strip or None
         Without `pair`: a strip of the complex plane that certifies quadrature; without it, errors are estimated.
+    parity : str or None
+        "even" or "odd" where σ' is; "half" where σ'(z) + σ'(−z) is constant, and not 0.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class Activation:
     rounding: float = 16.0
     bend: Callable[[float], float] = lambda _: 1.0
     strip: Strip | None = None
+    parity: str | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -96,6 +99,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
         lambda z: np.where(z > 0, z, a * z),
         lambda z: np.where(z > 0, 1.0, a),
         lambda p: a + (1 - a) ** 2 * (p.pi - p.angle) / (2 * p.pi),
+        parity="odd" if a == -1 else "half",
     )
 
 
@@ -180,6 +184,8 @@ def polynomial(coefficients: Any) -> Activation:
         raise InputError(f"a polynomial activation has a degree from 1 to {HIGHEST_DEGREE}, not {len(c) - 1}")
     check_range(np.abs(c).max(keepdims=True), "the coefficients", 1e-100, 1e100)
     slopes = [float(m * c[m]) for m in range(1, len(c))]
+    even, odd = any(slopes[0::2]), any(slopes[1::2])
+    parity = "even" if not odd else "odd" if not even else None if any(slopes[2::2]) else "half"
     return Activation(
         f"polynomial of degree {len(c) - 1}",
         lambda z: np.polynomial.polynomial.polyval(z, c),
@@ -187,6 +193,7 @@ def polynomial(coefficients: Any) -> Activation:
         lambda p: polynomial_pair(p, slopes),
         rounding=8.0 * len(c),
         bend=lambda _: float(len(slopes)),
+        parity=parity,
     )
 
 
@@ -248,22 +255,27 @@ def built_in() -> dict[str, Activation]:
         lambda p: 2 / (p.pi * e.sqrt(gram_determinant(p))),
         # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
         bend=lambda r: 0.385 * r,
+        parity="even",
     )
     found["gelu"] = Activation(
         "gelu",
         lambda z: z * scipy.special.ndtr(z),
         lambda z: scipy.special.ndtr(z) + z * np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi),
         gelu_pair,
+        parity="half",
     )
     quarter, half = Strip(math.pi / 4, 2.0), math.pi / 2
-    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=quarter)
-    found["sigmoid"] = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(half, 0.5))
-    found["softplus"] = Activation("softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(half, 1.0))
+    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=quarter, parity="even")
+    found["sigmoid"] = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(half, 0.5), parity="even")
+    found["softplus"] = Activation(
+        "softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(half, 1.0), parity="half"
+    )
     found["swish"] = Activation(
         "swish",
         lambda z: z * sigmoid(z),
         lambda z: sigmoid(z) + z * sigmoid_slope(z),
         strip=Strip(half, 2.2),
+        parity="half",
     )
     return found
 

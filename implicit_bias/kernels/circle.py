@@ -16,6 +16,8 @@ from implicit_bias.kernels.pairs import pairs_at
 
 #: Working digits: the first attempt, and how many beyond those asked for show an eigenvalue to be 0.
 FIRST_DIGITS, LAST_DIGITS = 32, 512
+#: The latter of a Hermite series: more take hours.
+LAST_OF_SERIES = 64
 #: More points than this take hours.
 MOST_POINTS = 2000
 
@@ -25,15 +27,17 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
 
         λ_k = Σ_j E(2πj/n) cos(2πj/n) cos(2πjk/n),    k = 0 … n/2,    E(θ) = E[σ'(z)σ'(z')] at the angle θ
 
-    in multiprecision, with twice the digits until they are enough. The points are exact, which no doubles are.
+    in multiprecision, with twice the digits until they are enough. The points are exact, which no doubles are. Of an
+    even n, all come with their opposites, and λ_min is 0 where σ' is even or odd, and from n = 6 on where
+    σ'(z) + σ'(−z) is constant: known without a sum.
 
     Parameters
     ----------
     n : int
-        From 1 to 2000. Of an even n, every point comes with its opposite.
+        From 1 to 2000.
     activation : str or Activation
     digits : int
-        Correct digits. An eigenvalue that is 0 up to about 1e-500 is returned as such.
+        Correct digits. An eigenvalue that is 0 up to about 1e-500 (1e-60 of a Hermite series) is returned as such.
 
     Raises
     ------
@@ -53,14 +57,26 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     chosen, count, digits = activation_of(activation), as_count(n, "n"), as_digits(digits)
     if count > MOST_POINTS:
         raise InputError(f"n must be at most {MOST_POINTS}, not {count}: multiprecision would take hours")
-    working = max(FIRST_DIGITS, digits + 10)
+    if is_singular(count, chosen):
+        none = e.multiprecision(digits).mpf(0)
+        return LeastEigenvalue(none, none)
+    working, last = max(FIRST_DIGITS, digits + 10), digits + (LAST_DIGITS if chosen.is_exact else LAST_OF_SERIES)
     while True:
         found = least_of_circle(count, chosen, working)
         if found.error * 2 * 10**digits <= abs(found.value):
             return found
-        if working >= LAST_DIGITS + digits:
+        if working >= last:
             return LeastEigenvalue(0 * found.value, abs(found.value) + found.error)
-        working = 2 * working
+        working = min(2 * working, last)
+
+
+def is_singular(n: int, activation: Activation) -> bool:
+    """Whether pairs of opposite points leave λ_k = 0 for all even k, for all odd k, or for all odd k but 1.
+
+    E(θ) cos θ changes its sign with θ → θ + π if σ' is even and keeps it if σ' is odd, where only λ_k of odd and of
+    even k are left; if σ'(z) + σ'(−z) is constant, it keeps its sign but for a multiple of cos θ.
+    """
+    return n % 2 == 0 and (activation.parity in ("even", "odd") or (activation.parity == "half" and n >= 6))
 
 
 def least_of_circle(n: int, activation: Activation, digits: int) -> LeastEigenvalue:
