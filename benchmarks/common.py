@@ -11,6 +11,7 @@ import pickle
 import platform
 import resource
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -190,6 +191,18 @@ def surroundings() -> dict[str, Any]:
         },
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def alternately(ways: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """The median seconds of each way, run in turn, and what it gave."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, Any] = {}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            found[name] = way()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}, found
 
 
 def surroundings_line(about: dict[str, Any], threads: str) -> str:

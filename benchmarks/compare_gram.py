@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import markdown, surroundings, surroundings_line
+from common import alternately, markdown, surroundings, surroundings_line
 
 from implicit_bias.checks import Array
 from implicit_bias.command_line.execution import guarded
@@ -50,18 +48,6 @@ def quadrature(X: Array, name: str) -> Array:
     values = np.empty_like(inner)
     values[i, j] = values[j, i] = means * inner[i, j]
     return values
-
-
-def alternately(ways: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """The median seconds of each way, run in turn, and what it gave."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    found: dict[str, Any] = {}
-    for _ in range(repeats):
-        for name, way in ways.items():
-            start = time.perf_counter()
-            found[name] = way()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}, found
 
 
 def compared(repeats: int) -> list[dict[str, str]]:

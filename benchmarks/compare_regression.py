@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from common import markdown, surroundings, surroundings_line
+from common import alternately, markdown, surroundings, surroundings_line
 
 from implicit_bias import GatedFeatures, ReLUGates, improve_filters, least_squares
 from implicit_bias.checks import Array
@@ -33,17 +33,6 @@ def layer(m: int, d: int, k: int) -> tuple[GatedFeatures, Array]:
     rng = np.random.default_rng(0)
     X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
     return ReLUGates(U)(X), rng.normal(size=m)
-
-
-def alternately(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """The median seconds of each way, run in turn."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(repeats):
-        for name, way in ways.items():
-            start = time.perf_counter()
-            way()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def dense_ways(features: GatedFeatures, y: Array) -> dict[str, Callable[[], Any]]:
@@ -75,7 +64,7 @@ def closed_forms(repeats: int) -> list[dict[str, str]]:
         small = m * d * k <= DENSE_UP_TO
         dense = dense_ways(features, y) if small else {}
         ways: dict[str, Callable[[], Any]] = {"ours": partial(least_squares, features, y)} | dense
-        seconds = alternately(ways, repeats)
+        seconds = alternately(ways, repeats)[0]
         found = least_squares(features, y)
         apart = np.nan
         if small:
@@ -106,7 +95,7 @@ def searches(repeats: int) -> list[dict[str, str]]:
         assert found is not None
         ways: dict[str, Callable[[], Any]] = {"cholesky": partial(cholesky, features, y, ridge)}
         ways["pinv"] = dense_ways(features, y)["dense pinv"]
-        anew = alternately(ways, repeats)
+        anew = alternately(ways, repeats)[0]
         ours = statistics.median(search)
         rows.append(
             {"m": str(m), "d": str(d), "k": str(k), "ridge": f"{ridge:g}", "taken": str(found.accepted)}
