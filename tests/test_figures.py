@@ -126,8 +126,13 @@ def test_figures_of_several_runs_gather_in_a_folder(tmp_path, capsys):
     assert list(json.loads((tmp_path / "record.json").read_text())["figures"]) == ["toy", "twin"]
     page = (tmp_path / "findings.md").read_text()
     assert page.index("--figure toy") < page.index("--figure twin")
-    assert "0.833333333 over 4 rows" in page
-    assert "0.666666667 over 6 rows" in page
+    assert "0.833333333 over 4 rows. (a quick run)**" in page
+    assert "0.666666667 over 6 rows.**" in page
+    redrawn = tmp_path / "redrawn"
+    _, document, _ = reproduce(capsys, "--redraw", tmp_path, "--out", redrawn)
+    assert document["findings"]["toy"].endswith(" (a quick run)")
+    _, document, _ = reproduce(capsys, "--figure", "toy", "--out", tmp_path)
+    assert document["findings"]["toy"].endswith("over 6 rows.")
 
 
 def test_results_are_drawn_again(tmp_path, capsys):

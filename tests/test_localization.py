@@ -125,6 +125,10 @@ def test_findings_of_gain(low, high, clone, word):
     assert isinstance(gain.draw(table), Figure)
     half = table.assign(ipr=table.ipr.where(table.activation == "relu", 0.05))
     assert gain.finding(half).startswith("Partly: " if word == "Yes" else "No: ")
+    fallen = pd.concat([table, table[table.gain > 1].assign(gain=300.0, ipr=0.9 * high)])
+    fallen.loc[fallen.process == "Gaussian", "ipr"] = clone
+    assert gain.finding(fallen).startswith("Partly: " if word == "Yes" else "No: ")
+    assert f"not with ReLU ({high:.2f} at g = 100, {0.9 * high:.2f} at g = 300)" in gain.finding(fallen)
     assert gain.finding(table[table.process == "NLGP"]).startswith("Undecided: ")
 
 
@@ -152,14 +156,20 @@ def test_findings_of_scales(first, second, frequency, word):
 
 @pytest.mark.parametrize(
     ("flipped", "word"),
-    [([0.3, 0.04, 0.01, 0.0], "Yes"), ([0.3, 0.2, 0.1, 0.0], "Partly"), ([0.3, 0.3, 0.2, 0.0], "No")],
+    [
+        ([0.3, 0.11, 0.05, 0.0], "Yes"),
+        ([0.3, 0.3, 0.14, 0.0], "Partly"),
+        ([0.3, 0.3, 0.17, 0.0], "No"),
+    ],
 )
 def test_findings_of_flips(flipped, word):
-    part = {"units": 1, "gain": 3.0, "time": [0.0, 1.0, 2.0, 3.0], "flips": flipped, "recent": 0.1, "loss": 0.1}
+    """Three quarters are over from .15 on, where noise makes .1."""
+    part = {"units": 1, "gain": 3.0, "time": [0.0, 1.0, 2.0, 21.0], "flips": flipped, "recent": 0.1, "loss": 0.1}
     table = pd.DataFrame(part | {"ipr": [0.0, 0.1, 0.5, 1.0], "ipr_low": 0.0, "ipr_high": 1.0})
     assert flips.finding(table).startswith(f"{word}: 30 % of the gates")
     assert isinstance(flips.draw(table), Figure)
     assert flips.finding(table.assign(ipr=0.1)).startswith("Undecided: ")
+    assert flips.finding(table.assign(recent=0.3)).startswith("Undecided: ")
 
 
 @pytest.mark.parametrize(
@@ -169,10 +179,12 @@ def test_findings_of_frozen_gates(ends, word):
     own = {"gates": "own", "time": [0.0, 1.0, 2.0, 3.0], "network": [0.1, 0.15, 0.4, 0.5], "ipr": [*ends, 0.5]}
     others = {"gates": ["random", "pixel"], "time": 0.0, "network": 0.1, "ipr": [0.07, 0.4]}
     table = pd.concat([pd.DataFrame(own), pd.DataFrame(others)], ignore_index=True)
-    table = table.assign(units=1, gain=3.0, away=0.1, ipr_low=table.ipr, ipr_high=table.ipr)
+    table = table.assign(units=1, gain=3.0, repeats=1, away=0.1, ipr_low=table.ipr, ipr_high=table.ipr)
     text = frozen.finding(table)
     assert text.startswith(f"{word}: ")
+    assert "networks end at median IPRs of 0.50 (K = 1, g = 3, one start)" in text
     assert "random ones to 0.070, pixel gates to at least 0.40" in text
+    assert ("if frozen never before the end (K = 1, g = 3; 0.200 of 0.500 from s = 2)" in text) == (word == "No")
     assert isinstance(frozen.draw(table), Figure)
 
 
@@ -227,6 +239,8 @@ def test_findings_of_biases(relu, others, word):
     assert biases.finding(table).startswith(f"{word}: ")
     assert isinstance(biases.draw(table), Figure)
     assert biases.finding(table[table.activation == "relu"]).startswith("Undecided: ")
+    some = table.assign(ipr=table.ipr.where(table.label == 0, 0.05))
+    assert biases.finding(some).startswith("No: " if word == "No" else "Partly: ")
 
 
 def test_findings_of_fields():

@@ -55,7 +55,8 @@ def reproduce(collection: Collection, options: Namespace) -> Outcome:
     else:
         out = Path(options.out or f"results/{collection.name}")
         work = [job for e in experiments for job in jobs_of(e, quick=options.quick, data_root=options.data_root)]
-        found = tabulated(watched(work, out, options.engine, options.jobs, options.scheduler))
+        collected = watched(work, out, options.engine, options.jobs, options.scheduler)
+        found = tabulated(collected, quick=options.quick)
     paths = write(collection, found, out)
     findings = {figured.experiment.name: figured.finding() for figured in found}
     for figured in found:

@@ -29,14 +29,15 @@ class Figured:
     record: dict[str, Any]
 
     def finding(self) -> str:
-        """What the table says of the claim, and how much of the grid it lacks."""
+        """What the table says of the claim, and whether it is of a quick run or lacks cells."""
         missing, cells = self.record["missing"], self.record["cells"]
-        lacks = f" ({cells} of {cells + missing} cells)" if missing else ""
-        return self.experiment.finding(self.table) + lacks
+        notes = ["a quick run"] if self.record.get("quick") else []
+        notes += [f"{cells} of {cells + missing} cells"] if missing else []
+        return self.experiment.finding(self.table) + (f" ({', '.join(notes)})" if notes else "")
 
 
-def tabulated(collected: Collected) -> list[Figured]:
-    """The figures that cells were collected of."""
+def tabulated(collected: Collected, *, quick: bool = False) -> list[Figured]:
+    """The figures that cells were collected of, those of a quick run if they were."""
     jobs: dict[Experiment, list[FigureJob]] = {}
     for job in collected.jobs:
         assert isinstance(job, FigureJob)
@@ -47,6 +48,7 @@ def tabulated(collected: Collected) -> list[Figured]:
         if part.results:
             about = {name: getattr(experiment, name) for name in ("title", "source", "claim")}
             about |= {"settings": lists_of([job.cell for job in own]), "code": own[0].code}
+            about |= {"quick": True} if quick else {}
             # Through the file's format, so that drawing again gives the same.
             table = from_csv(as_csv(pd.DataFrame(part.rows())))
             found.append(Figured(experiment, table, about | part.record()))

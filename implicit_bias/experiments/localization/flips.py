@@ -18,10 +18,10 @@ from implicit_bias.experiments.localization.networks import MANY, ONE, process_o
 #: Held-out samples.
 HELD_OUT = 4000
 GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
-#: Parts of the way of the IPR from its start to its end.
-WAYS = (0.1, 0.5, 0.9)
-#: Gates that still flip by the end, of all pairs, which count as few.
-FEW = 0.05
+#: The share of the flips that are over where gates count as settled.
+MOST = 0.75
+#: A share of the time that is early, and of the IPR's way that is none to speak of.
+EARLY = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -50,19 +50,26 @@ def rows(settings: Settings) -> Rows:
     return found
 
 
-def milestones(part: pd.DataFrame) -> list[tuple[float, float]]:
-    """(time, flips still to come) when the median IPR of a cell has first gone each of `WAYS` of its way.
+def settled(part: pd.DataFrame) -> tuple[float, float] | None:
+    """Shares of the time and of the way of the median IPR that are gone when `MOST` of a cell's flips are over.
+
+    Not counted are those that noise makes in the end: as many as flip between the last two times. None where no more
+    than these flip.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.flips import milestones
-    >>> times = {"time": [0, 1.0, 2.0], "ipr": [0.0, 0.6, 1.0], "flips": [0.3, 0.1, 0.0]}
-    >>> milestones(pd.DataFrame(times))
-    [(1.0, 0.1), (1.0, 0.1), (2.0, 0.0)]
+    >>> from implicit_bias.experiments.localization.flips import settled
+    >>> times = {"time": [0, 1.0, 2.0, 4.0], "ipr": [0.0, 0.5, 1.0, 1.0]}
+    >>> settled(pd.DataFrame(times | {"flips": [0.3, 0.1, 0.06, 0.0], "recent": [None, 0.2, 0.1, 0.05]}))
+    (0.25, 0.5)
     """
     part = part.sort_values("time")
-    way = (part.ipr - part.ipr.iloc[0]) / (part.ipr.iloc[-1] - part.ipr.iloc[0])
-    firsts = [part[way >= share].iloc[0] for share in WAYS]
-    return [(float(row.time), float(row.flips)) for row in firsts]
+    noise = part.recent.iloc[-1]
+    if not part.flips.iloc[0] > noise:
+        return None
+    left = (part.flips - noise) / (part.flips.iloc[0] - noise)
+    row = part.iloc[np.flatnonzero(left > 1 - MOST)[-1] + 1]
+    way = (row.ipr - part.ipr.iloc[0]) / (part.ipr.iloc[-1] - part.ipr.iloc[0])
+    return float(row.time / part.time.iloc[-1]), float(way)
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -91,21 +98,23 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def finding(table: pd.DataFrame) -> str:
-    """Flips still to come when fields have gone a tenth, half and nine tenths of their way."""
-    texts, left = [], []
+    """How much of the time and of the fields' way is gone when most flips are over, in cells whose fields localise."""
+    texts, early, before = [], [], []
     for (units, gain), part in table.groupby(["units", "gain"]):
-        if part.ipr.iloc[-1] > 2 * part.ipr.iloc[0]:
-            left.append([flips for _, flips in milestones(part)])
-            texts.append(f"{'/'.join(f'{100 * flips:.1f}' for flips in left[-1])} % (K = {units}, g = {gain:g})")
+        found = settled(part) if part.ipr.iloc[-1] > 2 * part.ipr.iloc[0] else None
+        if found is not None:
+            early.append(found[0] <= EARLY)
+            before.append(found[1] <= EARLY)
+            texts.append(f"{100 * found[0]:.0f} and {100 * found[1]:.0f} % (K = {units}, g = {gain:g})")
     if not texts:
-        return "Undecided: in no cell has the median IPR doubled."
+        return "Undecided: in no cell do gates flip by more than noise and does the median IPR double."
     start = 100 * table[table.time == 0].flips.median()
-    early, middle = (max(cell[way] for cell in left) for way in (0, 1))
-    word = "Yes" if early <= FEW else "Partly" if middle <= 2 * FEW else "No"
+    word = "Yes" if all(early + before) else "Partly" if any(early + before) else "No"
     return (
-        f"{word}: {start:.0f} % of the gates flip from start to end; when the median IPR has gone 10/50/90 % "
-        f"of its way, {', '.join(texts)} are still to flip: gates and fields settle "
-        f"{'one after the other' if word == 'Yes' else 'together'}."
+        f"{word}: {start:.0f} % of the gates flip from start to end; gates settle within a tenth of the time in "
+        f"{sum(early)} of {len(early)} settings, and before the fields localise in {sum(before)}: when three quarters "
+        f"of the flips are over, noise apart, there have gone of the time and of the way of the median IPR "
+        f"{', '.join(texts)}."
     )
 
 

@@ -81,20 +81,21 @@ def cost(settings: Settings) -> float:
     return seconds(settings) + flows * (2e-10 * settings["samples"] * size**2 + 1.5e-9 * size**3)
 
 
-def enough(part: pd.DataFrame) -> tuple[float, float, float]:
-    """(time, network's IPR then, at the end): from which on the frozen gates of a cell lead to nearly that IPR.
+def enough(part: pd.DataFrame) -> pd.Series | None:
+    """The time from which on the frozen gates of a cell lead to nearly the network's IPR, as a row; None if the end.
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.localization.frozen import enough
     >>> cell = {"gates": "own", "time": [0.0, 1.0, 5.0], "network": [0.1, 0.2, 0.5], "ipr": [0.1, 0.46, 0.5]}
-    >>> enough(pd.DataFrame(cell))
-    (1.0, 0.2, 0.5)
+    >>> float(enough(pd.DataFrame(cell)).time)
+    1.0
+    >>> enough(pd.DataFrame(cell | {"ipr": [0.1, 0.44, 0.5]})) is None
+    True
     """
     own = part[part.gates == "own"].sort_values("time")
-    end = float(own.network.iloc[-1])
-    lacking = np.flatnonzero(own.ipr < NEARLY * end)
-    first = own.iloc[min(lacking[-1] + 1 if len(lacking) else 0, len(own) - 1)]
-    return float(first.time), float(first.network), end
+    lacking = np.flatnonzero(own.ipr < NEARLY * own.network.iloc[-1])
+    first = lacking[-1] + 1 if len(lacking) else 0
+    return own.iloc[first] if first < len(own) - 1 else None
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -128,21 +129,27 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def finding(table: pd.DataFrame) -> str:
     """From when on frozen gates suffice, and what those of the start and of no training lead to."""
-    cells, ways = [], []
+    ends, times, ways = [], [], []
     for (units, gain), part in table.groupby(["units", "gain"]):
         own = part[part.gates == "own"].sort_values("time")
-        time, then, end = enough(part)
-        ways.append((then - own.network.iloc[0]) / (end - own.network.iloc[0]))
-        random, pixel = (part[part.gates == kind].ipr.iloc[0] for kind in ("random", "pixel"))
-        cells.append({"cell": f"{end:.2f} (K = {units}, g = {gain:g})", "start": own.ipr.iloc[0], "random": random,
-                      "pixel": pixel, "time": f"{float(f'{time:.3g}'):g}", "then": f"{then:.2f}"})  # fmt: skip
-    found = pd.DataFrame(cells)
+        first, last, row = own.iloc[0], own.iloc[-1], enough(part)
+        name = f"K = {units}, g = {gain:g}"
+        ends.append(f"{last.network:.2f} ({name}{', one start' if part.repeats.iloc[0] == 1 else ''})")
+        if row is None:
+            late = own.iloc[-2]
+            times.append(
+                f"never before the end ({name}; {late.ipr:.3f} of {last.network:.3f} from s = {late.time:.4g})"
+            )
+        else:
+            times.append(f"from s = {row.time:.4g} ({name}; the network itself has {row.network:.2f} then)")
+        ways.append(1.0 if row is None else (row.network - first.network) / (last.network - first.network))
     word = "Yes" if max(ways) <= 0.5 else "Partly" if min(ways) < NEARLY else "No"
+    start = table[(table.gates == "own") & (table.time == 0)].ipr.max()
+    random, pixel = (table[table.gates == kind].ipr for kind in ("random", "pixel"))
     return (
-        f"{word}: networks end at median IPRs of {', '.join(found.cell)}; gates of the start lead to at most "
-        f"{found.start.max():.3f}, random ones to {found.random.max():.3f}, pixel gates to at least "
-        f"{found.pixel.min():.2f}; to nine tenths lead those frozen from s = {', '.join(found.time)} on, where the "
-        f"networks themselves have {', '.join(found.then)}."
+        f"{word}: networks end at median IPRs of {', '.join(ends)}; gates of the start lead to at most {start:.3f}, "
+        f"random ones to {random.max():.3f}, pixel gates to at least {pixel.min():.2f}; their own gates lead to nine "
+        f"tenths if frozen {', '.join(times)}."
     )
 
 

@@ -54,26 +54,51 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def fall(part: pd.DataFrame) -> tuple[float, pd.Series, pd.Series]:
+    """By how much medians of IPR fall most as the gain grows, from which row to which.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.localization.gain import fall
+    >>> most, first, last = fall(pd.DataFrame({"gain": [1, 3, 10, 30], "ipr": [0.1, 0.5, 0.25, 0.375]}))
+    >>> most, int(first.gain), int(last.gain)
+    (0.25, 3, 10)
+    """
+    part = part.sort_values("gain")
+    falls = (part.ipr.cummax() - part.ipr).to_numpy()
+    low = int(np.argmax(falls))
+    return float(falls[low]), part.iloc[int(np.argmax(part.ipr.iloc[: low + 1]))], part.iloc[low]
+
+
 def finding(table: pd.DataFrame) -> str:
-    """Medians at the least and the largest gain, and the largest of the clone."""
-    texts, holds = [], []
+    """Where fields localise and the clone's do not, and where IPRs fall with the gain by more than the clone's vary."""
+    texts, local, growing, falling = [], [], [], []
     for activation in NAMES:
         part = table[table.activation == activation].sort_values("gain")
-        local, clone = (part[part.process == process] for process in PROCESSES)
-        if local.gain.nunique() < 2 or clone.empty:
+        ours, clone = (part[part.process == process] for process in PROCESSES)
+        if ours.gain.nunique() < 2 or clone.empty:
             continue
-        first, last = local.iloc[0], local.iloc[-1]
-        most = local.sort_values("ipr").iloc[-1]
-        holds.append([last.ipr > LOCAL > clone.ipr.max(), most.gain == last.gain > first.gain])
-        peak = "" if holds[-1][1] else f" (most, {most.ipr:.2f}, at g = {most.gain:g})"
+        first, last, name = ours.iloc[0], ours.iloc[-1], NAMES[activation]
+        local.append(last.ipr > LOCAL > clone.ipr.max())
         texts.append(
-            f"{NAMES[activation]} (K = {first.units}) from {first.ipr:.3f} at g = {first.gain:g} to {last.ipr:.2f} at "
-            f"g = {last.gain:g}{peak}, its clone at most {clone.ipr.max():.3f}"
+            f"with {name} (K = {first.units}) from {first.ipr:.3f} at g = {first.gain:g} to {last.ipr:.2f} at "
+            f"g = {last.gain:g} (quartiles {last.ipr_low:.2f} and {last.ipr_high:.2f}), the clone at most "
+            f"{clone.ipr.max():.3f}"
         )
+        most, before, after = fall(ours)
+        if last.ipr > first.ipr and most <= clone.ipr.max() - clone.ipr.min():
+            growing.append(name)
+        else:
+            falling.append(f"{name} ({before.ipr:.2f} at g = {before.gain:g}, {after.ipr:.2f} at g = {after.gain:g})")
     if not texts:
         return "Undecided: no activation was trained on both processes and at two gains."
-    word = "Yes" if np.all(holds) else "Partly" if any(hold[0] for hold in holds) else "No"
-    return f"{word}: median IPRs go with {'; with '.join(texts)}; a sinusoid has {1.5 / table.n.iloc[0]:.3f}."
+    word = "Yes" if all(local) and not falling else "Partly" if any(local) else "No"
+    rises = f"with {', '.join(growing)}" if growing else "with none"
+    rises += f", not with {', '.join(falling)}" if falling else ""
+    return (
+        f"{word}: nonlinear data localise and the clone does not for {sum(local)} of {len(local)} activations: median "
+        f"IPRs go {'; '.join(texts)}; they rise with g throughout {rises}; a sinusoid has "
+        f"{1.5 / table.n.iloc[0]:.3f}."
+    )
 
 
 EXPERIMENT = Experiment(
