@@ -188,6 +188,7 @@ def test_nonlinear_data_localise_one_relu_and_their_clone_does_not():
         ({"batch_size": 0}, "batch_size must be"),
         ({"seed": -1}, "seed must be"),
         ({"record": 1}, "record must be a whole number of at least 2"),
+        ({"record": ""}, "record must be a whole number of at least 2"),
         ({"record": [2001]}, "record must hold steps of at most 2000, not 2001"),
         ({"record": [0.5]}, "a recorded step must be"),
         ({"progress": 3}, "progress must be a function"),

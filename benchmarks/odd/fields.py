@@ -156,7 +156,7 @@ def _record(draw: Draw) -> str:
 
 def own_training(process: Any, W: Array, b: Array, activation: str, options: dict[str, Any]) -> list[Any]:
     """Weights (R, K, n) and biases (R, K) after every step, and the losses (R,) before it, unit by unit."""
-    steps, lr, seed = options["steps"], options["lr"], options["seed"]
+    steps, lr, seed = options["steps"], float(options["lr"]), options["seed"]
     W, b, found = W.copy(), b.copy(), []
     for X, y in process.stream(steps + 1, options["batch_size"], seed=seed):
         net = np.einsum("rkn,mn->rkm", W, X) + b[..., None]

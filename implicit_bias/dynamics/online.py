@@ -258,7 +258,7 @@ def _batches(data: Any, steps: int, size: Any, seed: int) -> tuple[int, Iterator
 
 def _recorded(record: Any, steps: int) -> list[int]:
     """The steps after which there is a record, in order."""
-    if isinstance(record, Sequence | np.ndarray):
+    if isinstance(record, Sequence | np.ndarray) and not isinstance(record, str | bytes):
         asked = [as_count(step, "a recorded step", least=0) for step in record]
         if max(asked, default=0) > steps:
             raise InputError(
