@@ -14,6 +14,8 @@ from implicit_bias.experiments.gram import antipodal, circle, depth, dimension, 
 from implicit_bias.experiments.gram.figures import COLLECTION
 from implicit_bias.experiments.gram.sphere import least, number, quartiles, style, unit_points
 from implicit_bias.kernels import activation, gram_matrix, mean_square
+from implicit_bias.kernels.depth import layer_map
+from implicit_bias.kernels.gram import pair_mean
 
 TINY = {"n": 12, "d": 5, "activation": "relu", "draws": 2, "seed": 3}
 TASK = {"d": 3, "rate": "own", "steps": 20, "n": 10, "units": 16, "seed": 1}
@@ -142,6 +144,26 @@ def test_findings_of_depth(tanh, swish, word):
     text = depth.finding(pd.DataFrame(rows))
     assert text.startswith(f"{word}: in 3 dimensions the median of λ_min/E[σ'²] of tanh is 0.010 (L = 1)")
     assert f"relu 1, swish {swish:g}" in text
+
+
+def test_depth_that_hides_an_eigenvalue_is_no_growth():
+    rows = [
+        {"d": 3, "activation": sigma, "layers": layers, "least": value, "error": 1e-12}
+        for sigma, last in (("tanh", 0.1), ("sigmoid", 1e-13))
+        for layers, value in ((1, 0.01), (8, last))
+    ]
+    text = depth.finding(pd.DataFrame(rows))
+    assert text.startswith("Partly: ")
+    assert text.endswith("; sigmoid: below 1.1e-12 at L = 8.")
+
+
+def test_layers_pull_near_points_apart_but_those_of_softplus_and_sigmoid():
+    for sigma in depth.ACTIVATIONS:
+        kernel = pair_mean(activation(sigma), np.ones(1), 1.0, 1e-11, 3)
+        factor = layer_map(activation(sigma), kernel.entries)[1]
+        known = {"softplus": 0.32, "sigmoid": 0.15, "relu": 1.0, "tanh": 1.18}
+        assert round(factor, 2) == known.get(sigma, round(factor, 2))
+        assert (factor < 0.999) == (sigma in ("softplus", "sigmoid"))
 
 
 @pytest.mark.parametrize(("power", "word"), [(-0.5, "Yes"), (-0.2, "No")])

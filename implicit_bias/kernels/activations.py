@@ -227,21 +227,6 @@ def gelu_pair(p: Pairs) -> Any:
     return (e.arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
 
 
-def decay(z: Any) -> Any:
-    """e^{−|z|}."""
-    return e.exp(-abs(z))
-
-
-def sigmoid(z: Any) -> Any:
-    """1/(1 + e^{−z}), without overflow."""
-    return np.where(z > 0, 1, decay(z)) / (1 + decay(z))
-
-
-def sigmoid_slope(z: Any) -> Any:
-    """The derivative of `sigmoid`."""
-    return decay(z) / (1 + decay(z)) ** 2
-
-
 def built_in() -> dict[str, Activation]:
     """The activations that have a name, by name."""
     root = math.sqrt(2 / math.pi)
@@ -265,15 +250,15 @@ def built_in() -> dict[str, Activation]:
         parity="half",
     )
     quarter, half = Strip(math.pi / 4, 2.0), math.pi / 2
-    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=quarter, parity="even")
-    found["sigmoid"] = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(half, 0.5), parity="even")
+    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * e.sigmoid_slope(2 * z), strip=quarter, parity="even")
+    found["sigmoid"] = Activation("sigmoid", e.sigmoid, e.sigmoid_slope, strip=Strip(half, 0.5), parity="even")
     found["softplus"] = Activation(
-        "softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(half, 1.0), parity="half"
+        "softplus", lambda z: np.logaddexp(0, z), e.sigmoid, strip=Strip(half, 1.0), parity="half"
     )
     found["swish"] = Activation(
         "swish",
-        lambda z: z * sigmoid(z),
-        lambda z: sigmoid(z) + z * sigmoid_slope(z),
+        lambda z: z * e.sigmoid(z),
+        lambda z: e.sigmoid(z) + z * e.sigmoid_slope(z),
         strip=Strip(half, 2.2),
         parity="half",
     )

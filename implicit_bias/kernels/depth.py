@@ -26,7 +26,7 @@ def deep_gram(X: Any, activation: str | Activation, layers: int) -> Gram:
         ρ_1 = cos of the angle of the points,    ρ_{l+1} = E[σ(z)σ(z')] / E[σ(z)²]  at the correlation ρ_l
 
     of unit Gaussian pairs, where (Price) E[σ(z)σ(z')] = E[σ(z)]² + ∫_0^ρ E[σ'(z)σ'(z')] dρ. One layer is
-    `gram_matrix` of the normalised points; more layers push the points apart.
+    `gram_matrix` of the normalised points; more layers push near points apart if E[σ'²] > E[σ²], and together if less.
     With more than one, the error is an estimate: the map of a layer is a polynomial in the angle that has settled.
 
     Parameters

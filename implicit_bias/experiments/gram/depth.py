@@ -1,7 +1,8 @@
 """The smallest eigenvalue through depth
 
 100 points of the sphere of R^3 through L layers whose lengths are kept at 1: the Gram matrix of the last layer. A layer
-maps 1 − ρ of two near points to E[σ'²]/E[σ²] times as much: it pulls apart what lies close, if that is more than 1.
+maps 1 − ρ of two near points to E[σ'²]/E[σ²] times as much: it pulls apart what lies close if that is more than 1,
+and maps all points to one if it is less, as for softplus and sigmoid.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from implicit_bias.experiments.figures.base import Experiment, Rows, Settings, p
 from implicit_bias.experiments.gram.sphere import SMOOTH, bounded, number, ordered, quartiles, unit_points
 from implicit_bias.kernels import deep_gram, least_eigenvalue, mean_square
 
-ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "tanh", "erf")
+ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
 LAYERS = (1, 2, 4, 8, 16, 30)
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Seven activations, six depths, 15 draws of 100 points; quick: three depths, three draws of 30."""
+    """Nine activations, six depths, 15 draws of 100 points; quick: three depths, three draws of 30."""
     n, draws = (30, 3) if quick else (100, 15)
     depths = LAYERS[::2] if quick else LAYERS
     return product(n=(n,), d=(3,), activation=ACTIVATIONS, layers=depths, draws=(draws,), seed=(1,))
@@ -72,9 +73,11 @@ def finding(table: pd.DataFrame) -> str:
     lead = "tanh" if "tanh" in smooth.index else str(smooth.index[0])
     path = [f"{number(value)} (L = {depth})" for depth, value in found.T[lead].dropna().items()]
     texts = [f"{name} {growth[name]:.2g}" for name in ordered(growth.dropna().index) if name != lead]
+    hidden = ordered(bounds.index[bounds[last].notna()])
+    below = f"; {', '.join(hidden)}: below {number(bounds[last].max())} at L = {last}" if hidden else ""
     return (
         f"{word}: in {table.d.iloc[0]} dimensions the median of λ_min/E[σ'²] of {lead} is {', '.join(path)}; from "
-        f"L = {first} to {last} the others change by factors of {', '.join(texts)}."
+        f"L = {first} to {last} the others change by factors of {', '.join(texts)}{below}."
     )
 
 
