@@ -166,11 +166,21 @@ def test_layers_pull_near_points_apart_but_those_of_softplus_and_sigmoid():
         assert (factor < 0.999) == (sigma in ("softplus", "sigmoid"))
 
 
-@pytest.mark.parametrize(("power", "word"), [(-0.5, "Yes"), (-0.2, "No")])
-def test_findings_of_the_width(power, word):
-    widths = np.array([100, 1000, 10_000])
-    table = pd.DataFrame({"activation": "relu", "width": widths, "off": widths**power, "sampled": 0.1, "least": 0.1})
-    assert width.finding(table).startswith(f"{word}: ‖Ĝ − G‖ falls like k to the power relu {power:.2f}")
+@pytest.mark.parametrize(
+    ("power", "spread", "word"),
+    [(-0.5, -0.5, "Yes"), (-0.5, -0.1, "Partly"), (-0.2, -0.5, "Partly"), (-0.2, 0.0, "No")],
+)
+def test_findings_of_the_width(power, spread, word):
+    widths = np.repeat([100, 1000, 10_000], 2)
+    sampled = 0.1 + widths**spread * np.tile([0.01, -0.01], 3)
+    table = pd.DataFrame(
+        {"activation": "relu", "width": widths, "off": widths**power, "sampled": sampled, "least": 0.1}
+    )
+    text = width.finding(table)
+    assert text.startswith(
+        f"{word}: ‖Ĝ − G‖ falls like k to the power relu {power:.2f}, and the spread of λ_min like relu"
+    )
+    assert width.finding(table[table.width == 100]).startswith("Undecided: ")
 
 
 TORCH = {

@@ -44,19 +44,33 @@ def cost(settings: Settings) -> float:
 
 
 def slopes(table: pd.DataFrame) -> dict[str, float]:
-    """The power of k that ‖Ĝ − G‖/‖G‖ follows, by least squares on logarithms of means, of each activation.
+    """The power of k that the mean ‖Ĝ − G‖/‖G‖ follows, by least squares on logarithms, of each activation.
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.gram.width import slopes
     >>> slopes(pd.DataFrame({"activation": "relu", "width": [100, 10_000], "off": [0.1, 0.01]}))
     {'relu': -0.5}
     """
-    found = {}
-    for activation, own in table.groupby("activation"):
-        means = own.groupby("width").off.mean()
-        if len(means) > 1:
-            found[str(activation)] = round(float(np.polyfit(np.log(means.index), np.log(means), 1)[0]), 6)
-    return found
+    return {str(name): power(own.groupby("width").off.mean()) for name, own in table.groupby("activation")}
+
+
+def spreads(table: pd.DataFrame) -> dict[str, float]:
+    """The power of k that the standard deviation of λ_min over draws follows, of each activation.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.gram.width import spreads
+    >>> draws = {"activation": "relu", "width": [100, 100, 10_000, 10_000], "sampled": [0.2, 0.3, 0.25, 0.26]}
+    >>> spreads(pd.DataFrame(draws))
+    {'relu': -0.5}
+    """
+    return {str(name): power(own.groupby("width").sampled.std()) for name, own in table.groupby("activation")}
+
+
+def power(sizes: pd.Series) -> float:
+    """The power of its index that a positive series follows; NaN of fewer than two."""
+    if len(sizes) < 2:
+        return float("nan")
+    return round(float(np.polyfit(np.log(sizes.index), np.log(sizes), 1)[0]), 6)
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -80,19 +94,19 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def finding(table: pd.DataFrame) -> str:
-    """The powers of k, and ReLU's smallest eigenvalues."""
-    found = slopes(table)
-    if not found:
-        return "Undecided: there are fewer than two widths."
-    near = [abs(slope + 0.5) < 0.1 for slope in found.values()]
+    """The powers of k of the matrix and of the spread of λ_min, and ReLU's smallest eigenvalues."""
+    found, spread = slopes(table), spreads(table)
+    if not np.isfinite([*found.values(), *spread.values()]).all():
+        return "Undecided: there are fewer than two widths, or draws."
+    near = [abs(slope + 0.5) < 0.1 for slope in (*found.values(), *spread.values())]
     word = "Yes" if all(near) else "Partly" if any(near) else "No"
     lead = "relu" if "relu" in found else ordered(found)[0]
     own = table[table.activation == lead].groupby("width")
     path = [f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items()]
-    texts = [f"{name} {found[name]:.2f}" for name in ordered(found)]
+    texts = [", ".join(f"{name} {powers[name]:.2f}" for name in ordered(found)) for powers in (found, spread)]
     return (
-        f"{word}: ‖Ĝ − G‖ falls like k to the power {', '.join(texts)}; the mean λ_min/E[σ'²] of {lead} is "
-        f"{', '.join(path)}, and {own['least'].first().iloc[-1]:.3g} at infinite width."
+        f"{word}: ‖Ĝ − G‖ falls like k to the power {texts[0]}, and the spread of λ_min like {texts[1]}; the mean "
+        f"λ_min/E[σ'²] of {lead} is {', '.join(path)}, and {own['least'].first().iloc[-1]:.3g} at infinite width."
     )
 
 
