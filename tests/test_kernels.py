@@ -218,6 +218,11 @@ def test_the_mean_of_an_activation_is_its_integral(name):
         (lambda: custom_activation("tanh"), "must be a function"),
         (lambda: custom_activation(lambda z: z.sum()), "must map a tensor to one of the same shape"),
         (lambda: custom_activation(lambda z: z.detach()), "that torch can differentiate"),
+        (lambda: custom_activation(lambda z: torch.tanh(z.float())), "maps float64 to float32, .* keep float64"),
+        (
+            lambda: gram_matrix([[1.0]], custom_activation(lambda z: torch.tanh(z.float()).double())),
+            "or is computed in less than float64",
+        ),
         (lambda: gram_matrix([[1.0]], custom_activation(torch.sin), digits=20), "known in doubles only"),
         (lambda: gram_matrix([[1.0]], custom_activation(lambda z: torch.exp(z**2))), "grows so fast"),
         (lambda: gram_matrix([[1.0]], custom_activation(lambda z: torch.exp(z**2 / 4))), "grows so fast"),

@@ -17,12 +17,15 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     """An activation σ of your own, entry by entry in torch; σ' by automatic differentiation.
 
     E[σ'(z)σ'(z')] is a Hermite series with coefficients by quadrature, made for σ' that is smooth but for a jump or
-    bend at 0. The error of the quadrature is estimated by halving its panels; that of the tail is bounded.
+    bend at 0. The error of the quadrature is estimated by halving its panels; that of the tail is bounded. A feature
+    of σ' much narrower than a panel (at most 1 wide, in units of a point's length), away from 0, may fall between the
+    nodes of all of them: it is missed, and the estimate does not tell.
 
     Parameters
     ----------
     function : callable
-        From a tensor of float64 to a tensor of the same shape, differentiable by torch, each entry by itself.
+        From a tensor of float64 to a tensor of the same shape and precision, differentiable by torch, each entry by
+        itself.
     name : str
         For messages.
 
@@ -49,6 +52,11 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         if not isinstance(value, Tensor) or value.shape != tensor.shape or not value.requires_grad:
             raise InputError(
                 f"{name} must map a tensor to one of the same shape that torch can differentiate; write it in torch"
+            )
+        if value.dtype != tensor.dtype:
+            raise InputError(
+                f"{name} maps float64 to {str(value.dtype).removeprefix('torch.')}, whose rounding hides what is asked "
+                "for; keep float64 throughout"
             )
         return tensor, value
 

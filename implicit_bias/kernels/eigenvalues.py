@@ -69,7 +69,8 @@ def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenv
     Raises
     ------
     InputError
-        For what is not a symmetric matrix, and for digits that the matrix does not hold.
+        For what is not a symmetric matrix, for entries whose largest is neither 0 nor between 1e-280 and 1e280, and for
+        digits that the matrix does not hold.
 
     References
     ----------

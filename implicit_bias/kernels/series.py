@@ -157,7 +157,8 @@ def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) ->
         previous = found, squares
     raise InputError(
         f"the quadrature of {activation.name} settles to {change:.1e} only: its derivative is not square-integrable, "
-        "or jumps or bends elsewhere than at 0; give another activation, or raise the tolerance"
+        "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation, or raise "
+        "the tolerance"
     )
 
 
