@@ -126,7 +126,7 @@ def check_gram(found: Gram, G: Array, room: float) -> None:
     """A Gram matrix within its error of what it should be."""
     values = np.asarray(found.values, dtype=np.float64)
     expect(np.array_equal(values, values.T) and np.isfinite(values).all(), "not symmetric, or no numbers")
-    expect(found.error >= 0 and found.error <= 1e-3 * np.trace(values), f"an error of {found.error:g}")
+    expect(found.error >= 0 and found.error <= 1e-3 * np.trace(values), f"an error of {float(found.error):g}")
     off = np.linalg.norm(values - G, 2)
     expect(off <= found.error + room * np.trace(G), f"off by {off:.2g}, more than {float(found.error):.2g}")
 
