@@ -181,7 +181,7 @@ def train_online(
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
     as_function(progress, "progress")
     n, batches = _batches(data, steps, batch_size, as_seed(seed))
-    times = _recorded(record, steps)
+    times = set(_recorded(record, steps))
     check_size(len(times) * repeats * units * n, "the weights at all times")
     # A stream of its own: the samples' is begun from the bare seed.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.figures.base import Experiment, Rows, Settings, panels, product
-from implicit_bias.experiments.gram.sphere import SMOOTH, bounded, number, ordered, quartiles, unit_points
+from implicit_bias.experiments.figures.base import Experiment, Rows, Settings, product
+from implicit_bias.experiments.gram.sphere import SMOOTH, against, number, ordered, quartiles, unit_points
 from implicit_bias.kernels import deep_gram, least_eigenvalue, mean_square
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
@@ -42,20 +42,8 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the number of layers."""
-    found = quartiles(table, "layers")
-    with panels(EXPERIMENT.title, size=(5.6, 3.8)) as axes:
-        ax = axes[0, 0]
-        for activation in ordered(table.activation):
-            bounded(ax, found, activation)
-        depths = sorted(table.layers.unique())
-        ax.set(xscale="log", yscale="log", xlabel="layers $L$", ylabel="$\\lambda_{\\min}(G_L)/E[\\sigma'^2]$")
-        ax.set_xticks(depths, [str(depth) for depth in depths])
-        ax.minorticks_off()
-        if found.bound.notna().any():
-            ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
-        figure: Figure = ax.figure
-        figure.legend(loc="outside right center", frameon=False)
-    return figure
+    ylabel = "$\\lambda_{\\min}(G_L)/E[\\sigma'^2]$"
+    return against(table, "layers", EXPERIMENT.title, (5.6, 3.8), "layers $L$", ylabel)
 
 
 def finding(table: pd.DataFrame) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.figures.base import Experiment, Rows, Settings, panels
-from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, bounded, least, number, ordered, quartiles, unit_points
+from implicit_bias.experiments.figures.base import Experiment, Rows, Settings
+from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, against, least, number, quartiles, unit_points
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf", "square")
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)
@@ -50,19 +50,9 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the dimension."""
-    found = quartiles(table, "d")
-    with panels(EXPERIMENT.title, size=(5.6, 4.0)) as axes:
-        ax = axes[0, 0]
-        for activation in ordered(table.activation):
-            bounded(ax, found, activation)
-        ax.set(xscale="log", yscale="log", xlabel="dimension $d'$", ylabel="$\\lambda_{\\min}(G)/E[\\sigma'^2]$")
-        ax.set_xticks(sorted(table.d.unique()), [str(d) for d in sorted(table.d.unique())])
-        ax.minorticks_off()
-        ax.set_ylim(max(1e-16, 0.3 * np.nanmin(found[["low", "bound"]])), 3)
-        if found.bound.notna().any():
-            ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
-        figure: Figure = ax.figure
-        figure.legend(loc="outside right center", frameon=False)
+    ylabel = "$\\lambda_{\\min}(G)/E[\\sigma'^2]$"
+    figure = against(table, "d", EXPERIMENT.title, (5.6, 4.0), "dimension $d'$", ylabel)
+    figure.axes[0].set_ylim(max(1e-16, 0.3 * np.nanmin(quartiles(table, "d")[["low", "bound"]])), 3)
     return figure
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from implicit_bias.checks import Array
-from implicit_bias.experiments.figures.base import COLOURS
+from implicit_bias.experiments.figures.base import COLOURS, panels
 from implicit_bias.kernels import gram_matrix, least_eigenvalue, mean_square
 
 #: Activations whose derivative jumps at 0, whose second one does, and which are smooth.
@@ -97,6 +98,30 @@ def number(value: float) -> str:
     ('0.47', '4.6e-46')
     """
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
+
+
+def against(table: pd.DataFrame, over: str, title: str, size: tuple[float, float], xlabel: str, ylabel: str) -> Figure:
+    """Medians and quartiles of every activation against `over`, on logarithmic axes, with a legend beside them.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.gram.sphere import against
+    >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
+    >>> against(draws, "d", "Least eigenvalues", (4.0, 3.0), "d", "least").axes[0].get_xlabel()
+    'd'
+    """
+    found, places = quartiles(table, over), sorted(table[over].unique())
+    with panels(title, size=size) as axes:
+        ax = axes[0, 0]
+        for activation in ordered(table.activation):
+            bounded(ax, found, activation)
+        ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+        ax.set_xticks(places, [str(place) for place in places])
+        ax.minorticks_off()
+        if found.bound.notna().any():
+            ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
+        figure: Figure = axes[0, 0].figure
+        figure.legend(loc="outside right center", frameon=False)
+    return figure
 
 
 def bounded(ax: Axes, found: pd.DataFrame, activation: str) -> None:
