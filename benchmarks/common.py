@@ -28,9 +28,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary
-from implicit_bias.checks import Array, InputError
-from implicit_bias.datasets import with_constant
 from implicit_bias.datasets.images import load_digits, load_images
+from implicit_bias.datasets.task import with_constant
+from implicit_bias.ground.checks import Array, InputError
 
 #: All labelled images of each data set.
 TOTAL = {"digits": 1797, "mnist": 60_000, "fashion-mnist": 60_000}

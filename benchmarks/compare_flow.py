@@ -14,10 +14,10 @@ from common import markdown, surroundings, surroundings_line
 from scipy.integrate import solve_ivp
 
 from implicit_bias import GatedFeatures
-from implicit_bias.checks import Array
 from implicit_bias.command_line.execution import guarded
 from implicit_bias.datasets import nonlinear_gaussian_process
 from implicit_bias.dynamics import Moments, gradient_flow
+from implicit_bias.ground.checks import Array
 
 #: Pixels of the ring, and samples of the small cases and of the large ones.
 PIXELS, SAMPLES, MANY = 40, 1000, 12_000

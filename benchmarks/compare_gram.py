@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from common import alternately, markdown, surroundings, surroundings_line
 
-from implicit_bias.checks import Array
 from implicit_bias.command_line.execution import guarded
+from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import activation, empirical_gram, gram_matrix
 
 #: Points and inputs of the comparison, and of the large matrices.

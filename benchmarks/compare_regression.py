@@ -14,9 +14,8 @@ import scipy.linalg
 from common import alternately, markdown, surroundings, surroundings_line
 
 from implicit_bias import GatedFeatures, ReLUGates, improve_filters, least_squares
-from implicit_bias.checks import Array
 from implicit_bias.command_line.execution import guarded
-from implicit_bias.regression.closed_form import weight_gram
+from implicit_bias.ground.checks import Array
 
 #: Samples, inputs and units of the closed form: more features than samples, fewer, and many more.
 SOLVED = ((1024, 32, 64), (2048, 32, 32), (2000, 20, 1000))
@@ -50,7 +49,7 @@ def dense_ways(features: GatedFeatures, y: Array) -> dict[str, Callable[[], Any]
 def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
     """One solution by Cholesky's factor of the smaller Gram matrix, as fast as we know how."""
     wide = features.n <= features.k * features.d
-    K = features.gram() if wide else weight_gram(features)
+    K = features.gram() if wide else features.weight_gram()
     K[np.diag_indices(len(K))] += max(features.n * ridge, 1e-9 * K.trace() / len(K))
     right = y if wide else features.adjoint(y).ravel()
     return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(K, overwrite_a=True), right))

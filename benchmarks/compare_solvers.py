@@ -39,9 +39,9 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from implicit_bias import HyperplaneGates, MarginProblem, certify, svm_gln, svm_l2
-from implicit_bias.checks import as_count, as_positive, one_of
 from implicit_bias.command_line.execution import guarded
-from implicit_bias.files import require_writable, write_atomically
+from implicit_bias.ground.checks import as_count, as_positive, one_of
+from implicit_bias.ground.files import require_writable, write_atomically
 
 #: Who solves which problem. OSQP takes quadratic norms only.
 SECTIONS: dict[str, tuple[Callable[..., MarginProblem], tuple[str, ...]]] = {

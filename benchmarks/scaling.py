@@ -51,9 +51,9 @@ from implicit_bias import (
     svm_lc,
     train,
 )
-from implicit_bias.checks import InputError, as_count, as_positive
 from implicit_bias.command_line.execution import guarded
-from implicit_bias.files import require_writable, write_atomically
+from implicit_bias.ground.checks import InputError, as_count, as_positive
+from implicit_bias.ground.files import require_writable, write_atomically
 
 SECTIONS = ("grid", "large", "threads", "norms")
 #: A λ_i above this share of the largest makes a support vector.

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_extensions"))
+sys.path[:0] = [str(HERE / "_extensions"), str(HERE.parent)]
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import implicit_bias  # noqa: E402

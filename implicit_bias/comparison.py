@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs, shown
-from implicit_bias.problems import MarginProblem
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs, shown
+from implicit_bias.margin.problem import MarginProblem
 
 
 def predictions(scores: Any) -> Array:

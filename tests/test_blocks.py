@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from implicit_bias import GatedFeatures, blocks
+from implicit_bias import GatedFeatures
+from implicit_bias.ground import blocks
 from implicit_bias.kernels import gram_matrix
-from implicit_bias.regression.closed_form import weight_gram
 from implicit_bias.theory import gate_kernel
 
 X = np.random.default_rng(0).normal(size=(23, 4))
@@ -13,7 +13,7 @@ UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
 GATES = np.random.default_rng(1).normal(size=(23, 5))
 MADE = {
     "gram": lambda: GatedFeatures(X, GATES).gram(),
-    "weight_gram": lambda: weight_gram(GatedFeatures(X, GATES)),
+    "weight_gram": lambda: GatedFeatures(X, GATES).weight_gram(),
     "gate_kernel": lambda: gate_kernel(UNIT),
     "gram_matrix": lambda: gram_matrix(X, "tanh").values,
 }

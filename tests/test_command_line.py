@@ -308,7 +308,7 @@ def test_ctrl_c_while_torch_is_loaded_leaves_no_traceback(seconds, json_option):
 @posix
 def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch, capsys):
     from implicit_bias.command_line import solve as command
-    from implicit_bias.solvers import solve
+    from implicit_bias.margin.solvers import solve
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupt = lambda p: os.kill(os.getpid(), signal.SIGINT) if p.iteration == 3 else None  # noqa: E731

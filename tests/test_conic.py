@@ -20,9 +20,9 @@ from implicit_bias import (
     solve,
     svm_gln,
 )
-from implicit_bias.solvers.conic.interior_point import descend
-from implicit_bias.solvers.conic.newton import NewtonSystem, Point
-from implicit_bias.solvers.conic.samples import samples_of
+from implicit_bias.margin.solvers.native.interior_point import descend
+from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point
+from implicit_bias.margin.solvers.native.samples import samples_of
 from tests.cases import PAIRS, problem
 
 

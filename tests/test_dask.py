@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.experiments import engines, jobs
-from implicit_bias.experiments.gln import STUDY
-from implicit_bias.experiments.store import Store
-from implicit_bias.experiments.study import Config
-from implicit_bias.experiments.sweep import run
+from implicit_bias.experiments.paper.gln import STUDY
+from implicit_bias.experiments.paper.study import Config
+from implicit_bias.experiments.paper.sweep import run
+from implicit_bias.experiments.runner import engines, jobs
+from implicit_bias.experiments.runner.store import Store
 
 distributed = pytest.importorskip("distributed")
 SMALL = Config(train_size=(60,), units=(3, 4, 5), seeds=(1, 2), steps=40)

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.experiments import gln, relu, shallow_gln
-from implicit_bias.experiments.digests import Closure, closure_of, code_version, digest
 from implicit_bias.experiments.galu.norms import EXPERIMENT
-from implicit_bias.experiments.study import VERSIONS, run_cell
+from implicit_bias.experiments.paper import gln, relu, shallow_gln
+from implicit_bias.experiments.paper.study import VERSIONS, run_cell
+from implicit_bias.experiments.runner.digests import Closure, closure_of, code_version, digest
 
 STUDIES = [gln.STUDY, relu.STUDY, shallow_gln.STUDY]
 #: A package: `rows` reaches lower and, in a function, late; `draw` reaches art; `inner` is reached through its package.
@@ -135,14 +135,14 @@ def test_no_code_runs_for_a_cell_that_is_not_in_its_digest(study):
     lists = {"contexts": (4,), "units": (1,)} if study.name == "compare_shallow_gln" else {"units": (4,)}
     config = replace(study.defaults, train_size=(60,), seeds=(1,), steps=40, versions=VERSIONS, **lists)
     run = modules_run(lambda: run_cell(study, config, config.cells()[0]))
-    assert {"implicit_bias.training", "implicit_bias.solvers.certificate"} <= run
+    assert {"implicit_bias.training.sgd", "implicit_bias.margin.solvers.judge"} <= run
     assert run <= set(closure_of(run_cell, study.rows).parts)
 
 
 def test_a_figures_own_drawing_is_outside():
     parts = closure_of(EXPERIMENT.rows).parts
-    assert "implicit_bias.gates" in parts
-    assert "implicit_bias.experiments.figures.base" not in parts
+    assert "implicit_bias.gates.hyperplanes" in parts
+    assert "implicit_bias.experiments.runner.figures.base" not in parts
     assert len(code_version(EXPERIMENT.rows)) == 12
 
 
@@ -150,7 +150,7 @@ def test_functions_of_other_places_count_too():
     def local(settings):
         return digest(settings)
 
-    assert {__name__, "implicit_bias.experiments.digests"} <= set(closure_of(local).parts)
+    assert {__name__, "implicit_bias.experiments.runner.digests"} <= set(closure_of(local).parts)
     assert code_version(local) != code_version(EXPERIMENT.rows)
 
 

@@ -8,16 +8,9 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.linalg import block_diag
 
-from implicit_bias import GatedFeatures, InputError, least_squares
+from implicit_bias import GatedFeatures, InputError, least_squares, search_gates
 from implicit_bias.datasets import RingProcess, SinglePulse, nonlinear_gaussian_process
-from implicit_bias.dynamics import (
-    Moments,
-    gradient_flow,
-    ipr,
-    peak_frequency,
-    pixel_moments,
-    search_gates,
-)
+from implicit_bias.dynamics import Moments, gradient_flow, ipr, peak_frequency, pixel_moments
 from implicit_bias.dynamics.flow import phi
 
 FEW = settings(max_examples=30, deadline=None, derandomize=True)

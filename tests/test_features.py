@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, InputError
-from implicit_bias.patterns import share_patterns
+from implicit_bias.features.patterns import share_patterns
 from tests.cases import GATES, inputs
 
 
@@ -50,7 +50,7 @@ def test_rotation_to_the_rank_keeps_the_operator(features):
 
 @pytest.mark.parametrize("least", [0, 10**9])
 def test_shared_patterns_are_the_same_operator(features, least):
-    shared = share_patterns(features, least)
+    shared = share_patterns(features.X, features.gate_values, least)
     W = weights(features)
     np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-11)
 
@@ -58,7 +58,7 @@ def test_shared_patterns_are_the_same_operator(features, least):
 def test_sharing_patterns_saves_nonzeros():
     X = inputs(n=1500)
     features = GATES["contexts 2"](X)(X)
-    shared = share_patterns(features, 0)
+    shared = share_patterns(features.X, features.gate_values, 0)
     assert not shared.trivial
     assert shared.M.nnz <= np.count_nonzero(features.dense()) / 3
 
@@ -70,7 +70,7 @@ def test_patterns_with_closed_gates_and_real_values():
     G[:, 3] = np.linspace(-1, 1, 64)
     features = GatedFeatures(X, G)
     W = weights(features)
-    shared = share_patterns(features, 0)
+    shared = share_patterns(features.X, features.gate_values, 0)
     np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-12)
 
 

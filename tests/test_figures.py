@@ -12,17 +12,17 @@ from matplotlib.figure import Figure
 
 from implicit_bias import InputError
 from implicit_bias.command_line.main import main
-from implicit_bias.experiments import engines
-from implicit_bias.experiments.collect import collect
-from implicit_bias.experiments.digests import closure_of
-from implicit_bias.experiments.figures.base import COLOURS, Experiment, band, panels, product
-from implicit_bias.experiments.figures.jobs import jobs_of
-from implicit_bias.experiments.figures.results import load
 from implicit_bias.experiments.galu.figures import COLLECTION
 from implicit_bias.experiments.galu.norms import correlations
 from implicit_bias.experiments.gram.figures import COLLECTION as GRAM
 from implicit_bias.experiments.localization.figures import COLLECTION as LOCALIZATION
-from implicit_bias.experiments.store import Store
+from implicit_bias.experiments.runner import engines
+from implicit_bias.experiments.runner.collect import collect
+from implicit_bias.experiments.runner.digests import closure_of
+from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, band, panels, product
+from implicit_bias.experiments.runner.figures.jobs import jobs_of
+from implicit_bias.experiments.runner.figures.results import load
+from implicit_bias.experiments.runner.store import Store
 
 #: The cells that were computed, in order; an element "stop" before is a Ctrl-C.
 COMPUTED: list = []

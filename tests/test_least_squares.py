@@ -12,10 +12,10 @@ from implicit_bias import (
     ReLUGates,
     SoftGates,
     alternate_convex_search,
-    blocks,
     improve_filters,
     least_squares,
 )
+from implicit_bias.ground import blocks
 from implicit_bias.regression import closed_form
 
 
@@ -293,7 +293,7 @@ def test_alternation_stops_at_ctrl_c():
 def test_the_gram_matrix_of_twenty_thousand_weights():
     rng = np.random.default_rng(0)
     features = GatedFeatures(rng.normal(size=(100, 40)), rng.integers(0, 2, size=(100, 500)))
-    gram, dense = closed_form.weight_gram(features), features.dense()
+    gram, dense = features.weight_gram(), features.dense()
     for i in (0, 4095, 4096, 19_999):
         np.testing.assert_allclose(gram[i], dense[:, i] @ dense, atol=1e-10)
         np.testing.assert_array_equal(gram[:, i], gram[i])
@@ -304,7 +304,7 @@ def test_the_gram_matrix_of_weights_in_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "ROWS", 8)
     monkeypatch.setattr(closed_form, "AT_ONCE", 400)
     dense = features.dense()
-    np.testing.assert_allclose(closed_form.weight_gram(features), dense.T @ dense, atol=1e-12)
+    np.testing.assert_allclose(features.weight_gram(), dense.T @ dense, atol=1e-12)
 
 
 @pytest.mark.long

@@ -26,8 +26,9 @@ from implicit_bias import (
     svm_shallow,
     train,
 )
-from implicit_bias.homogeneous import Samples, log_sum_exp, stationarity
-from implicit_bias.limit import Descent, LossScaled, PlainDescent, descend_to_limit
+from implicit_bias.training.homogeneous import Samples, log_sum_exp
+from implicit_bias.training.limit import Descent, LossScaled, PlainDescent, descend_to_limit
+from implicit_bias.training.stationarity import stationarity
 from tests.cases import inputs
 from tests.test_scripts import run
 

@@ -29,7 +29,8 @@ from implicit_bias import (
     svm_l2,
     svm_shallow,
 )
-from implicit_bias.solvers.conic import native, working_set
+from implicit_bias.margin.solvers.native import solver as native
+from implicit_bias.margin.solvers.native import working_set
 from tests.cases import PAIRS, problem
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import GatedFeatures, InputError
+from implicit_bias import GatedFeatures, InputError, train_online
 from implicit_bias.datasets import SinglePulse, nonlinear_gaussian_process
-from implicit_bias.dynamics import gradient_flow, ipr, train_online
+from implicit_bias.dynamics import gradient_flow, ipr
 
 PROCESS = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), gain=3.0, labels=(1.0, 0.0))
 TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "erf": lambda a: torch.erf(a / 2**0.5)}

@@ -27,7 +27,7 @@ def built(tmp_path_factory):
 def test_the_wheel_holds_the_package_and_nothing_else(built):
     (wheel,) = built.glob("implicit_bias-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    kinds = ("*.py", "*.html")
+    kinds = ("*.py", "*.pyi", "*.html")
     sources = {str(path.relative_to(ROOT)) for kind in kinds for path in (ROOT / "implicit_bias").rglob(kind)}
     assert sources | {"implicit_bias/py.typed"} == {name for name in names if ".dist-info/" not in name}
     (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
@@ -85,8 +85,8 @@ def test_public_names_are_loaded_when_the_first_is_used():
     loaded = 'print(*(name in sys.modules for name in ("torch", "cvxpy")), os.environ["OMP_WAIT_POLICY"])'
     assert fresh(f"import os, sys, implicit_bias; {loaded}") == ["False", "False", "PASSIVE"]
     assert fresh(f"import os, sys; from implicit_bias import solve; {loaded}") == ["True", "True", "PASSIVE"]
-    code = "import implicit_bias as i; print(i.networks.__name__, 'solve' in dir(i)); from implicit_bias import *; "
-    assert fresh(f"{code}print(solve.__name__)") == ["implicit_bias.networks", "True", "solve"]
+    code = "import implicit_bias as i; print(i.theory.__name__, 'solve' in dir(i)); from implicit_bias import *; "
+    assert fresh(f"{code}print(solve.__name__)") == ["implicit_bias.theory", "True", "solve"]
 
 
 def test_an_unknown_name_is_refused():
@@ -103,4 +103,4 @@ def test_the_version_stands_in_one_place():
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split() == [implicit_bias.__version__]  # fmt: skip
     holders = [p.name for p in (ROOT / "implicit_bias").rglob("*.py") if re.search(f'"{number}"', p.read_text())]
-    assert holders == ["version.py"]
+    assert holders == ["__init__.py"]

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.experiments.findings import as_markdown, findings
-from implicit_bias.experiments.paper import FIGURES, chosen, plan
-from implicit_bias.experiments.report import load_results, save_results
-from implicit_bias.paper_figures import LAYOUTS, paper_figure
+from implicit_bias.experiments.paper.figures import LAYOUTS, paper_figure
+from implicit_bias.experiments.paper.findings import as_markdown, findings
+from implicit_bias.experiments.paper.plan import FIGURES, chosen, plan
+from implicit_bias.experiments.paper.report import load_results, save_results
 
 ROOT = Path(__file__).parent.parent
 OURS = ROOT / "data" / "paper"

@@ -18,7 +18,7 @@ from implicit_bias import (
     svm_rc,
     train,
 )
-from implicit_bias.experiments.published import (
+from implicit_bias.experiments.paper.published import (
     FAULTS,
     Equation23,
     mixed_groups,

@@ -149,11 +149,11 @@ def test_own_problem_that_is_not_separable(samples):
 
 def test_weights_that_do_not_separate_have_no_error(monkeypatch):
     """An unfinished answer must not enter the means as a classifier."""
-    from implicit_bias import solvers
-    from implicit_bias.experiments.gln import STUDY
-    from implicit_bias.experiments.study import Config
-    from implicit_bias.experiments.sweep import run as run_sweep
-    from implicit_bias.solvers.answer import Answer
+    from implicit_bias.experiments.paper.gln import STUDY
+    from implicit_bias.experiments.paper.study import Config
+    from implicit_bias.experiments.paper.sweep import run as run_sweep
+    from implicit_bias.margin import solvers
+    from implicit_bias.margin.solvers.answer import Answer
 
     def gives_up(problem, options):
         return Answer(np.zeros((problem.features.k, problem.features.d)), np.ones(problem.features.n), 3)

@@ -23,8 +23,8 @@ from implicit_bias import (
     svm_gln,
     svm_shallow,
 )
-from implicit_bias.solvers import SOLVERS
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.door import SOLVERS
 from tests.cases import PAIRS, inputs, problem
 
 #: First-order solvers are asked for less.

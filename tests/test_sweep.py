@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias import InputError, files
-from implicit_bias.experiments import engines, jobs
-from implicit_bias.experiments.gln import STUDY
-from implicit_bias.experiments.jobs import Result
-from implicit_bias.experiments.store import Store
-from implicit_bias.experiments.study import VERSIONS, Config
-from implicit_bias.experiments.sweep import jobs_of, run
+from implicit_bias import InputError
+from implicit_bias.experiments.paper.gln import STUDY
+from implicit_bias.experiments.paper.study import VERSIONS, Config
+from implicit_bias.experiments.paper.sweep import jobs_of, run
+from implicit_bias.experiments.runner import engines, jobs
+from implicit_bias.experiments.runner.jobs import Result
+from implicit_bias.experiments.runner.store import Store
+from implicit_bias.ground import files
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "reproduce_paper.py"
 SMALL = Config(train_size=(60,), units=(3,), contexts=(2,), seeds=(1, 2, 3), steps=40)

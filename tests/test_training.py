@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, InputError, ReLUNetwork, train
-from implicit_bias.training import LOSSES
-from implicit_bias.updates import SpanUpdates, WeightUpdates
+from implicit_bias.training.sgd import LOSSES
+from implicit_bias.training.updates import SpanUpdates, WeightUpdates
 from tests.cases import inputs
 
 X = inputs(n=60)

@@ -7,14 +7,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from implicit_bias.kernels import (
-    Gram,
-    LeastEigenvalue,
-    circle_eigenvalue,
-    deep_gram,
-    gram_matrix,
-    least_eigenvalue,
-)
+from implicit_bias.kernels import Gram, LeastEigenvalue, circle_eigenvalue, deep_gram, gram_matrix, least_eigenvalue
 from odd.draw import Draw, expect, is_count
 from odd.kernels import by_quadrature, geometry, one_of, points_of
 from odd.surface import entry

@@ -7,17 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from implicit_bias import improve_filters
+from implicit_bias import GateSearch, OnlineTraining, improve_filters, search_gates, train_online
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
-from implicit_bias.dynamics import (
-    GateSearch,
-    OnlineTraining,
-    ipr,
-    peak_frequency,
-    pixel_moments,
-    search_gates,
-    train_online,
-)
+from implicit_bias.dynamics import ipr, peak_frequency, pixel_moments
 from odd.draw import Array, Draw, Given, close, expect, is_count, is_number
 from odd.regression import count
 from odd.rings import by_quadrature

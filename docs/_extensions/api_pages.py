@@ -11,11 +11,10 @@ from typing import Any
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 
-import implicit_bias
-from implicit_bias.public import FURTHER
+from tests.public import public_names
 
 #: Lists of public names, by the module that they are imported from.
-PUBLIC = {"implicit_bias": implicit_bias.__all__} | FURTHER
+PUBLIC = public_names()
 
 #: Title of each group, what it is about, and the modules it covers (with everything below them).
 GROUPS = (
@@ -27,11 +26,11 @@ GROUPS = (
     (
         "Problems",
         "Margin problems and the features they are stated in.",
-        ("formulations", "problems", "constraints", "features", "kernel_features"),
+        ("margin.formulations", "margin.problem", "margin.constraints", "features"),
     ),
-    ("Gates", "From inputs x to gate values g(x).", ("gates", "soft_gates", "regions", "function_gates")),
-    ("Norms", "Regularisers, each with its dual norm.", ("norms", "expression_norm")),
-    ("Solving", "One door to all solvers, and the certificate.", ("solvers",)),
+    ("Gates", "From inputs x to gate values g(x).", ("gates",)),
+    ("Norms", "Regularisers, each with its dual norm.", ("margin.norms",)),
+    ("Solving", "One door to all solvers, and the certificate.", ("margin.solvers",)),
     (
         "Least squares",
         "In closed form, with better filters, and with vector outputs.",
@@ -40,7 +39,7 @@ GROUPS = (
     (
         "Networks and training",
         "Gated networks, gradient descent, and its limit.",
-        ("networks", "training", "together", "limit", "homogeneous"),
+        ("networks", "training"),
     ),
     ("Comparison", "How far two models agree.", ("comparison",)),
     (
@@ -64,7 +63,7 @@ GROUPS = (
         "Binary tasks, from image sets or own samples; synthetic ones are imported from ``implicit_bias.datasets``.",
         ("datasets",),
     ),
-    ("Errors", "What is raised.", ("checks",)),
+    ("Errors", "What is raised.", ("ground",)),
 )
 #: Names that stand apart from the module that defines them.
 SAVING = ("Saving", "Files, and what is read back from them.", re.compile("save_|load_(?!binary)"))

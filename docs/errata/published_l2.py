@@ -3,7 +3,7 @@
 import numpy as np
 
 from implicit_bias import HyperplaneGates, error, load_binary, solve, svm_l2
-from implicit_bias.experiments.published import osqp_weights, published_svm_l2
+from implicit_bias.experiments.paper.published import osqp_weights, published_svm_l2
 
 task = load_binary("mnist", 500)
 gates = HyperplaneGates(10, 2, seed=1).fit(task.X_pool)

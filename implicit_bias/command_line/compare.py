@@ -16,12 +16,12 @@ from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
 from implicit_bias.command_line.sweeps import add_engine, add_versions, watched
 from implicit_bias.comparison import summarise
 from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments import gln, relu, shallow_gln
-from implicit_bias.experiments.study import Config, Study
-from implicit_bias.experiments.sweep import Run, jobs_in, tabulated
-from implicit_bias.files import write_atomically
-from implicit_bias.plots import comparison_figure, drawn
-from implicit_bias.solvers import Status, solver_names
+from implicit_bias.experiments.paper import gln, relu, shallow_gln
+from implicit_bias.experiments.paper.plots import comparison_figure, drawn
+from implicit_bias.experiments.paper.study import Config, Study
+from implicit_bias.experiments.paper.sweep import Run, jobs_in, tabulated
+from implicit_bias.ground.files import write_atomically
+from implicit_bias.margin.solvers import Status, solver_names
 
 #: The studies by their commands, with arguments that show what each is for.
 STUDIES: dict[str, tuple[Study, str]] = {

@@ -11,8 +11,8 @@ from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.main import whole_parser
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, offered
 from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.engines import ENGINES
-from implicit_bias.solvers import solver_names
+from implicit_bias.experiments.runner.engines import ENGINES
+from implicit_bias.margin.solvers import solver_names
 
 SHELLS = ("bash", "zsh", "fish")
 #: Values and places that options take but do not declare, because their refusals are sentences of our own.

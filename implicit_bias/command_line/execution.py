@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from implicit_bias.checks import InputError
+from implicit_bias.ground.checks import InputError
 
 
 class Outcome(NamedTuple):

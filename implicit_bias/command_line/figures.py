@@ -10,10 +10,10 @@ from pathlib import Path
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
 from implicit_bias.command_line.sweeps import add_engine, add_figure, check_redraw, watched
-from implicit_bias.experiments.figures.collection import Collection
-from implicit_bias.experiments.figures.jobs import jobs_of
-from implicit_bias.experiments.figures.results import load, tabulated, write
-from implicit_bias.files import require_writable
+from implicit_bias.experiments.runner.figures.collection import Collection
+from implicit_bias.experiments.runner.figures.jobs import jobs_of
+from implicit_bias.experiments.runner.figures.results import load, tabulated, write
+from implicit_bias.ground.files import require_writable
 
 
 def declare(parser: Parser, command: str) -> None:

@@ -10,17 +10,17 @@ from typing import Any
 
 import torch
 
-from implicit_bias import problem_files
+from implicit_bias import __version__
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_json
 from implicit_bias.command_line.solve import FORMULATIONS
 from implicit_bias.datasets import dataset_names
 from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
-from implicit_bias.experiments.engines import ENGINES, machine_kind
-from implicit_bias.networks import files as network_files
-from implicit_bias.solvers import files as solution_files
-from implicit_bias.solvers import solver_names
-from implicit_bias.version import __version__
+from implicit_bias.experiments.runner.engines import ENGINES, machine_kind
+from implicit_bias.margin.solvers import solver_names
+from implicit_bias.saving import networks as network_files
+from implicit_bias.saving import problems as problem_files
+from implicit_bias.saving import solutions as solution_files
 
 
 def declare(parser: Parser, command: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_json
 from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.descent_to_limit import NETWORKS, STARTS, LimitConfig, run
-from implicit_bias.threads import one_thread
+from implicit_bias.experiments.limit.study import NETWORKS, STARTS, LimitConfig, run
+from implicit_bias.ground.threads import one_thread
 
 
 def declare(parser: Parser, command: str) -> None:

@@ -13,8 +13,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from implicit_bias import __version__
 from implicit_bias.command_line.parsers import Parser, UsageError
-from implicit_bias.version import __version__
 
 #: Every command: its line of help, and the module here that declares its options and runs it.
 COMMANDS = {

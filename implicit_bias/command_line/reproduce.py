@@ -12,12 +12,12 @@ import pandas as pd
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
 from implicit_bias.command_line.sweeps import add_engine, add_figure, add_versions, check_redraw, watched
-from implicit_bias.experiments.findings import findings
-from implicit_bias.experiments.paper import FIGURES, PAPER, chosen, plan
-from implicit_bias.experiments.report import load_results, save_results, write_report
-from implicit_bias.experiments.study import VERSIONS
-from implicit_bias.experiments.sweep import jobs_in, tabulated
-from implicit_bias.files import require_writable
+from implicit_bias.experiments.paper.findings import findings
+from implicit_bias.experiments.paper.plan import FIGURES, PAPER, chosen, plan
+from implicit_bias.experiments.paper.report import load_results, save_results, write_report
+from implicit_bias.experiments.paper.study import VERSIONS
+from implicit_bias.experiments.paper.sweep import jobs_in, tabulated
+from implicit_bias.ground.files import require_writable
 
 
 def declare(parser: Parser, command: str) -> None:

@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_json
-from implicit_bias.datasets import Samples, read_samples, with_constant
+from implicit_bias.datasets.tables import Samples, read_samples
+from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import GatedFeatures
-from implicit_bias.files import require_writable
-from implicit_bias.formulations import svm_gln, svm_l2, svm_rc, svm_shallow
 from implicit_bias.gates import ConstantGate, HyperplaneGates, RandomHalfSpaces
-from implicit_bias.norms import Frobenius, GroupLasso
-from implicit_bias.problems import MarginProblem
-from implicit_bias.solvers import Solution, Status, save_solution, solve, solver_names
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.files import require_writable
+from implicit_bias.margin.formulations import svm_gln, svm_l2, svm_rc, svm_shallow
+from implicit_bias.margin.norms import Frobenius, GroupLasso
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers import Solution, Status, solve, solver_names
+from implicit_bias.saving.solutions import save_solution
 
 FORMULATIONS = ("svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear")
 #: The exit code of every status.

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from implicit_bias.checks import InputError, one_of
 from implicit_bias.command_line.parsers import offer
-from implicit_bias.experiments.collect import Collected, collect
-from implicit_bias.experiments.engines import ENGINES
-from implicit_bias.experiments.jobs import Job
-from implicit_bias.experiments.store import Store
-from implicit_bias.experiments.study import VERSIONS
-from implicit_bias.files import require_writable
+from implicit_bias.experiments.paper.study import VERSIONS
+from implicit_bias.experiments.runner.collect import Collected, collect
+from implicit_bias.experiments.runner.engines import ENGINES
+from implicit_bias.experiments.runner.jobs import Job
+from implicit_bias.experiments.runner.store import Store
+from implicit_bias.ground.checks import InputError, one_of
+from implicit_bias.ground.files import require_writable
 
 
 def watched(

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from implicit_bias.checks import InputError, as_count, as_seed, one_of
 from implicit_bias.datasets.clusters import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.pulses import SinglePulse
 from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
-from implicit_bias.datasets.tables import Samples, read_samples
+from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
+from implicit_bias.ground.checks import InputError, as_count, as_seed, one_of
 
 __all__ = [
     "BinaryTask",
     "Clusters",
     "RingProcess",
-    "Samples",
     "SinglePulse",
     "dataset_names",
     "load_binary",
@@ -31,7 +30,6 @@ __all__ = [
     "parity",
     "read_samples",
     "separable",
-    "with_constant",
 ]
 
 

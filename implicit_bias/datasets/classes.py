@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from implicit_bias.checks import Array, InputError, as_count, as_seed, one_of
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.threads import one_thread
+from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, one_of
+from implicit_bias.ground.threads import one_thread
 
 #: Directions of less than this part of the largest variance are rounding.
 LEAST_VARIANCE = 1e-6

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from implicit_bias.checks import Array, InputError, as_count, as_fraction, as_positive, as_seed, check_size
+from implicit_bias.ground.checks import Array, InputError, as_count, as_fraction, as_positive, as_seed, check_size
 
 #: Beyond this many standard deviations there is no probability left in floating point.
 FARTHEST = 35.0

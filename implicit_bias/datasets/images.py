@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_path
+from implicit_bias.ground.checks import Array, InputError, as_path
 
 #: Folder and MD5 sums of the uncompressed files of each image set, in torchvision's layout `ROOT/FOLDER/raw`.
 IMAGE_SETS = {

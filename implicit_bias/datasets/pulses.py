@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_count, check_size, shown
 from implicit_bias.datasets.rings import Ring, as_class
+from implicit_bias.ground.checks import Array, InputError, as_count, check_size, shown
 
 
 @dataclass(frozen=True, eq=False)

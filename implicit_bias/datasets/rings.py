@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import erf
 
-from implicit_bias.checks import (
+from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_count,

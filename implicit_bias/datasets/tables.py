@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.checks import Array, InputError, as_file, as_floats, shown
 from implicit_bias.datasets.task import binary_labels
+from implicit_bias.ground.checks import Array, InputError, as_file, as_floats, shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.checks import Array, InputError, as_floats, as_signs
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import (
+from implicit_bias.dynamics.moments import Moments
+from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_floats,
@@ -18,8 +20,6 @@ from implicit_bias.checks import (
     dimensions,
     shown,
 )
-from implicit_bias.dynamics.moments import Moments
-from implicit_bias.features import GatedFeatures
 
 #: The largest t/Kτ whose products with eigenvalues stay within floating point.
 LATEST = 1e100

@@ -11,10 +11,19 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from implicit_bias.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, dimensions, shown
-from implicit_bias.dynamics.running import SIZES, Block, RunningMoments, refined
 from implicit_bias.dynamics.spectra import ROUNDING, Spectrum, along, spectrum_of
+from implicit_bias.dynamics.streaming import SIZES, Block, RunningMoments, refined
 from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_numbers,
+    check_range,
+    check_size,
+    dimensions,
+    shown,
+)
 
 #: Differences from symmetry, against the largest entry, that rounding explains.
 ASYMMETRY = 1e-10

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_count, shown
 from implicit_bias.datasets import RingProcess
 from implicit_bias.dynamics.moments import Moments
+from implicit_bias.ground.checks import Array, InputError, as_count, shown
 
 
 def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) -> Moments:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array
-from implicit_bias.dynamics.running import Block
+from implicit_bias.dynamics.streaming import Block
+from implicit_bias.ground.checks import Array
 
 #: Eigenvalues below this share of the largest of their block are zeros that were rounded.
 ROUNDING = 1e-12

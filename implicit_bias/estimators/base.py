@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from implicit_bias.checks import Array, InputError, as_seed
-from implicit_bias.datasets import with_constant
+from implicit_bias.datasets.task import with_constant
 from implicit_bias.gates import Gates
-from implicit_bias.problems import MarginProblem
-from implicit_bias.solvers import Solution, Status, solve
-from implicit_bias.validation import UnfittedError, as_weights, refusals, validated
+from implicit_bias.ground.checks import Array, InputError, as_seed
+from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, validated
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers import Solution, Status, solve
 
 
 class NotSeparableError(InputError):

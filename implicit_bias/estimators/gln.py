@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from implicit_bias.checks import Array, one_of
 from implicit_bias.estimators.base import MarginClassifier
-from implicit_bias.formulations import svm_gln, svm_l2
-from implicit_bias.gates import Cutoff, Gates, HyperplaneGates
-from implicit_bias.norms import Frobenius, Norm
-from implicit_bias.problems import MarginProblem
+from implicit_bias.gates import Gates, HyperplaneGates
+from implicit_bias.gates.thresholds import Cutoff
+from implicit_bias.ground.checks import Array, one_of
+from implicit_bias.margin.formulations import svm_gln, svm_l2
+from implicit_bias.margin.norms import Frobenius, Norm
+from implicit_bias.margin.problem import MarginProblem
 
 
 class GLNClassifier(MarginClassifier):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from implicit_bias.checks import Array, InputError, as_count, one_of
 from implicit_bias.estimators.base import MarginClassifier
-from implicit_bias.formulations import svm_hl, svm_lc, svm_rc
-from implicit_bias.gates import Cutoff, Gates, RandomHalfSpaces, check_cutoff
+from implicit_bias.gates import Gates, RandomHalfSpaces
+from implicit_bias.gates.thresholds import Cutoff, check_cutoff
+from implicit_bias.ground.checks import Array, InputError, as_count, one_of
+from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
+from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.networks import ReLUNetwork
-from implicit_bias.problems import MarginProblem
-from implicit_bias.training import SGD, train
+from implicit_bias.training.sgd import SGD, train
 
 
 class GatedReLUClassifier(MarginClassifier):

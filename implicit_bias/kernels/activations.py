@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from implicit_bias.checks import InputError, as_floats, as_positive, check_range, is_finite, one_of, shown
-from implicit_bias.kernels import elementary as e
-from implicit_bias.kernels.pairs import Pairs
+from implicit_bias.ground.checks import InputError, as_floats, as_positive, check_range, is_finite, one_of, shown
+from implicit_bias.kernels import special as e
+from implicit_bias.kernels.angles import Pairs
 
 #: Polynomials of higher degree have coefficients beyond what their sums can carry.
 HIGHEST_DEGREE = 20

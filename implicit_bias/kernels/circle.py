@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError, as_count
-from implicit_bias.kernels import elementary as e
+from implicit_bias.ground.checks import InputError, as_count
+from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
+from implicit_bias.kernels.angles import pairs_at
 from implicit_bias.kernels.eigenvalues import LeastEigenvalue
 from implicit_bias.kernels.gram import as_digits, pair_mean
-from implicit_bias.kernels.pairs import pairs_at
 
 #: Working digits: the first attempt, and how many beyond those asked for show an eigenvalue to be 0.
 FIRST_DIGITS, LAST_DIGITS = 32, 512

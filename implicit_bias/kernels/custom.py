@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.checks import Array, InputError, as_function, shown
+from implicit_bias.ground.checks import Array, InputError, as_function, shown
 from implicit_bias.kernels.activations import Activation
 
 

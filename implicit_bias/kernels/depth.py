@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import Chebyshev
 
-from implicit_bias.checks import Array, InputError, as_count, shown
+from implicit_bias.ground.checks import Array, InputError, as_count, shown
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
+from implicit_bias.kernels.angles import Points, pairs_at
 from implicit_bias.kernels.gram import TOLERANCE, Gram, gram_matrix, pair_mean
-from implicit_bias.kernels.pairs import Points, pairs_at
 from implicit_bias.kernels.quadrature import mean
 
 #: Degrees of the polynomials in θ that stand in for E(θ) sin θ.

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import TINY, InputError, as_floats, check_range
-from implicit_bias.kernels import elementary as e
+from implicit_bias.ground.checks import InputError, as_floats, check_range
+from implicit_bias.ground.scaling import TINY
+from implicit_bias.kernels import special as e
 from implicit_bias.kernels.gram import Gram, as_digits
 
 #: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.blocks import row_blocks
-from implicit_bias.checks import (
-    TINY,
+from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.blocks import row_blocks
+from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_count,
@@ -21,11 +21,11 @@ from implicit_bias.checks import (
     check_size,
     finite,
 )
-from implicit_bias.features import GatedFeatures
-from implicit_bias.kernels import elementary as e
+from implicit_bias.ground.scaling import TINY
+from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.pairs import Pairs, Points, symmetric
+from implicit_bias.kernels.angles import Pairs, Points, symmetric
 from implicit_bias.kernels.series import hermite_series
 
 #: Digits beyond those asked for, for what sums and series lose.

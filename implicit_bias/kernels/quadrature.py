@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError
-from implicit_bias.kernels import elementary as e
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.kernels import special as e
 
 if TYPE_CHECKING:
     from implicit_bias.kernels.activations import Activation, Strip

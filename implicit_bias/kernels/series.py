@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError
-from implicit_bias.kernels import elementary as e
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
-from implicit_bias.kernels.pairs import Pairs
+from implicit_bias.kernels.angles import Pairs
 from implicit_bias.kernels.quadrature import Rule, coefficients, panel_rule, strip_rule
 
 #: Terms of a series: the first attempt, and the most.

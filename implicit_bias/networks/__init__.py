@@ -1,7 +1,6 @@
 """Gated networks in torch, each exposing its gates and effective weights W in the margin problems' coordinates."""
 
 from implicit_bias.networks.base import GatedNetwork
-from implicit_bias.networks.files import load_network, save_network
 from implicit_bias.networks.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.networks.gln import GatedLinearNetwork
 from implicit_bias.networks.layers import LayeredNetwork
@@ -17,6 +16,4 @@ __all__ = [
     "LinearNetwork",
     "ReLUNetwork",
     "ReadoutNetwork",
-    "load_network",
-    "save_network",
 ]

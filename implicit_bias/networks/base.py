@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError, as_floats
 from implicit_bias.gates import Gates
+from implicit_bias.ground.checks import Array, InputError, as_floats
 
 
 class GatedNetwork(nn.Module, ABC):

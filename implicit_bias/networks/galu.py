@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from implicit_bias.checks import Array, as_positive, check_size
-from implicit_bias.gates import Gates, ReLUGates
+from implicit_bias.gates import Gates, ProductGates, ReLUGates, SoftGates
+from implicit_bias.ground.checks import Array, as_positive, check_size
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork
-from implicit_bias.soft_gates import ProductGates, SoftGates
 
 
 class GaLUNetwork(LayeredNetwork):

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
-from implicit_bias.gates import HyperplaneGates, default_linear_, draw_hyperplanes
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.gates.hyperplanes import default_linear_, draw_hyperplanes
+from implicit_bias.ground.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.

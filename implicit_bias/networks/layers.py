@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.checks import Array, InputError, as_count, as_seed, check_size
+from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from implicit_bias.checks import Array
 from implicit_bias.gates import ConstantGate, Gates, ReLUGates
+from implicit_bias.ground.checks import Array
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork
 

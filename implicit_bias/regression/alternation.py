@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import (
+from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_count,
     as_fraction,
     as_function,
     as_seed,
+    as_targets,
     check_range,
-    length,
     shown,
 )
-from implicit_bias.features import GatedFeatures
-from implicit_bias.regression.closed_form import as_targets, check_open, weight_gram
+from implicit_bias.ground.scaling import length
+from implicit_bias.regression.closed_form import check_open
 
 #: Added to a layer's normal matrix, against its mean diagonal: a layer that is not unique moves least.
 SHIFT = 1e-11
@@ -151,7 +152,7 @@ class _Search:
         self.features, self.Y = features, Y
         k, d, q = features.k, features.d, Y.shape[1]
         self.A, self.B = rng.normal(size=(k, d)) / d**0.5, rng.normal(size=(q, k)) / k**0.5
-        self.gram = weight_gram(features)
+        self.gram = features.weight_gram()
 
     def activations(self) -> Array:
         """G ∘ XAᵀ, shape (n, k)."""

@@ -11,10 +11,17 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from implicit_bias.blocks import symmetric_blocks
-from implicit_bias.checks import TINY, Array, InputError, as_floats, as_positive, check_range, dimensions, length, shown
-from implicit_bias.features import GatedFeatures
-from implicit_bias.kernel_features import KernelFeatures
+from implicit_bias.features import Features
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_positive,
+    as_targets,
+    check_range,
+    dimensions,
+    shown,
+)
+from implicit_bias.ground.scaling import TINY, length
 
 #: Below this size a spectrum costs less than a second.
 SPECTRUM_UP_TO = 1500
@@ -26,8 +33,6 @@ CORRECTIONS = 10
 STRONGEST = 1e100
 #: Entries of Φ that are held at once.
 AT_ONCE = 2**25
-
-Features = GatedFeatures | KernelFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +120,7 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
     (40, 'samples', True)
     """
     start = time.perf_counter()
-    if not isinstance(features, GatedFeatures | KernelFeatures):
+    if not isinstance(features, Features):
         raise InputError(f"features must be GatedFeatures or KernelFeatures, not {shown(features)}")
     Y = as_targets(y, features.n)
     ridge = as_positive(ridge, "ridge", zero=True)
@@ -142,15 +147,6 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
         form=small.form,
         seconds=time.perf_counter() - start,
     )
-
-
-def as_targets(y: Any, samples: int) -> Array:
-    """Targets (n, q) from (n,) or (n, q)."""
-    Y = as_floats(y, "y", 2 if dimensions(y) == 2 else 1)
-    if len(Y) != samples:
-        raise InputError(f"y has {len(Y)} targets for {samples} samples; give one a sample")
-    check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 1e-100, 1e100)
-    return Y.reshape(samples, -1)
 
 
 def check_open(features: Features) -> None:
@@ -190,7 +186,7 @@ class _Small:
         """Through the spectrum if the matrix is small or ill-conditioned, else by Cholesky's factor."""
         reduced, back = features.reduced()
         form = "samples" if reduced.n <= reduced.k * reduced.d else "weights"
-        gram = reduced.gram() if form == "samples" else weight_gram(reduced)
+        gram = reduced.gram() if form == "samples" else reduced.weight_gram()
         found = None if len(gram) <= SPECTRUM_UP_TO else _by_cholesky(gram, shift)
         found = found or _by_spectrum(reduced, gram, form, shift, tol)
         return cls(reduced, back, form, shift, *found)
@@ -212,21 +208,6 @@ class _Small:
             W = W + (self.features.adjoint(step) if samples else step.reshape(shape))
             z, last = z + step, size
         return W
-
-
-def weight_gram(features: Features) -> Array:
-    """ΦᵀΦ, shape (kd, kd), summed over chunks of samples."""
-    size = features.k * features.d
-    chunk = max(1, AT_ONCE // size)
-
-    def entries(rows: slice, columns: slice) -> Array:
-        total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
-        for first in range(0, features.n, chunk):
-            dense = features.select(slice(first, first + chunk)).dense()
-            total += dense[:, rows].T @ dense[:, columns]
-        return total
-
-    return symmetric_blocks(size, entries)
 
 
 Found = tuple[float, float, int, Callable[[Array], Array]]

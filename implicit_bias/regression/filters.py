@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import (
+from implicit_bias.features import GatedFeatures
+from implicit_bias.gates import ReLUGates
+from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_count,
@@ -18,12 +20,11 @@ from implicit_bias.checks import (
     as_function,
     as_positive,
     as_seed,
+    as_targets,
     check_range,
     check_size,
 )
-from implicit_bias.features import GatedFeatures
-from implicit_bias.gates import ReLUGates
-from implicit_bias.regression.closed_form import LeastSquares, as_targets, least_squares, power, shift_of, weight_gram
+from implicit_bias.regression.closed_form import LeastSquares, least_squares, power, shift_of
 
 #: Accepted updates after which the inverse is computed anew.
 FRESH_AFTER = 64
@@ -240,7 +241,7 @@ class _Weights:
         self._invert()
 
     def _invert(self) -> None:
-        gram = weight_gram(GatedFeatures(self.X, self.G))
+        gram = GatedFeatures(self.X, self.G).weight_gram()
         gram[np.diag_indices(len(gram))] += self.shift
         self.inverse = _inverse(gram)
         self.slopes = GatedFeatures(self.X, self.G).adjoint(self.y).ravel()

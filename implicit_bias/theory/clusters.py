@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, check_range, check_size
-from implicit_bias.theory.inputs import as_probability, unit_samples
-from implicit_bias.theory.kernel import open_together
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, check_range, check_size
+from implicit_bias.ground.scaling import unit_samples
+from implicit_bias.kernels.gates import open_together
+from implicit_bias.theory.inputs import as_probability
 
 
 @dataclass(frozen=True)

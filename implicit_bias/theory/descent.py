@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_numbers, check_range
 from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import Array, InputError, as_numbers, check_range
 from implicit_bias.regression import least_squares
-from implicit_bias.regression.closed_form import weight_gram
 from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
 from implicit_bias.theory.memorisation import memorisation_width
 
@@ -92,7 +91,7 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     condition = least_squares(features, np.zeros(features.n)).condition
     by = features.scale()
     unit = features.scaled(1 / by)
-    square = unit.gram() if unit.n <= unit.k * unit.d else weight_gram(unit)
+    square = unit.gram() if unit.n <= unit.k * unit.d else unit.weight_gram()
     last = len(square) - 1
     largest = by * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
     check_range(np.array([largest]), "the features", 1e-140, 1e140)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range, length
 from implicit_bias.features import GatedFeatures
-from implicit_bias.theory.inputs import UNIT_TOLERANCE, as_gated, as_probability, unit_samples
-from implicit_bias.theory.kernel import gate_kernel, positive_eigenvalue
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range
+from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
+from implicit_bias.kernels.gates import gate_kernel, positive_eigenvalue
+from implicit_bias.theory.inputs import as_gated, as_probability
 from implicit_bias.theory.memorisation import memorisation_width
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array, InputError, as_count, as_floats, as_signs, length, one_of
 from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_signs, one_of
+from implicit_bias.ground.scaling import length
 
 #: −ℓ'(0) of each loss ℓ(y f).
 SLOPES = {"hinge": 1.0, "logistic": 0.5}

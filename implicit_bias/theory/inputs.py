@@ -6,47 +6,13 @@ import math
 import numbers
 from typing import Any
 
-import numpy as np
-
-from implicit_bias.checks import Array, InputError, as_count, as_floats, length, shown
 from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import InputError, as_count, shown
 
 #: Larger counts are no floats, or lead beyond them.
 MOST = 10**100
 #: Smaller probabilities leave floating point in the formulas.
 LEAST_PROBABILITY = 1e-100
-#: A sample counts as unit if its length differs from 1 by at most this much.
-UNIT_TOLERANCE = 1e-8
-
-
-def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
-    """Samples of length 1, shape (m, d): refused if they are not, or divided by their lengths if `normalise`.
-
-    Raises InputError for a length that differs from 1 by more than 1e-8 and, with `normalise`, for a row of zeros.
-
-    >>> from implicit_bias.theory.inputs import unit_samples
-    >>> unit_samples([[3.0, 4.0]], normalise=True).round(3).tolist()
-    [[0.6, 0.8]]
-    """
-    rows = as_floats(X, name, 2)
-    if normalise:
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        if not largest.all():
-            raise InputError(
-                f"row {int(np.argmin(largest))} of {name} is zero, which has no direction; leave such rows out"
-            )
-        # Twice, so that neither the squares nor the quotients of extreme rows leave floating point.
-        rows = rows / largest
-        return rows / length(rows, axis=1)[:, None]
-    lengths = length(rows, axis=1)
-    off = np.abs(lengths - 1) > UNIT_TOLERANCE
-    if off.any():
-        first = int(np.argmax(off))
-        raise InputError(
-            f"row {first} of {name} has length {lengths[first]:.6g}, and the theorem is about samples of length 1; "
-            "pass normalise=True, or divide each row by its length"
-        )
-    return rows
 
 
 def as_probability(value: Any, name: str = "delta") -> float:

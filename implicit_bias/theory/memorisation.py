@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import InputError, as_positive, check_range
 from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import InputError, as_positive, check_range
+from implicit_bias.ground.scaling import unit_samples
+from implicit_bias.kernels.gates import gate_kernel, positive_eigenvalue
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability, unit_samples
-from implicit_bias.theory.kernel import gate_kernel, positive_eigenvalue
+from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
 
 
 @dataclass(frozen=True)

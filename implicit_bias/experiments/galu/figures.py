@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from implicit_bias.experiments.figures.collection import Collection
 from implicit_bias.experiments.galu import (
     clusters,
     filters,
@@ -13,6 +12,7 @@ from implicit_bias.experiments.galu import (
     separable,
     under_parametrised,
 )
+from implicit_bias.experiments.runner.figures.collection import Collection
 
 MODULES = (memorisation, under_parametrised, outputs, filters, images, separable, clusters, norms)
 COLLECTION = Collection(

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from implicit_bias.checks import Array
-from implicit_bias.experiments.figures.base import Rows, Settings
+from implicit_bias.experiments.runner.figures.base import Rows, Settings
+from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
 from implicit_bias.regression import LeastSquares, least_squares
-from implicit_bias.together import Adam, train_together
+from implicit_bias.training.stacked import Adam, train_together
 
 NETWORKS: dict[str, type[GaLUNetwork] | type[ReLUNetwork]] = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
 

@@ -21,12 +21,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.checks import Array
 from implicit_bias.datasets.classes import ImageClasses, load_classes
-from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
 from implicit_bias.experiments.galu.gaussian import repeats
+from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
-from implicit_bias.together import Adam, train_together
+from implicit_bias.training.stacked import Adam, train_together
 
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets import noisy_clusters
-from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.gates import ReLUGates
 from implicit_bias.regression import least_squares
 

@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.checks import Array
 from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
-from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
 from implicit_bias.experiments.galu.gaussian import NETWORKS, repeats
-from implicit_bias.together import Adam, train_together
+from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.ground.checks import Array
+from implicit_bias.training.stacked import Adam, train_together
 
 #: A stack's widths are its widest divided by powers of this.
 STEP = 4

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
 from implicit_bias.experiments.gram.sphere import ordered, style, unit_points
+from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, band, panels, product
 from implicit_bias.kernels import empirical_gram, gram_matrix, mean_square
 
 ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.experiments.localization.drawing import curve, sinusoid
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
+from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels
 
 #: Held-out samples.
 HELD_OUT = 4000

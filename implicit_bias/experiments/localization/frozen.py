@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.checks import Array
-from implicit_bias.dynamics import OnlineTraining, gradient_flow, ipr
-from implicit_bias.experiments.figures.base import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.dynamics import gradient_flow, ipr
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
+from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import Array
+from implicit_bias.training.online import OnlineTraining
 
 TEN = MANY | {"units": 10, "steps": 8000}
 #: A share of the network's own IPR at the end that counts as the same.

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.figures.base import Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
+from implicit_bias.experiments.runner.figures.base import Experiment, Rows, Settings, panels, product
 
 
 def grid(quick: bool) -> list[Settings]:

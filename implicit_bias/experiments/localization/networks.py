@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.checks import Array
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
-from implicit_bias.dynamics import OnlineTraining, ipr, peak_frequency, train_online
-from implicit_bias.experiments.figures.base import Settings
+from implicit_bias.dynamics import ipr, peak_frequency
+from implicit_bias.experiments.runner.figures.base import Settings
+from implicit_bias.ground.checks import Array
+from implicit_bias.training.online import OnlineTraining, train_online
 
 N = 40
 COMMON: Settings = {"n": N, "batch": 500, "biases": False, "label": 0.0}

@@ -1,0 +1,79 @@
+"""How local a receptive field is: its inverse participation ratio, and its frequency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.ground.checks import Array, InputError, as_floats, dimensions
+
+#: Amplitudes that differ by less than this share are equal but for rounding.
+EQUAL = 1e-9
+
+
+def ipr(w: Any) -> Array:
+    """The inverse participation ratio Σ_i w_i⁴/(Σ_i w_i²)² of each receptive field: 1/n if flat, 1 for a single pixel.
+
+    A sinusoid has 1.5/n; a share 1/IPR of the pixels, roughly, takes part.
+
+    Parameters
+    ----------
+    w : array, shape (n,) or (…, n)
+        Fields, the pixels along the last axis.
+
+    Returns
+    -------
+    array, shape (…), float64
+
+    Raises
+    ------
+    InputError
+        For numbers that are not finite, and for fields that are zero.
+
+    Examples
+    --------
+    >>> from implicit_bias.dynamics import ipr
+    >>> ipr([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]]).tolist()
+    [0.25, 1.0]
+    """
+    w = _fields(w)
+    squares = (w / np.abs(w).max(axis=-1, keepdims=True)) ** 2
+    return np.asarray(np.sum(squares**2, axis=-1) / np.sum(squares, axis=-1) ** 2)
+
+
+def peak_frequency(w: Any) -> np.ndarray:
+    """The frequency f (waves around the ring, 0 to n/2) of the largest |Σ_l w_l e^{−2πifl/n}|, of each receptive field.
+
+    Parameters
+    ----------
+    w : array, shape (n,) or (…, n)
+        Fields, the pixels along the last axis. The lowest of equal frequencies counts, to 1e-9.
+
+    Returns
+    -------
+    array, shape (…), integers
+
+    Raises
+    ------
+    InputError
+        As for `ipr`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.dynamics import peak_frequency
+    >>> turn = 2 * np.pi * np.arange(12) / 12
+    >>> peak_frequency([np.cos(3 * turn), np.ones(12)]).tolist()
+    [3, 0]
+    """
+    w = _fields(w)
+    size = np.abs(np.fft.rfft(w / np.abs(w).max(axis=-1, keepdims=True), axis=-1))
+    return np.asarray(np.argmax(size >= (1 - EQUAL) * size.max(axis=-1, keepdims=True), axis=-1))
+
+
+def _fields(w: Any) -> Array:
+    fields = as_floats(w, "w", max(1, dimensions(w)))
+    if not fields.any(axis=-1).all():
+        raise InputError("a receptive field is zero, which has neither place nor frequency; leave such fields out")
+    return fields

@@ -1,0 +1,115 @@
+"""Second moments of gated features in structured form, summed over chunks of samples of any number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import Array, InputError, as_targets, check_range, check_size
+from implicit_bias.ground.scaling import largest_entries
+
+#: Sizes of features and targets whose squares and products stay within floating point.
+SIZES = (1e-60, 1e60)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Distinct gates that are open together with one another, directly or by way of others: A couples no more.
+
+    gates (q,): their numbers; A (qd, qd) = Σ (g⊗x)(g⊗x)ᵀ and b (q, d) = Σ y g⊗x over samples, or the means.
+    """
+
+    gates: np.ndarray
+    A: Array = field(repr=False)
+    b: Array = field(repr=False)
+
+
+class RunningMoments:
+    """Sums over the samples so far. Gates that were the same so far are one; blocks that meet become one.
+
+    members (k,): which distinct gate each gate is; overlap (q, q): which distinct gates were open together.
+    """
+
+    def __init__(self, k: int, d: int) -> None:
+        self.d = d
+        self.members = np.zeros(k, dtype=np.int64)
+        self.overlap = np.zeros((1, 1), dtype=bool)
+        self.blocks = [Block(np.zeros(1, dtype=np.int64), np.zeros((d, d)), np.zeros((1, d)))]
+        self.samples, self.power = 0, 0.0
+
+    def add(self, features: GatedFeatures, y: Any) -> None:
+        """Take in samples with targets (n,)."""
+        targets = self._checked(features, y)
+        self.members, parents, G = refined(self.members, features.gate_values)
+        opened = (G != 0).astype(np.float32)
+        overlap = self.overlap[np.ix_(parents, parents)] | (opened.T @ opened > 0)
+        if len(parents) > len(self.overlap) or (overlap != self.overlap).any():
+            self._rearrange(parents, overlap)
+        for block in self.blocks:
+            here = G[:, block.gates]
+            rows = here.any(axis=1)
+            if rows.any():
+                part = GatedFeatures(features.X[rows], here[rows])
+                # The arrays are this object's own.
+                block.A[:] += part.weight_gram()
+                block.b[:] += part.adjoint(targets[rows])
+        self.samples += features.n
+        self.power += float(targets @ targets)
+
+    def _checked(self, features: Any, y: Any) -> Array:
+        if not isinstance(features, GatedFeatures):
+            raise InputError(f"features must be GatedFeatures, not a {type(features).__name__}")
+        if (features.k, features.d) != (len(self.members), self.d):
+            raise InputError(
+                f"a chunk has {features.k} gates and {features.d} inputs where the first has {len(self.members)} and "
+                f"{self.d}; give all chunks the same"
+            )
+        targets = as_targets(y, features.n)
+        if targets.shape[1] > 1:
+            raise InputError("the moments are of one target a sample; take those of each target apart")
+        sizes = largest_entries(features.X) * largest_entries(features.gate_values)
+        for values, what in ((sizes, "the features"), (largest_entries(targets), "y")):
+            check_range(values, what, *SIZES)
+        return targets[:, 0]
+
+    def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
+        """Blocks of the gates with these parents (q,) among the present ones, joined as the overlap (q, q) says."""
+        count, labels = connected_components(csr_array(overlap), directed=False)
+        sizes = np.bincount(labels) * self.d
+        check_size(int(np.sum(sizes**2)), "the moments")
+        home = {int(gate): (block, i) for block in self.blocks for i, gate in enumerate(block.gates)}
+        blocks = []
+        for label in range(count):
+            gates = np.flatnonzero(labels == label)
+            q, d = len(gates), self.d
+            A, b = np.zeros((q, d, q, d)), np.zeros((q, d))
+            origins = [home[int(parent)] for parent in parents[gates]]
+            for old in {id(block): block for block, _ in origins}.values():
+                to = np.array([i for i, (block, _) in enumerate(origins) if block is old])
+                come = np.array([place for block, place in origins if block is old])
+                cells = old.A.reshape(len(old.gates), d, len(old.gates), d)
+                A[to[:, None], :, to, :] = cells[come[:, None], :, come, :]
+                b[to] = old.b[come]
+            blocks.append(Block(gates, A.reshape(q * d, q * d), b))
+        self.blocks, self.overlap = blocks, overlap
+
+
+def refined(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Gates (k,) told apart by their values (n, k) too.
+
+    Returns the number of each gate's class (k,), the old class of each new one (q,), and the values of each (n, q).
+    """
+    numbers: dict[tuple[int, bytes], int] = {}
+    # Without −0, which would differ from 0.
+    columns = np.ascontiguousarray(G.T) + 0.0
+    found = [
+        numbers.setdefault((int(old), column.tobytes()), len(numbers))
+        for old, column in zip(members, columns, strict=True)
+    ]
+    first = np.unique(found, return_index=True)[1]
+    return np.array(found), members[first], np.ascontiguousarray(columns[first].T)

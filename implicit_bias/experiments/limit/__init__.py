@@ -1,0 +1,1 @@
+"""Does descent end at the margin problem's solution?"""

@@ -1,0 +1,1 @@
+"""The comparisons of Lippl, Abbott & Chung, and their figures."""

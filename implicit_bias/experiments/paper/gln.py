@@ -1,0 +1,57 @@
+"""GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ: two-layer GLNs (the paper's figures 2 and 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.experiments.paper.published import published_scores, published_svm_gln, published_svm_l2
+from implicit_bias.experiments.paper.study import Cell, Config, Solved, Study, Trained, comparison_rows
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.margin.formulations import svm_shallow
+from implicit_bias.networks import GatedLinearNetwork
+
+
+def _check(config: Config) -> None:
+    for units in config.units:
+        for contexts in config.contexts:
+            HyperplaneGates(units, contexts, cutoff=config.cutoff).check()
+
+
+def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
+    X, y = task.X_train, task.y_train
+    gates = HyperplaneGates(cell.units, cell.contexts, cell.seed, config.cutoff).fit(task.X_pool)
+    networks = []
+    for momentum in config.momentum:
+        networks.append(Trained.of(GatedLinearNetwork(gates), task, config, momentum, cell.seed))
+    rows: list[dict[str, Any]] = []
+    for version in config.versions:
+        faults = config.faults if version == "published" else ()
+        problems = [published_svm_l2(X, y, gates, faults), published_svm_gln(X, y, gates, faults)]
+        if version == "corrected":
+            problems.append(replace(svm_shallow(X, y, gates), name="SVM-Fro"))
+        solved = [Solved.of(problem, task.X_val, config) for problem in problems]
+        for trained in networks:
+            compared = published_scores(trained.network, gates, task.X_val, faults)
+            rows += comparison_rows(
+                STUDY.reference, trained, solved, solved[1], task, version=version, compared=compared
+            )
+    return rows
+
+
+def _cost(config: Config, cell: Cell) -> float:
+    gates = cell.units * cell.contexts
+    descent = len(config.momentum) * config.steps / 3200 * (2 + 0.03 * gates)
+    return descent + 2.5 * len(config.versions) * (cell.train_size / 2000) ** 2 * (1 + gates / 200)
+
+
+STUDY = Study(
+    name="compare_gln",
+    title="Gated linear networks: gradient descent and the margin problems",
+    reference="GD-GLN",
+    defaults=Config(units=(5, 10)),
+    rows=_rows,
+    cost=_cost,
+    check=_check,
+)

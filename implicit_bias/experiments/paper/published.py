@@ -1,0 +1,186 @@
+"""The published experiment's faults, apart from everything else, so that its numbers can be met (docs/errata.md)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from implicit_bias.features import GatedFeatures
+from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
+from implicit_bias.gates.hyperplanes import draw_hyperplanes
+from implicit_bias.gates.thresholds import Cutoff
+from implicit_bias.ground.checks import Array, InputError, context_bits
+from implicit_bias.ground.scaling import length
+from implicit_bias.margin.formulations import svm_gln, svm_l2
+from implicit_bias.margin.norms import GroupForm, GroupLasso, Norm
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
+
+#: Every fault, by the name that `Config.faults` and the functions here take.
+FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
+#: Size of the least-norm term that makes the published SVM-L2 well posed.
+FLOOR = 1e-3
+
+
+def check_faults(faults: Collection[str]) -> None:
+    """Refuse names that are none of `FAULTS`."""
+    for fault in faults:
+        if fault not in FAULTS:
+            raise InputError(f"unknown fault {fault!r}; known: {', '.join(FAULTS)}")
+
+
+def mixed_groups(units: int, contexts: int) -> np.ndarray:
+    """The groups of a column-major reshape: gate j belongs to j mod H, so that units mix. Shape (H·C,).
+
+    >>> from implicit_bias.experiments.paper.published import mixed_groups
+    >>> mixed_groups(3, 2).tolist()
+    [0, 1, 2, 0, 1, 2]
+    """
+    return np.tile(np.arange(units), contexts)
+
+
+class Equation23(Norm):
+    """The published objective of SVM-L2: ‖Aζ‖_F with the paper's eq. 23, A = J/(HC) − Q + C·I, made well posed.
+
+    Q sums within the given groups. A is singular: constants c_h with Σc_h = 0 on the groups have no cost. With the
+    units as groups no margin sees them; with column-major groups the margins do see them, the published problem has
+    many solutions, and a solver's arbitrary choice decides the validation error. Here they cost `FLOOR` each, which
+    chooses the solution of least norm.
+
+    Parameters
+    ----------
+    groups : array of int, shape (H·C,)
+        The group of each gate, H groups of C gates each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.experiments.paper.published import Equation23
+    >>> norm = Equation23([0, 0, 1, 1])
+    >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
+    >>> A = np.full((4, 4), 0.25) - np.kron(np.eye(2), np.ones((2, 2))) + 2 * np.eye(4)
+    >>> bool(np.isclose(norm.value(zeta), np.linalg.norm(A @ zeta), rtol=1e-4))
+    True
+    """
+
+    def __init__(self, groups: Any) -> None:
+        labels, index = np.unique(np.asarray(groups), return_inverse=True)
+        k, units = len(index), len(labels)
+        self.gates, contexts = k, k // units
+        member = np.eye(units)[index]
+        self.published = np.full((k, k), 1 / k) - member @ member.T + contexts * np.eye(k)
+        # Symmetric, with eigenvalues C, 1 and 0: the floor lifts the zeros alone.
+        null = member @ member.T / contexts - np.full((k, k), 1 / k)
+        self.root = self.published + FLOOR * null
+        self.inverse = np.linalg.inv(self.root)
+
+    def value(self, W: Array) -> float:
+        """‖AW‖_F."""
+        return float(length(self.root @ W))
+
+    def dual(self, V: Array) -> float:
+        """‖A⁻¹V‖_F."""
+        return float(length(self.inverse @ V))
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖AW‖_F."""
+        return cp.norm(cp.vec(self.root @ W, order="C"), 2)
+
+    def group_form(self, k: int) -> GroupForm:
+        """One group of Ŵ = AW."""
+        return GroupForm(sp.csr_array(self.inverse), np.zeros(k, dtype=np.int64))
+
+
+def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[str] = FAULTS) -> MarginProblem:
+    """SVM-GLN as published: the group lasso over the wrong groups.
+
+    >>> from implicit_bias import HyperplaneGates, load_binary
+    >>> from implicit_bias.experiments.paper.published import published_svm_gln
+    >>> task = load_binary("digits", train_size=60)
+    >>> published_svm_gln(task.X_train, task.y_train, HyperplaneGates(3, 2)).norm.groups.tolist()
+    [0, 1, 2, 0, 1, 2]
+    """
+    check_faults(faults)
+    problem = svm_gln(X, y, gates)
+    if "column-major groups" not in faults:
+        return problem
+    return replace(problem, norm=GroupLasso(mixed_groups(gates.units, gates.contexts)))
+
+
+def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[str] = FAULTS) -> MarginProblem:
+    """SVM-L2 as published: eq. 23 in place of the square root, its columns over the wrong groups.
+
+    `osqp_weights` solves it as the published code did. The correct norm of the predictors has no groups: without
+    eq. 23 this is `svm_l2`.
+
+    >>> from implicit_bias import HyperplaneGates, load_binary, solve
+    >>> from implicit_bias.experiments.paper.published import published_svm_l2
+    >>> task = load_binary("digits", train_size=60)
+    >>> solve(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(3, 2))).status.name
+    'OPTIMAL'
+    """
+    check_faults(faults)
+    problem = svm_l2(X, y, gates)
+    if "equation 23" not in faults:
+        return problem
+    mixed = "column-major groups" in faults
+    groups = mixed_groups(gates.units, gates.contexts) if mixed else gates.groups
+    return replace(problem, norm=Equation23(groups))
+
+
+def osqp_weights(problem: MarginProblem) -> Array:
+    """What OSQP's default settings make of the published SVM-L2: weights (k, d), one of many solutions.
+
+        minimise ‖Aζ‖²   subject to   y_i (Φζ)_i ≥ 1,   A singular as published
+
+    The published accuracies are those of this choice; it takes half a minute at n = 500, H = 10 on MNIST.
+
+    >>> from implicit_bias import HyperplaneGates, load_binary
+    >>> from implicit_bias.experiments.paper.published import osqp_weights, published_svm_l2
+    >>> task = load_binary("digits", train_size=20)
+    >>> osqp_weights(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(2, 2))).shape
+    (4, 65)
+    """
+    norm, features = problem.norm, problem.features
+    if not isinstance(norm, Equation23) or not isinstance(features, GatedFeatures):
+        raise InputError("osqp_weights takes the problem of published_svm_l2, with the fault 'equation 23'")
+    W = cp.Variable((features.k, features.d))
+    outputs = cp.sum(cp.multiply(features.gate_values, features.X @ W.T), axis=1)
+    program = cp.Problem(cp.Minimize(cp.sum_squares(norm.published @ W)), [cp.multiply(problem.y, outputs) >= 1])
+    program.solve(solver="OSQP")
+    return np.asarray(W.value)
+
+
+def published_half_spaces(units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS) -> RandomHalfSpaces:
+    """The contexts of SVM-RC as published: one draw, of seed 1, for every network, and a gate that is always open.
+
+    >>> from implicit_bias.experiments.paper.published import published_half_spaces
+    >>> published_half_spaces(10, 3, "median").seed
+    1
+    """
+    check_faults(faults)
+    return RandomHalfSpaces(units, 1 if "one draw" in faults else seed, cutoff, always_on="always-on gate" in faults)
+
+
+def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faults: Collection[str] = FAULTS) -> Array:
+    """Outputs (n,) on X (n, d) of a network reloaded from a published checkpoint, which had lost its cutoffs.
+
+    The cutoffs are then those that were drawn before the medians replaced them, N(0, 9²).
+    """
+    check_faults(faults)
+    lost = "lost cutoffs" in faults and context_bits(gates.contexts) > 0
+    if not lost or not isinstance(network, GatedLinearNetwork):
+        return network.decision_function(X)
+    random = draw_hyperplanes(gates.n_features_in_, len(gates.directions_), gates.seed)[1]
+    reloaded = copy.deepcopy(network)
+    state = reloaded.get_extra_state()
+    state["cutoffs"] = [torch.as_tensor(random)]
+    reloaded.set_extra_state(state)
+    return reloaded.decision_function(X)

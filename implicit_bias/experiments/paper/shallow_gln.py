@@ -1,0 +1,56 @@
+"""Shallow GLNs: one layer, one linear model a region, against one linear SVM a region (the paper's figure 5)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.experiments.paper.published import published_scores
+from implicit_bias.experiments.paper.study import Cell, Config, Solved, Study, Trained, comparison_rows
+from implicit_bias.gates import HyperplaneGates, OccupiedRegions
+from implicit_bias.ground.checks import InputError
+from implicit_bias.margin.formulations import svm_shallow
+from implicit_bias.networks import GatedLinearNetwork
+
+
+def _check(config: Config) -> None:
+    if config.units != (1,):
+        raise InputError("a shallow GLN has one unit; vary its contexts instead, and leave units at 1")
+    for contexts in config.contexts:
+        HyperplaneGates(1, contexts, cutoff=config.cutoff).check()
+
+
+def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
+    gates = HyperplaneGates(1, cell.contexts, cell.seed, config.cutoff).fit(task.X_pool)
+    regions = OccupiedRegions(gates).fit(task.X_train)
+    solved = Solved.of(svm_shallow(task.X_train, task.y_train, regions), task.X_val, config)
+    initial = GatedLinearNetwork(gates, readout=False)
+    rows: list[dict[str, Any]] = []
+    for momentum in config.momentum:
+        trained = Trained.of(copy.deepcopy(initial), task, config, momentum, cell.seed)
+        weights = trained.network.effective_weights()[regions.occupied_]
+        for version in config.versions:
+            faults = config.faults if version == "published" else ()
+            compared = published_scores(trained.network, gates, task.X_val, faults)
+            rows += comparison_rows(
+                STUDY.reference, trained, [solved], solved, task, version=version, weights=weights, compared=compared
+            )
+    return rows
+
+
+def _cost(config: Config, cell: Cell) -> float:
+    n = cell.train_size / 2000
+    descent = len(config.momentum) * config.steps / 3200 * (1.2 + 1.5 * n)
+    return descent + n**2 * (1.2 + 4 * min(1.0, cell.contexts / 8192)) + 4 * cell.contexts / 32768
+
+
+STUDY = Study(
+    name="compare_shallow_gln",
+    title="Shallow gated linear networks: gradient descent and the margin problem",
+    reference="GD-shallow",
+    defaults=Config(units=(1,), contexts=(1, 2, 4, 8, 16)),
+    rows=_rows,
+    cost=_cost,
+    check=_check,
+)

@@ -1,0 +1,1 @@
+"""What all experiments share: cells as jobs, a store, engines, tables and pages."""

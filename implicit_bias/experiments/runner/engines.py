@@ -1,0 +1,193 @@
+"""Where jobs are computed: in this process, in local processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
+from multiprocessing import resource_tracker
+from typing import Any
+
+import joblib
+
+from implicit_bias.experiments.runner.jobs import Job, Result
+from implicit_bias.ground.checks import InputError, as_count
+from implicit_bias.ground.threads import one_thread
+
+#: From jobs to their results, in any order.
+Engine = Callable[[list[Job]], Iterator[tuple[Job, Result]]]
+#: How often in a row a local process may be lost.
+ATTEMPTS = 3
+#: Seconds that a Dask cluster may be without workers.
+PATIENCE = 60.0
+
+
+def compute(job: Job, one_core: bool = True, code: str | None = None) -> Result:
+    """Compute a job here, on one core where others share the machine; `code` is its version on the asking side."""
+    if code is not None and code != job.code:
+        here = platform.node()
+        raise InputError(f"the worker {here} runs other code ({job.code}, not {code}); install the same version")
+    start = time.perf_counter()
+    with one_thread() if one_core else nullcontext():
+        rows = job.rows()
+    return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
+
+
+def machine_kind() -> str:
+    """What a record says of the machine: system, architecture, cores.
+
+    >>> from implicit_bias.experiments.runner.engines import machine_kind
+    >>> machine_kind().endswith("cores")
+    True
+    """
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def local(jobs: int = 1) -> Engine:
+    """`jobs` processes of this machine, one core each; 1 computes in this process, with all threads.
+
+    A process that is lost (killed, or out of memory) costs its cell another attempt, three in all.
+    """
+    as_count(jobs, "jobs")
+
+    def engine(work: list[Job]) -> Iterator[tuple[Job, Result]]:
+        if jobs == 1 or len(work) == 1:
+            yield from ((job, compute(job, False)) for job in work)
+            return
+        losses, left = 0, list(work)
+        while left:
+            # Unordered, so that an interruption keeps every finished cell.
+            parallel = joblib.Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered", batch_size=1)
+            done = set()
+            try:
+                with _interrupts_are_ours():
+                    results = parallel(joblib.delayed(_indexed)(i, job, job.code) for i, job in enumerate(left))
+                for index, result in results:
+                    done.add(index)
+                    yield left[index], result
+            except BrokenProcessPool:
+                losses = 0 if done else losses + 1
+                if losses == ATTEMPTS:
+                    raise InputError(
+                        f"a worker process was lost {ATTEMPTS} times in a row (killed, or out of memory); "
+                        "finished cells are stored: run again, with fewer --jobs"
+                    ) from None
+            left = [job for i, job in enumerate(left) if i not in done]
+
+    return engine
+
+
+@contextmanager
+def _interrupts_are_ours() -> Iterator[None]:
+    """Processes started meanwhile never see Ctrl-C, of which this one takes care: else they end with tracebacks."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Started in the block, Python's tracker of shared memory would unblock the signal.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _indexed(index: int, job: Job, code: str) -> tuple[int, Result]:
+    return index, compute(job, True, code)
+
+
+def dask(scheduler: str | None) -> Engine:
+    """The workers of a running Dask cluster, one cell at a time on each of their threads.
+
+    Workers need this package, of the same version, and the data set's files (`IMPLICIT_BIAS_DATA`, or the same
+    `data_root`). Results come back to this process, which stores them: the workers share no files with it. A cell
+    whose worker is lost moves to another one.
+
+    Raises
+    ------
+    InputError
+        Without a scheduler's address, if none answers there, if dask is not installed, if no worker is left, or if a
+        worker runs other code.
+    """
+    if not scheduler:
+        raise InputError("the dask engine needs the address of a running scheduler: --scheduler tcp://host:8786")
+    try:
+        import distributed
+    except ImportError:
+        raise InputError("the dask engine needs dask: pip install 'implicit-bias[dask]'") from None
+
+    def engine(work: list[Job]) -> Iterator[tuple[Job, Result]]:
+        client = _connect(distributed, scheduler)
+        # A queue, because only a wait that ends can notice that the last worker is gone.
+        finished: queue.Queue[Any] = queue.Queue()
+        futures: dict[Any, Job] = {}
+        try:
+            for job in work:
+                future = client.submit(compute, job, True, job.code, pure=False)
+                futures[future] = job
+                future.add_done_callback(finished.put)
+            for _ in work:
+                future = _next(client, finished)
+                yield futures[future], _outcome(distributed, future, futures[future])
+        finally:
+            client.cancel(list(futures), force=True)
+            client.close(timeout=5)
+
+    return engine
+
+
+def _connect(distributed: Any, scheduler: str) -> Any:
+    try:
+        distributed.comm.get_address_host_port(scheduler)
+        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"no Dask scheduler answers at {scheduler} ({reason}); check the address") from None
+    if not client.scheduler_info()["workers"]:
+        client.close()
+        raise InputError(f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}")
+    return client
+
+
+def _next(client: Any, finished: queue.Queue[Any]) -> Any:
+    """The next future that is done; InputError once there has been no worker for `PATIENCE` seconds."""
+    deserted = 0.0
+    while True:
+        try:
+            return finished.get(timeout=1.0)
+        except queue.Empty:
+            deserted = 0.0 if client.scheduler_info()["workers"] else deserted + 1.0
+            if deserted >= PATIENCE:
+                raise InputError(
+                    "no Dask worker is left; finished cells are stored: start some and run again"
+                ) from None
+
+
+def _outcome(distributed: Any, future: Any, job: Job) -> Result:
+    try:
+        result: Result = future.result()
+    except distributed.KilledWorker:
+        raise InputError(f"{job} lost its worker again and again (out of memory?); finished cells are stored") from None
+    except ImportError as error:
+        raise InputError(f"a Dask worker lacks what it needs ({error}); install this package there") from None
+    except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError):
+        raise InputError("the Dask scheduler is gone; finished cells are stored: run again") from None
+    return result
+
+
+def _local(jobs: int, scheduler: str | None) -> Engine:
+    if scheduler:
+        raise InputError(f"--scheduler {scheduler} is for the dask engine; add --engine dask")
+    return local(jobs)
+
+
+#: Every engine: from the number of local processes and the scheduler's address.
+ENGINES: dict[str, Callable[[int, str | None], Engine]] = {
+    "local": _local,
+    "dask": lambda jobs, scheduler: dask(scheduler),
+}

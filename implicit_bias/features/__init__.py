@@ -1,0 +1,7 @@
+"""Gated linear features Φ(x) = g(x) ⊗ x: the one data structure of this toolkit."""
+
+from implicit_bias.features.base import Features
+from implicit_bias.features.gated import GatedFeatures
+from implicit_bias.features.kernel import KernelFeatures
+
+__all__ = ["Features", "GatedFeatures", "KernelFeatures"]

@@ -1,0 +1,199 @@
+"""Gated linear features Φ(x) = g(x) ⊗ x: the one data structure of this toolkit, never formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias.features.base import Features
+from implicit_bias.features.patterns import PatternBlocks, share_patterns
+from implicit_bias.ground.blocks import symmetric_blocks
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_factor,
+    as_floats,
+    as_mixing,
+    as_numbers,
+    as_rows,
+    check_range,
+    finite,
+)
+from implicit_bias.ground.scaling import largest_entries, length, next_powers, powers_of_two
+
+#: Samples whose absolute values are held at once.
+CHUNK = 4096
+#: In place of a product that vanishes.
+TINY = np.finfo(float).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class GatedFeatures(Features):
+    """The linear operator Φ: R^{k×d} → R^n of n samples seen through k gates.
+
+        (ΦW)_i = Σ_j g_j(x_i) ⟨w_j, x_i⟩
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Inputs x_i as rows, the constant input last where a bias is wanted. Stored as float64.
+    gate_values : array, shape (n, k), optional
+        Gate values g_j(x_i): any real numbers; zeros and ones for hard gates. Without them one gate is always open:
+        Φ is X, plain inputs.
+
+    Raises
+    ------
+    InputError
+        If an array is empty, not finite, not two-dimensional, or the numbers of rows differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GatedFeatures
+    >>> phi = GatedFeatures(X=[[1.0, 2.0], [3.0, 4.0]], gate_values=[[1, 0], [1, 1]])
+    >>> W = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> phi @ W
+    array([1., 7.])
+    >>> float((phi @ W) @ [1.0, 1.0]) == float(np.sum(W * phi.adjoint([1.0, 1.0])))
+    True
+    """
+
+    X: Array
+    gate_values: Array = None  # type: ignore[assignment]
+    arrays = ("X", "gate_values")
+
+    def __post_init__(self) -> None:
+        X = as_floats(self.X, "X", 2)
+        gate_values = np.ones((len(X), 1)) if self.gate_values is None else self.gate_values
+        gate_values = as_floats(gate_values, "gate_values", 2)
+        if len(X) != len(gate_values):
+            raise InputError(
+                f"X has {len(X)} rows and gate_values has {len(gate_values)}; give one row of each a sample"
+            )
+        sizes = largest_entries(X), largest_entries(gate_values)
+        open_ = (sizes[0] > 0) & (sizes[1] > 0)
+        with np.errstate(over="ignore"):
+            # A product that vanishes is too small, not closed.
+            products = np.where(open_, np.maximum(sizes[0] * sizes[1], TINY), 0.0)
+        check_range(sizes[0].max(keepdims=True), "the inputs X")
+        check_range(sizes[1].max(keepdims=True), "the gate values")
+        check_range(products, "the features g(x) ⊗ x")
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "gate_values", gate_values)
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return len(self.X)
+
+    @property
+    def d(self) -> int:
+        """Number of inputs."""
+        return int(self.X.shape[1])
+
+    @property
+    def k(self) -> int:
+        """Number of gates."""
+        return int(self.gate_values.shape[1])
+
+    def apply(self, W: Any) -> Array:
+        """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d); returns (n,)."""
+        W = as_numbers(W, (self.k, self.d), "weights")
+        with np.errstate(over="ignore", invalid="ignore"):
+            result: Array = np.einsum("nk,nk->n", self.X @ W.T, self.gate_values)
+        return result
+
+    def magnitudes(self, W: Any) -> Array:
+        """Σ_j |g_j(x_i)| ⟨|w_j|, |x_i|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
+        W = np.abs(as_numbers(W, (self.k, self.d), "weights"))
+        parts = []
+        for first in range(0, self.n, CHUNK):
+            X, G = np.abs(self.X[first : first + CHUNK]), np.abs(self.gate_values[first : first + CHUNK])
+            parts.append(np.einsum("nk,nk->n", X @ W.T, G))
+        return np.concatenate(parts)
+
+    def adjoint(self, a: Any) -> Array:
+        """Φᵀa = (G ∘ a)ᵀ X for sample weights a (n,); returns (k, d)."""
+        a = as_numbers(a, (self.n,), "sample weights")
+        with np.errstate(over="ignore", invalid="ignore"):
+            result: Array = (self.gate_values * a[:, None]).T @ self.X
+        return result
+
+    def adjoint_magnitudes(self, a: Any) -> Array:
+        """Σ_i |a_i g_j(x_i)| ‖x_i‖ for a (n,), which the rounding of a row of Φᵀa is a share of; shape (k,)."""
+        a = np.abs(as_numbers(a, (self.n,), "sample weights"))
+        result = np.zeros(self.k)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, self.n, CHUNK):
+                rows = slice(first, first + CHUNK)
+                result += (a[rows] * length(self.X[rows], axis=1)) @ np.abs(self.gate_values[rows])
+        return result
+
+    def gram(self) -> Array:
+        """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
+        (G, by), (X, times) = powers_of_two(self.gate_values), powers_of_two(self.X)
+        kernel = symmetric_blocks(self.n, lambda rows, columns: (G[rows] @ G[columns].T) * (X[rows] @ X[columns].T))
+        with np.errstate(over="ignore"):
+            return finite(np.ldexp(kernel, 2 * (by + times), out=kernel))
+
+    def row_norms(self, units: Any = 1.0) -> Array:
+        """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖ with the inputs in `units` u (d,), shape (n,)."""
+        chunks = (self.X[first : first + CHUNK] for first in range(0, self.n, CHUNK))
+        result: Array = length(self.gate_values, axis=1) * np.concatenate([length(X / units, axis=1) for X in chunks])
+        return result
+
+    def units(self) -> Array:
+        """The power of two next to the largest |x_il| of each input l, 1 for inputs that are zero; shape (d,)."""
+        return next_powers(np.abs(self.X).max(axis=0))
+
+    def in_units(self, units: Array) -> GatedFeatures:
+        """The features of the inputs in `units` u (d,)."""
+        return replace(self, X=self.X / units)
+
+    def largest(self) -> Array:
+        """A bound of |g_j(x_i) x_il| over the samples, shape (k, d)."""
+        return np.outer(np.abs(self.gate_values).max(axis=0), np.abs(self.X).max(axis=0))
+
+    def closed(self) -> np.ndarray:
+        """Whether φ(x_i) = 0: every gate closed, or no input; shape (n,)."""
+        return np.asarray(~(self.gate_values.any(axis=1) & self.X.any(axis=1)))
+
+    def scale(self) -> float:
+        """√(mean ‖x_i‖²), the root mean square length of the inputs; 1 if they are all zero."""
+        return float(length(self.X)) / float(np.sqrt(self.n)) or 1.0
+
+    def scaled(self, factor: float) -> GatedFeatures:
+        """The features of the inputs times `factor`."""
+        return replace(self, X=as_factor(factor) * self.X)
+
+    def mixed(self, T: Any) -> GatedFeatures:
+        """The features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""
+        return replace(self, gate_values=self.gate_values @ as_mixing(T, self.k))
+
+    def select(self, rows: Any) -> GatedFeatures:
+        """The features of some samples only (a mask or indices)."""
+        chosen = as_rows(rows, self.n)
+        return GatedFeatures(self.X[chosen], self.gate_values[chosen])
+
+    def reduced(self) -> tuple[GatedFeatures, Array]:
+        """The same operator on inputs of full column rank, and the rotation V (d, r) that leads back.
+
+        X = X̃Vᵀ with VᵀV = I, so Φ̃W̃ = Φ(W̃Vᵀ) and every norm of this toolkit has the same value at W̃ and W̃Vᵀ.
+        Only directions at rounding level are dropped, on the singular values of X itself.
+        """
+        _, s, Vt = scipy.linalg.svd(self.X, full_matrices=False, check_finite=False)
+        rank = max(1, int(np.sum(s > s[0] * max(self.X.shape) * np.finfo(float).eps)))
+        V = np.ascontiguousarray(Vt[:rank].T)
+        return GatedFeatures(self.X @ V, self.gate_values), V
+
+    def shared(self) -> PatternBlocks:
+        """ΦW by patterns of gates, where samples share them."""
+        return share_patterns(self.X, self.gate_values)
+
+    def dense(self) -> Array:
+        """Φ as a matrix (n, k·d), gate-major columns: for tests and small problems only."""
+        result: Array = np.einsum("nk,nd->nkd", self.gate_values, self.X).reshape(self.n, -1)
+        return result

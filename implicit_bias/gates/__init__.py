@@ -1,0 +1,21 @@
+"""Gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k)."""
+
+from implicit_bias.gates.base import ConstantGate, Gates
+from implicit_bias.gates.functions import FunctionGates, HiddenActivations
+from implicit_bias.gates.half_spaces import RandomHalfSpaces, ReLUGates
+from implicit_bias.gates.hyperplanes import HyperplaneGates
+from implicit_bias.gates.regions import OccupiedRegions
+from implicit_bias.gates.soft import ProductGates, SoftGates
+
+__all__ = [
+    "ConstantGate",
+    "FunctionGates",
+    "Gates",
+    "HiddenActivations",
+    "HyperplaneGates",
+    "OccupiedRegions",
+    "ProductGates",
+    "RandomHalfSpaces",
+    "ReLUGates",
+    "SoftGates",
+]

@@ -1,0 +1,107 @@
+"""What all gates have in common: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k).
+
+Every class follows scikit-learn's transformers: `fit(X)`, `transform(X)`, `get_params`, `clone`. A fitted gate object
+called on inputs gives their features: `gates(X) @ W`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+
+from implicit_bias.features.gated import GatedFeatures
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.validation import UnfittedError, as_weights, validated
+
+
+class Gates(TransformerMixin, BaseEstimator):
+    """Base of all gates. A subclass has `fit`, `transform` and, once fitted, `groups` (k,): each gate's hidden unit.
+
+    Setting `n_features_in_` in `fit`, or what `fitted_last` names, is what marks gates as fitted.
+
+    >>> from implicit_bias import Gates, HyperplaneGates
+    >>> issubclass(HyperplaneGates, Gates)
+    True
+    """
+
+    groups: np.ndarray
+    #: What `fit` sets last, which marks gates as fitted.
+    fitted_last = "n_features_in_"
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fix everything that depends on the inputs X (n, d); a sample of weight 2 counts as two."""
+        raise InputError(f"{type(self).__name__} has no method fit(X), which gates need; use HyperplaneGates(…), say")
+
+    def transform(self, X: Any) -> Array:
+        """Gate values (n, k) of inputs X (n, d)."""
+        raise InputError(f"{type(self).__name__} has no method transform(X), which gates need")
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has run."""
+        return hasattr(self, self.fitted_last)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as scikit-learn does; fitted gates are unfitted by it, for they no longer describe them."""
+        super().set_params(**params)
+        if params:
+            self.__dict__.pop(self.fitted_last, None)
+        return self
+
+    def fitted(self, X: Any, sample_weight: Any = None) -> Self:
+        """These gates if they are fitted, else a copy of them fitted on X."""
+        return self if self.is_fitted else clone(self).fit(X, sample_weight=sample_weight)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the gates, shape (k,), for data frames: the class in lower case and a number."""
+        if not self.is_fitted:
+            raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
+        name = type(self).__name__.lower()
+        return np.array([f"{name}{j}" for j in range(len(self.groups))], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.is_fitted
+
+    def __call__(self, X: Any) -> GatedFeatures:
+        """The gated linear features of inputs X (n, d)."""
+        return GatedFeatures(X, self.transform(X))
+
+    def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Array, Array | None]:
+        """The inputs of `fit` that have weight, and their weights; the number and names of features are kept.
+
+        Whatever was fitted before no longer counts, so that a fit that fails leaves nothing half fitted.
+        """
+        self.__dict__.pop(self.fitted_last, None)
+        inputs: Array = validated(self, X, reset=True)
+        if sample_weight is None:
+            return inputs, None
+        weight = as_weights(sample_weight, inputs)
+        return inputs[weight > 0], weight[weight > 0]
+
+    def _fitted_inputs(self, X: Any) -> Array:
+        if not self.is_fitted:
+            raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
+        inputs: Array = validated(self, X, reset=False)
+        return inputs
+
+
+class ConstantGate(Gates):
+    """One gate that is always 1: Φ(x) = x, the linear model.
+
+    >>> from implicit_bias import ConstantGate
+    >>> ConstantGate().fit_transform([[0.5, 1.0], [2.0, 1.0]]).tolist()
+    [[1.0], [1.0]]
+    """
+
+    groups = np.zeros(1, dtype=np.int64)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Store the number of inputs."""
+        self._first_inputs(X, sample_weight)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Ones, shape (n, 1)."""
+        return np.ones((len(self._fitted_inputs(X)), 1))

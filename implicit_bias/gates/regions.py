@@ -1,0 +1,65 @@
+"""The regions of a shallow GLN that hold samples."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from implicit_bias.gates import Gates, HyperplaneGates
+from implicit_bias.ground.checks import Array, InputError
+
+
+class OccupiedRegions(Gates):
+    """One-hot gates of those regions of a one-unit `HyperplaneGates` that hold samples of `fit`.
+
+        g_j(x) = 1(c(x) = c_j),   c_1 < … < c_k the contexts of the samples
+
+    No margin constraint involves the weights of any other region, so the problems of all C regions and of these have
+    one solution, with zero weights elsewhere: a new input there scores 0. This is what makes C = 2¹⁵ affordable.
+
+    Parameters
+    ----------
+    regions : HyperplaneGates, fitted, of one unit
+
+    Attributes
+    ----------
+    occupied_ : array of int, shape (k,)
+        The contexts c_j.
+
+    Raises
+    ------
+    InputError
+        For gates that are not fitted or of several units.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, OccupiedRegions, load_binary
+    >>> task = load_binary("digits", train_size=100)
+    >>> regions = HyperplaneGates(1, 1024, seed=1).fit(task.X_pool)
+    >>> OccupiedRegions(regions).fit(task.X_train).transform(task.X_train).shape
+    (100, 81)
+    """
+
+    def __init__(self, regions: HyperplaneGates) -> None:
+        self.regions = regions
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the regions of X (n, d)."""
+        if not isinstance(self.regions, HyperplaneGates) or self.regions.units != 1:
+            raise InputError("OccupiedRegions takes the fitted HyperplaneGates of one unit")
+        self.occupied_ = np.unique(self.regions.contexts_of(X))
+        self.n_features_in_ = self.regions.n_features_in_
+        return self
+
+    @property
+    def groups(self) -> np.ndarray:  # type: ignore[override]
+        """One group of all regions, shape (k,)."""
+        if not self.is_fitted:
+            raise InputError("these OccupiedRegions are not fitted; call fit(X) first")
+        return np.zeros(len(self.occupied_), dtype=np.int64)
+
+    def transform(self, X: Any) -> Array:
+        """One-hot gate values, shape (n, k); all zero in other regions."""
+        X = self._fitted_inputs(X)
+        return (self.regions.contexts_of(X) == self.occupied_).astype(np.float64)

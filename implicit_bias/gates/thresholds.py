@@ -1,0 +1,99 @@
+"""Gates made of hyperplanes, and where their cutoffs divide the samples."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, cast
+
+import numpy as np
+from scipy.special import ndtr
+
+from implicit_bias.gates.base import Gates
+from implicit_bias.ground.checks import Array, InputError, is_finite, shown
+
+#: Hyperplanes whose projections of all inputs are held at once.
+FIT_AT_ONCE = 64
+
+
+Cutoff = str | float | tuple[float, float]
+
+
+class ThresholdGates(Gates):
+    """Base of the gates made of hyperplanes: `directions_` (p, d) and `cutoffs_` (p,), compared as ⟨v, x⟩ > cutoff.
+
+    >>> from implicit_bias.gates.thresholds import ThresholdGates
+    >>> from implicit_bias import HyperplaneGates, RandomHalfSpaces, ReLUGates
+    >>> all(issubclass(g, ThresholdGates) for g in (HyperplaneGates, RandomHalfSpaces, ReLUGates))
+    True
+    """
+
+    directions_: Array
+    cutoffs_: Array
+    fitted_last = "cutoffs_"
+
+    def _project(self, X: Any) -> Array:
+        return self._fitted_inputs(X) @ self.directions_.T
+
+    def _fit_cutoffs(self, X: Array, random: Array, spread: float, cutoff: Cutoff, weight: Array | None) -> Array:
+        """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""
+        if cutoff == "random":
+            return random
+        if isinstance(cutoff, numbers.Real):
+            return np.full(len(random), float(cutoff))
+        cutoffs = np.empty(len(random))
+        for first in range(0, len(random), FIT_AT_ONCE):
+            block = slice(first, first + FIT_AT_ONCE)
+            cutoffs[block] = self._divide(X @ self.directions_[block].T, random[block] / spread, cutoff, weight)
+        return cutoffs
+
+    @staticmethod
+    def _divide(projections: Array, levels: Array, cutoff: Cutoff, weight: Array | None) -> Array:
+        """The median, or the quantile at a normally distributed level, of each projection (N, p)."""
+        size = np.abs(projections).max(axis=0, initial=0.0)
+        constant = np.ptp(projections, axis=0) <= 1e-12 * size
+        if constant.any():
+            raise InputError(
+                f"a hyperplane's projections are the same for all inputs (n_samples = {len(projections)}), so "
+                f"cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
+            )
+        # Raised at rounding level: a sample that is the median or quantile itself is closed however it is computed.
+        if cutoff == "median" and weight is None:
+            return np.asarray(np.median(projections, axis=0) + 1e-12 * size)
+        low, high = (0.5, 0.5) if cutoff == "median" else cast(tuple[float, float], cutoff)
+        shares = zip(projections.T, low + (high - low) * ndtr(levels), strict=True)
+        return np.array([quantile(p, share, weight) for p, share in shares]) + 1e-12 * size
+
+
+def quantile(values: Array, share: float, weight: Array | None = None) -> float:
+    """The least of the values (N,) that `share` of all weight does not exceed; midway to the next where it is exact.
+
+    The inverse of the distribution function, averaged at its jumps: the median for a half, and the same for weights 2
+    as for two copies.
+
+    >>> import numpy as np
+    >>> from implicit_bias.gates.thresholds import quantile
+    >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5, np.array([1.0, 1.0, 2.0])), quantile(np.array([1.0, 1.0, 4.0]), 0.5)
+    (3.0, 1.0)
+    """
+    if weight is None:
+        return float(np.quantile(values, share, method="averaged_inverted_cdf"))
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    aim, slack = share * reached[-1], 1e-12 * reached[-1]
+    first, last = np.searchsorted(reached, [aim - slack, aim + slack])
+    return float(values[order[[first, min(last, len(order) - 1)]]].mean())
+
+
+def check_cutoff(cutoff: Any) -> None:
+    """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
+    if isinstance(cutoff, str) and cutoff in ("median", "random"):
+        return
+    if isinstance(cutoff, numbers.Real) and not isinstance(cutoff, bool) and is_finite(cutoff):
+        return
+    pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
+    if pair and 0 <= cutoff[0] <= cutoff[1] <= 1:
+        return
+    raise InputError(
+        "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
+        f"not {shown(cutoff)}"
+    )

@@ -1,0 +1,281 @@
+"""Refusing bad input at the door, with one sentence that says what was wrong and what to do."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class InputError(ValueError):
+    """Raised for every input that this toolkit refuses; its text says what to do.
+
+    >>> from implicit_bias import InputError, load_binary
+    >>> try:
+    ...     load_binary("no such data")
+    ... except InputError as error:
+    ...     print(error)
+    unknown data set 'no such data'; known: digits, mnist, fashion-mnist
+    """
+
+
+#: What converting the wrong things to numbers raises.
+CONVERSION_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
+
+
+def without_torch(values: Any) -> Any:
+    """A tensor's numbers as an array, wherever they are and whether or not they have gradients; all else as it is."""
+    # Without torch there are no tensors, and importing it takes seconds. Files, too, have a method `detach`.
+    torch = sys.modules.get("torch")
+    return values.numpy(force=True) if torch is not None and isinstance(values, torch.Tensor) else values
+
+
+def as_reals(values: Any) -> Array:
+    """A float64 array of any shape; one of `CONVERSION_ERRORS` for what is masked, complex or no number."""
+    raw = np.asarray(without_torch(values))
+    if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
+        raise TypeError(raw.dtype)
+    with np.errstate(over="ignore"):
+        return raw.astype(np.float64, copy=False)
+
+
+def dimensions(values: Any) -> int:
+    """How many dimensions values have; 0 for what is no regular array."""
+    try:
+        return int(np.ndim(without_torch(values)))
+    except CONVERSION_ERRORS:
+        return 0
+
+
+def as_floats(values: Any, name: str, ndim: int) -> Array:
+    """A float64 array with `ndim` dimensions, finite and not empty."""
+    try:
+        array = as_reals(values)
+    except CONVERSION_ERRORS:
+        raise InputError(
+            f"{name} must hold real numbers in a regular {ndim}-dimensional array; convert it first"
+        ) from None
+    if array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), but its shape is {array.shape}; reshape it")
+    if array.size == 0:
+        raise InputError(f"{name} is empty (shape {array.shape}); give at least one sample and one column")
+    if not np.isfinite(array).all():
+        bad = np.argwhere(~np.isfinite(array))[0]
+        raise InputError(f"{name} holds NaN or infinity (first at index {tuple(map(int, bad))}); clean it first")
+    # Torch takes no arrays that cannot be written or run backwards; a single row counts as contiguous if it does.
+    array = np.require(array, requirements=["C", "W"])
+    return array if min(array.strides) > 0 else array.copy()
+
+
+def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
+    """Labels −1 and +1, one a sample; `both` present if asked."""
+    y = as_floats(values, name, 1)
+    if len(y) != samples:
+        raise InputError(f"{name} has {len(y)} labels for {samples} samples; give one label a sample")
+    classes = np.unique(y)
+    if not np.isin(classes, (-1.0, 1.0)).all():
+        first = ", ".join(f"{c:g}" for c in classes[:5])
+        raise InputError(
+            f"{name} must hold −1 and +1, but holds {first}; BinaryTask.from_arrays converts any two classes"
+        )
+    if both and len(classes) < 2:
+        raise InputError(f"{name} holds one class only ({classes[0]:+g}); a margin needs samples of both")
+    return y
+
+
+def as_targets(y: Any, samples: int) -> Array:
+    """Targets (n, q) from (n,) or (n, q)."""
+    Y = as_floats(y, "y", 2 if dimensions(y) == 2 else 1)
+    if len(Y) != samples:
+        raise InputError(f"y has {len(Y)} targets for {samples} samples; give one a sample")
+    check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 1e-100, 1e100)
+    return Y.reshape(samples, -1)
+
+
+def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    """A float64 array of exactly this shape; NaN and infinity pass."""
+    try:
+        array = as_reals(values)
+    except CONVERSION_ERRORS:
+        raise InputError(f"{name} must hold real numbers, shape {shape}") from None
+    if array.shape != shape:
+        raise InputError(f"{name} must have shape {shape}, not {array.shape}")
+    return array
+
+
+def finite(kernel: Array) -> Array:
+    """The kernel (n, n), unless its squares overflow."""
+    if not np.isfinite(kernel).all():
+        raise InputError("the squares of these features overflow; scale the inputs down")
+    return kernel
+
+
+def as_factor(value: Any) -> float:
+    """A finite factor of all features."""
+    return float(as_floats([value], "the factor", 1)[0])
+
+
+def as_mixing(T: Any, gates: int) -> Any:
+    """A matrix (k, k̂), dense or sparse."""
+    T = T if hasattr(T, "tocsr") else as_floats(T, "the mixing matrix", 2)
+    if T.shape[0] != gates:
+        raise InputError(f"the mixing matrix must have {gates} rows, one a gate, not {T.shape[0]}")
+    return T
+
+
+def as_rows(rows: Any, samples: int) -> np.ndarray:
+    """The indices that a mask, indices or a slice choose of the samples, at least one."""
+    try:
+        chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
+    except (IndexError, TypeError, ValueError):
+        chosen = np.empty((0, 0), dtype=np.int64)
+    if chosen.ndim != 1 or chosen.size == 0:
+        raise InputError(f"rows must be a mask or indices that choose at least one of the {samples} samples")
+    return chosen
+
+
+#: Features of these sizes leave room for sums, and for weights as small or large as they are large or small.
+SMALLEST, LARGEST = 1e-280, 1e280
+
+
+def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = LARGEST) -> None:
+    """Refuse sizes (n,) so large or small that the answer would leave floating point; zeros pass."""
+    used = sizes[sizes != 0]
+    if used.size and not (used.min() >= least and used.max() <= most):
+        raise InputError(
+            f"{what} have sizes from {used.min():.1e} to {used.max():.1e}; "
+            f"rescale them to lie between {least:g} and {most:g}"
+        )
+
+
+def as_positives(values: Any, count: int, name: str) -> float | Array:
+    """One positive finite number, or an array of them, shape (count,)."""
+    if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):
+        return as_positive(values, name)
+    array = as_floats(values, name, 1)
+    if len(array) != count:
+        raise InputError(f"{name} must be one number or {count}, not {len(array)} numbers")
+    if not (array > 0).all():
+        raise InputError(f"{name} must be positive, but holds {array.min():g}; leave such entries out")
+    return array
+
+
+def as_path(value: Any, name: str) -> Path:
+    """A path from a string or path object."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(f"{name} must be a path, not {shown(value)}")
+    path = Path(os.fsdecode(value))
+    try:
+        text = os.fsencode(path)
+    except UnicodeEncodeError:
+        text = b"\0"
+    if b"\0" in text or len(text) >= 4096:
+        raise InputError(f"{name} must be a path, but {value!a:.80} is too long or has characters that no path holds")
+    return path
+
+
+def as_file(value: Any) -> Path:
+    """The path of an existing file."""
+    path = as_path(value, "the file")
+    try:
+        found = path.is_file()
+    except OSError:
+        found = False
+    if not found:
+        raise InputError(f"{path} is not a readable file; check the path")
+    return path
+
+
+def as_seed(seed: Any) -> int:
+    """A seed as a whole number from 0 to 2⁶³ − 1."""
+    value = as_count(seed, "seed", least=0)
+    if value >= 2**63:
+        raise InputError(f"seed must be below 2^63, not {shown(value)}")
+    return value
+
+
+def check_size(entries: int, what: str) -> None:
+    """Refuse arrays of more than 2³¹ numbers (16 GiB), which a slip of the keyboard asks for."""
+    if entries > 2**31:
+        count = f"{entries:.1e}" if entries < 2**1000 else "far too many"
+        raise InputError(f"{what} would hold {count} numbers; ask for fewer units, contexts or samples")
+
+
+def as_count(value: Any, name: str, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
+    return int(value)
+
+
+def shown(value: Any) -> str:
+    """A value for an error's text: the first line of what it prints as, shortened."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    first = text.split("\n", 1)[0]
+    return text if len(text) <= 80 and first == text else f"{first[:80]} …"
+
+
+def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = False) -> float:
+    """A positive real number, finite unless `infinite`; 0, too, with `zero`."""
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
+    except OverflowError:
+        number = math.nan
+    # Longer floats than ours may overflow, or vanish.
+    least = number > 0 or (zero and number == 0 and value == 0)
+    if not least or (math.isinf(number) and not (infinite and value == number)):
+        kind = "number of at least 0" if zero else "positive number"
+        raise InputError(f"{name} must be a {kind}{' or infinity' if infinite else ''}, not {shown(value)}")
+    return number
+
+
+def context_bits(contexts: Any) -> int:
+    """The b of C = 2^b contexts."""
+    count = as_count(contexts, "contexts")
+    if count & (count - 1):
+        raise InputError(f"contexts must be a power of two (1, 2, 4, 8, …), not {shown(count)}")
+    if count > 2**62:
+        raise InputError("contexts must be at most 2^62, so that they can be numbered")
+    return count.bit_length() - 1
+
+
+def as_function(value: Any, name: str) -> None:
+    """Refuse what is neither None nor a function."""
+    if value is not None and not callable(value):
+        raise InputError(f"{name} must be a function, not {shown(value)}")
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a real number is finite as a float; whole numbers may lie beyond."""
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def as_fraction(value: Any, name: str) -> float:
+    """A number from 0 to 1."""
+    number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else value
+    if not 0 <= number <= 1:  # type: ignore[operator]
+        raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
+    return float(number)
+
+
+def one_of(value: Any, known: Iterable[str], what: str) -> str:
+    """`value`, if it is one of the `known` names."""
+    names = list(known)
+    if not isinstance(value, str) or value not in names:
+        raise InputError(f"unknown {what} {value!r}; known: {', '.join(names)}")
+    return value

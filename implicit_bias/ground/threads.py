@@ -1,0 +1,26 @@
+"""One thread of torch at a time, for work too small to share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run a block with one torch thread and restore the number afterwards.
+
+    >>> import torch
+    >>> from implicit_bias.ground.threads import one_thread
+    >>> with one_thread():
+    ...     print(torch.get_num_threads())
+    1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,61 @@
+"""scikit-learn's checks of inputs, with their refusals turned into our own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, without_torch
+
+
+class InputTypeError(InputError, TypeError):
+    """Input of a type that cannot be used: scikit-learn's contract wants a TypeError for it."""
+
+
+class UnfittedError(InputError, NotFittedError):
+    """A method was called that needs `fit` first."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what scikit-learn's checks raise into an InputError of the same text."""
+    try:
+        yield
+    except InputError:
+        raise
+    except TypeError as error:
+        raise InputTypeError(_short(error)) from None
+    except CONVERSION_ERRORS as error:
+        raise InputError(_short(error)) from None
+
+
+def _short(error: Exception) -> str:
+    """The error's text, which may end in all of the data."""
+    text = str(error)
+    return text if len(text) <= 600 else f"{text[:600]} …"
+
+
+def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+    """X (n, d) as float64, finite, with the number and names of features kept (`reset`) or compared; y too if given.
+
+    Raises InputError for everything else, for masked entries too, which scikit-learn would read as if they were there.
+    """
+    if np.ma.is_masked(X):
+        raise InputError("X holds masked entries; fill them or leave their samples out")
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise InputError("X holds dates or durations, which are no numbers without a unit; convert them first")
+    with refusals(), np.errstate(over="ignore", invalid="ignore"):
+        return validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset)
+
+
+def as_weights(values: Any, X: Array) -> Array:
+    """Weights of the samples X, finite, not negative and not all zero; ones for None."""
+    with refusals():
+        weight: Array = _check_sample_weight(values, X, dtype=np.float64, ensure_non_negative=True)
+    return weight

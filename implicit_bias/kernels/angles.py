@@ -1,0 +1,134 @@
+"""Pairs of points as a Gram matrix needs them: lengths and angles, in doubles or in multiprecision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
+from implicit_bias.ground.scaling import length, unit_samples
+from implicit_bias.kernels import special as e
+from implicit_bias.kernels.gates import STEEP, open_together
+
+#: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
+BLOCK = 2**16
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Centred Gaussian pairs z = ⟨w, x⟩, z' = ⟨w, x'⟩, w ~ N(0, I), as arrays that broadcast.
+
+    Attributes
+    ----------
+    r, s : array
+        The standard deviations ‖x‖ and ‖x'‖.
+    cosine, angle : array
+        cos θ, the correlation of z and z', and θ itself, which a cosine near ±1 would not tell.
+    """
+
+    r: Any
+    s: Any
+    cosine: Any
+    angle: Any
+
+    @property
+    def pi(self) -> Any:
+        """π in the arithmetic of the pairs."""
+        return e.pi(self.angle)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of any length but 0, their rows divided by it.
+
+    Attributes
+    ----------
+    rows, directions : array, shape (n, d)
+    norms : array, shape (n,)
+        All float64, or all mpmath's numbers in arrays of objects.
+    """
+
+    rows: Any
+    directions: Any
+    norms: Any
+
+    @classmethod
+    def of(cls, X: Any, digits: int | None = None, normalise: bool = False) -> Points:
+        """Checked points (n, d), of length 1 if `normalise`; with `digits`, X is exact and the rest has so many digits.
+
+        Raises InputError for a bad array, a row of zeros, and lengths outside 1e-60 … 1e60.
+        """
+        rows = as_floats(X, "X", 2)
+        directions, norms = unit_samples(rows, normalise=True), length(rows, axis=1)
+        check_range(norms, "the points", 1e-60, 1e60)
+        check_size(len(rows) ** 2, "the Gram matrix")
+        if digits is None:
+            return cls(directions, directions, np.ones(len(rows))) if normalise else cls(rows, directions, norms)
+        exact = np.frompyfunc(e.multiprecision(digits).mpf, 1, 1)(rows)
+        many = e.sqrt((exact * exact).sum(axis=1))
+        unit = exact / many[:, None]
+        return cls(unit, unit, 0 * many + 1) if normalise else cls(exact, unit, many)
+
+    def __len__(self) -> int:
+        return len(self.norms)
+
+    def blocks(self) -> Iterator[tuple[slice, Pairs]]:
+        """The pairs of some rows i with all j from the first of them on; together, every pair i ≤ j."""
+        n, first = len(self), 0
+        while first < n:
+            rows = slice(first, min(n, first + max(1, BLOCK // (n - first))))
+            yield rows, self.pairs(rows)
+            first = rows.stop
+
+    def pairs(self, rows: slice) -> Pairs:
+        """The pairs of these rows with those from the first of them on."""
+        chosen, others = self.directions[rows], self.directions[rows.start :]
+        r, s = self.norms[rows, None], self.norms[None, rows.start :]
+        cosine = chosen @ others.T
+        if self.norms.dtype == object:
+            angle = many_angles(chosen, others, cosine)
+        else:
+            cosine, angle = np.clip(cosine, -1.0, 1.0), np.pi - 2 * np.pi * open_together(chosen, others)
+        # A point and itself, whatever rounding says.
+        own = np.arange(len(chosen))
+        cosine[own, own], angle[own, own] = 1 + 0 * self.norms[rows], 0 * self.norms[rows]
+        return Pairs(r, s, cosine, angle)
+
+
+def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
+    """Angles (m, m') of unit rows X (m, d), Z (m', d) in multiprecision, each known to some units of its last digit.
+
+    2 arctan(‖x − z‖/‖x + z‖) where the points are so nearly parallel that the cosine would hide half the digits.
+    """
+    angles = np.empty(cosines.shape, dtype=object)
+    steep = abs(cosines) > STEEP
+    flat = cosines[~steep]
+    angles[~steep] = e.arctan2(e.sqrt(1 - flat * flat), flat)
+    i, j = np.nonzero(steep)
+    apart, along = X[i] - Z[j], X[i] + Z[j]
+    angles[steep] = 2 * e.arctan2(e.sqrt((apart * apart).sum(axis=1)), e.sqrt((along * along).sum(axis=1)))
+    return angles
+
+
+def symmetric(points: Points, entries: Callable[[Pairs], Any]) -> Array:
+    """The symmetric matrix (n, n) whose blocks above the diagonal `entries` computes, times ⟨x, x'⟩."""
+    n = len(points)
+    values = np.empty((n, n), dtype=points.norms.dtype)
+    for rows, pairs in points.blocks():
+        # No −0.0 where a mean is 0.
+        block = entries(pairs) * (points.rows[rows] @ points.rows[rows.start :].T) + 0.0
+        corner = np.tril_indices(len(block))
+        block[corner] = block.T[corner]
+        values[rows, rows.start :] = block
+        values[rows.start :, rows] = block.T
+    return values
+
+
+def pairs_at(angles: Any) -> Pairs:
+    """Pairs of unit points at these angles (…)."""
+    angles = np.asarray(angles)
+    ones = np.ones((), dtype=angles.dtype) if angles.dtype != object else 0 * angles + 1
+    return Pairs(ones, ones, e.cos(angles), angles)

@@ -1,0 +1,1 @@
+"""Max-margin fits of gated linear features: norms, constraints, problems, formulations and their solvers."""

@@ -1,0 +1,122 @@
+"""Linear constraints on the weights of a margin problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias.ground.checks import Array, InputError
+
+WANTED = (
+    "constraints must be a function of the weights W that returns linear CVXPY constraints, such as lambda W: [W >= 0]"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearConstraints:
+    """E vec(W) ≤ 0, some rows with equality; vec(W) row by row. If W keeps them, so does every multiple t ≥ 0 of it.
+
+    Parameters
+    ----------
+    E : sparse array, shape (m, k·d)
+    equal : array of bool, shape (m,)
+        Which rows are equalities.
+    shape : tuple
+        (k, d).
+
+    Examples
+    --------
+    >>> from implicit_bias.margin.constraints import LinearConstraints
+    >>> bounds = LinearConstraints.of(lambda W: [W >= 0, W[0, 0] == W[1, 0]], (2, 3))
+    >>> bounds.equal.sum(), bounds.violation([[1.0, 0.0, 2.0], [1.0, 0.0, -0.5]], sizes=1.0)
+    (np.int64(1), 0.5)
+    """
+
+    E: sp.csr_array
+    equal: np.ndarray
+    shape: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        fits = self.E.shape == (len(self.equal), self.shape[0] * self.shape[1])
+        if not fits or self.equal.ndim != 1 or self.E.dtype.kind not in "iuf" or not np.isfinite(self.E.data).all():
+            raise InputError("the coefficients of constraints must be finite real numbers, one row of k·d a constraint")
+
+    @classmethod
+    def of(cls, function: Callable[[cp.Expression], Any], shape: tuple[int, int]) -> LinearConstraints:
+        """The constraints that `function` gives for W of this shape.
+
+        Raises
+        ------
+        InputError
+            If they are not linear constraints of CVXPY, or not homogeneous (W = 0 must lie on every boundary).
+        """
+        if not callable(function):
+            raise InputError(f"{WANTED}, not {function!r:.60}")
+        W = cp.Variable(shape)
+        given = function(W)
+        rows, equal = [], []
+        for constraint in given if isinstance(given, list | tuple) else [given]:
+            if not isinstance(constraint, cp.constraints.Inequality | cp.constraints.Equality):
+                raise InputError(f"{WANTED}; {constraint!s:.60} is none")
+            side = constraint.expr
+            if not side.is_affine() or side.is_complex() or any(variable.id != W.id for variable in side.variables()):
+                raise InputError(f"{WANTED}; {constraint!s:.60} is not linear and real in W")
+            rows.append(_matrix(side, W))
+            equal.append(np.full(side.size, isinstance(constraint, cp.constraints.Equality)))
+        if not rows:
+            raise InputError(f"{WANTED}; there are none")
+        return cls(sp.csr_array(sp.vstack(rows)), np.concatenate(equal), shape)
+
+    def pull(self, multipliers: Array) -> Array:
+        """Eᵀμ as a matrix (k, d), for multipliers μ (m,)."""
+        return np.asarray(self.E.T @ multipliers).reshape(self.shape)
+
+    def feasible(self, multipliers: Array) -> Array:
+        """μ with the negative ones of inequalities set to 0."""
+        return np.where(self.equal, multipliers, np.maximum(multipliers, 0.0))
+
+    def violation(self, W: Any, sizes: Any) -> float:
+        """The most that the repair of one constraint, by the cheapest of its weights, moves: |ΔW_jl| · sizes_jl."""
+        excess = self.E @ np.asarray(W, dtype=np.float64).ravel()
+        excess = np.where(self.equal, np.abs(excess), np.maximum(excess, 0.0))
+        rows, columns = self.E.nonzero()
+        moved = np.broadcast_to(sizes, self.shape).ravel()[columns] / np.abs(self.E[rows, columns])
+        cheapest = np.full(len(excess), np.inf)
+        np.minimum.at(cheapest, rows, moved)
+        return float((excess[excess > 0] * cheapest[excess > 0]).max(initial=0.0))
+
+    def expressions(self, W: cp.Expression) -> list[cp.Constraint]:
+        """The constraints on a CVXPY expression W (k, d): first one of inequalities, then one of equalities."""
+        w = cp.vec(W, order="C")
+        found = []
+        if not self.equal.all():
+            found.append(self.E[~self.equal] @ w <= 0)
+        if self.equal.any():
+            found.append(self.E[self.equal] @ w == 0)
+        return found
+
+    def multipliers(self, constraints: list[cp.Constraint]) -> Array:
+        """μ (m,) from the dual values of `expressions`; zeros where the solver gave none."""
+        found = np.zeros(len(self.equal))
+        kinds = [kind for kind in (~self.equal, self.equal) if kind.any()]
+        for rows, constraint in zip(kinds, constraints, strict=True):
+            if constraint.dual_value is not None:
+                found[rows] = np.atleast_1d(constraint.dual_value)
+        return found
+
+
+def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
+    """The matrix (m, k·d) of an affine expression of W without a constant term."""
+    W.value = np.zeros(W.shape)
+    columns = sp.csc_array(side.grad[W]).T
+    if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all():
+        raise InputError("the coefficients of constraints must be finite real numbers")
+    if np.any(side.value != 0):
+        raise InputError("constraints must be homogeneous, so that every multiple of W keeps them: W >= 0, not W >= 1")
+    order = np.arange(W.size).reshape(W.shape, order="F").ravel()
+    return sp.csr_array(sp.csc_array(columns)[:, order])

@@ -1,0 +1,141 @@
+"""The margin problems of Lippl, Abbott & Chung, ten lines each. Every builder returns a `MarginProblem`.
+
+A builder takes fitted gates, or unfitted ones that it fits on its own X; `problem.gates` are the fitted ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.gates import Gates, HiddenActivations, HyperplaneGates
+from implicit_bias.ground.checks import InputError, as_signs
+from implicit_bias.margin.norms import Frobenius, GroupLasso, Norm, PredictorL2
+from implicit_bias.margin.problem import MarginProblem
+
+
+def _build(X: Any, y: Any, gates: Gates, norm: Norm | None, C: float, name: str) -> MarginProblem:
+    """The margin problem of `gates` on X; the group lasso over the gates' own groups unless `norm` is given."""
+    if not isinstance(gates, Gates):
+        raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
+    gates = gates.fitted(X)
+    features = gates(X)
+    y = as_signs(y, features.n)
+    return MarginProblem(features, y, GroupLasso(gates.groups) if norm is None else norm, C, gates, name)
+
+
+def _contexts(gates: Gates, name: str) -> HyperplaneGates:
+    if not isinstance(gates, HyperplaneGates):
+        raise InputError(f"{name} needs the contexts of HyperplaneGates, not {type(gates).__name__}")
+    return gates
+
+
+def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
+    """SVM-GLN: minimise Σ_h ‖ζ_h‖₂ subject to y_i (Φζ)_i ≥ 1, the limit of GD-GLN (Theorem 3.1, eq. 5).
+
+    Parameters
+    ----------
+    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    gates : Gates, usually HyperplaneGates
+    C : price of slack; inf for the hard margin
+
+    Raises
+    ------
+    InputError
+        For bad arrays, labels or gates.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary, solve, svm_gln
+    >>> task = load_binary("digits", train_size=60)
+    >>> problem = svm_gln(task.X_train, task.y_train, HyperplaneGates(4, 2, seed=1).fit(task.X_pool))
+    >>> solve(problem).status.name
+    'OPTIMAL'
+    """
+    return _build(X, y, gates, None, C, "SVM-GLN")
+
+
+def svm_l2(X: Any, y: Any, gates: HyperplaneGates, C: float = np.inf) -> MarginProblem:
+    """SVM-L2: minimise ‖Aζ‖_F = C^{1−H/2} ‖β‖₂ subject to y_i (Φζ)_i ≥ 1, with the correct A (see `PredictorL2`).
+
+    Parameters and errors as for `svm_gln`; `gates` must be HyperplaneGates.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary, svm_l2
+    >>> task = load_binary("digits", train_size=60)
+    >>> svm_l2(task.X_train, task.y_train, HyperplaneGates(4, 2)).norm
+    PredictorL2(units=4, contexts=2)
+    """
+    contexts = _contexts(gates, "SVM-L2")
+    return _build(X, y, gates, PredictorL2(contexts.units, contexts.contexts), C, "SVM-L2")
+
+
+def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
+    """SVM-RC: minimise Σ_h ‖ζ_h‖₂ with random contexts, usually `RandomHalfSpaces`.
+
+    Parameters and errors as for `svm_gln`.
+
+    Examples
+    --------
+    >>> from implicit_bias import RandomHalfSpaces, load_binary, svm_rc
+    >>> task = load_binary("digits", train_size=60)
+    >>> svm_rc(task.X_train, task.y_train, RandomHalfSpaces(5, seed=1)).norm
+    GroupLasso(5 groups, 5 gates)
+    """
+    return _build(X, y, gates, None, C, "SVM-RC")
+
+
+def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
+    """SVM-LC: minimise Σ_h ‖ζ_h‖₂ with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
+
+    `network` has a method `gates()`, as `ReLUNetwork` and `FrozenReLUNetwork` do, and one output: of several, none is
+    the decision that the problem's solution compares with. Else as for `svm_gln`.
+
+    Examples
+    --------
+    >>> from implicit_bias import ReLUNetwork, load_binary, svm_lc
+    >>> task = load_binary("digits", train_size=60)
+    >>> svm_lc(task.X_train, task.y_train, ReLUNetwork(65, 5, seed=1)).name
+    'SVM-LC'
+    """
+    method = getattr(network, "gates", None)
+    if not callable(method) or isinstance(method, Gates):
+        raise InputError(f"SVM-LC needs a network with gates(), not {type(network).__name__}")
+    if getattr(network, "outputs", 1) != 1:
+        raise InputError(f"SVM-LC needs a network with one output, the decision, not one with {network.outputs}")
+    return _build(X, y, network.gates(), None, C, "SVM-LC")
+
+
+def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
+    """SVM-HL: minimise ‖a‖₂ subject to y_i ⟨a, h(x_i)⟩ ≥ 1 on a trained network's last hidden activations h(x).
+
+    There is no intercept. The features are the activations, W is (1, H). `network` has a method `hidden(X)` → (n, H).
+
+    Examples
+    --------
+    >>> from implicit_bias import ReLUNetwork, load_binary, svm_hl
+    >>> task = load_binary("digits", train_size=60)
+    >>> svm_hl(task.X_train, task.y_train, ReLUNetwork(65, 5, seed=1)).features.d
+    5
+    """
+    if not callable(getattr(network, "hidden", None)):
+        raise InputError(f"SVM-HL needs a network with hidden(X), not {type(network).__name__}")
+    return _build(X, y, HiddenActivations(network), Frobenius(), C, "SVM-HL")
+
+
+def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
+    """The SVM of a shallow GLN: minimise ‖β‖₂ with one linear model a context; `HyperplaneGates(1, contexts)`.
+
+    It separates into one linear SVM per context, and with `ConstantGate()` it is the linear SVM without intercept.
+    Parameters and errors as for `svm_gln`.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary, svm_shallow
+    >>> task = load_binary("digits", train_size=60)
+    >>> svm_shallow(task.X_train, task.y_train, HyperplaneGates(1, 8)).features.k
+    8
+    """
+    return _build(X, y, gates, Frobenius(), C, "SVM-shallow")

@@ -1,0 +1,7 @@
+"""Regularisers: each class owns its value, its dual norm and its CVXPY expression."""
+
+from implicit_bias.margin.norms.base import GroupForm, Norm
+from implicit_bias.margin.norms.expression import ExpressionNorm
+from implicit_bias.margin.norms.group import Frobenius, GroupLasso, PredictorL2
+
+__all__ = ["ExpressionNorm", "Frobenius", "GroupForm", "GroupLasso", "Norm", "PredictorL2"]

@@ -1,0 +1,232 @@
+"""Regularisers: each class owns its value, its dual norm and its CVXPY expression."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from implicit_bias.features import Features
+from implicit_bias.ground.checks import (
+    CONVERSION_ERRORS,
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_positives,
+    context_bits,
+    without_torch,
+)
+from implicit_bias.ground.scaling import length
+from implicit_bias.margin.norms.base import GroupForm, Norm, of_gates
+
+
+class Frobenius(Norm):
+    """‖W‖_F: one group of all gates (shallow GLN, linear models, SVM-HL). Its own dual.
+
+    >>> import numpy as np
+    >>> from implicit_bias import Frobenius
+    >>> Frobenius().value(np.array([[3.0, 0.0], [0.0, 4.0]]))
+    5.0
+    """
+
+    def value(self, W: Array) -> float:
+        """‖W‖_F."""
+        return float(length(as_floats(W, "weights", 2)))
+
+    def dual(self, V: Array) -> float:
+        """‖V‖_F."""
+        return float(length(as_floats(V, "dual weights", 2)))
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖W‖_F."""
+        return cp.norm(cp.vec(W, order="C"), 2)
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression:
+        """‖W‖²_F."""
+        return cp.sum_squares(W)
+
+    def group_form(self, k: int) -> GroupForm:
+        """One group of all gates."""
+        return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return "Frobenius()"
+
+
+class GroupLasso(Norm):
+    """Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC (Lippl, Abbott & Chung, eq. 5).
+
+    ζ_h stacks the rows of W whose gate belongs to group h; c_h is 1 unless weights are given. Dual norm:
+    max_h ‖V_h‖₂/c_h.
+
+    Parameters
+    ----------
+    groups : sequence of int, shape (k,)
+        The group of each gate: any whole numbers, equal within a group.
+    weights : array, shape (number of groups,), or one number
+        The c_h > 0, in ascending order of the groups' numbers.
+
+    Raises
+    ------
+    InputError
+        If `groups` is empty, not one-dimensional or not of whole numbers, or weights are not positive, one a group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GroupLasso
+    >>> norm = GroupLasso([0, 0, 1])
+    >>> W = np.array([[3.0], [4.0], [2.0]])
+    >>> norm.value(W), norm.dual(W)
+    (7.0, 5.0)
+    """
+
+    def __init__(self, groups: Any, weights: Any = 1.0) -> None:
+        try:
+            array = np.asarray(without_torch(groups))
+        except CONVERSION_ERRORS:
+            array = np.empty((0, 0))
+        whole = np.issubdtype(array.dtype, np.integer) and not np.ma.is_masked(groups)
+        if array.ndim != 1 or array.size == 0 or not whole:
+            raise InputError("groups must be a one-dimensional array of whole numbers, one a gate")
+        self.groups = array
+        self.gates = len(array)
+        self.labels, self.index = np.unique(array, return_inverse=True)
+        self.weights = np.broadcast_to(as_positives(weights, len(self.labels), "group weights"), len(self.labels))
+
+    def _group_norms(self, W: Array) -> Array:
+        rows = length(of_gates(W, len(self.groups)), axis=1)
+        largest = float(rows.max(initial=0.0)) or 1.0
+        squares = np.bincount(self.index, (rows / largest) ** 2, len(self.labels))
+        result: Array = largest * np.sqrt(squares)
+        return result
+
+    def value(self, W: Array) -> float:
+        """Σ_h c_h ‖ζ_h‖₂."""
+        return float((self.weights * self._group_norms(W)).sum())
+
+    def dual(self, V: Array) -> float:
+        """max_h ‖V_h‖₂/c_h."""
+        return float((self._group_norms(V) / self.weights).max())
+
+    def dual_bound(self, lengths: Array) -> float:
+        """The dual norm of the lengths: it depends on no more of V."""
+        return self.dual(np.asarray(lengths)[:, None])
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """Σ_h c_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""
+        sizes = np.bincount(self.index)
+        slot = np.concatenate([np.arange(size) for size in sizes])
+        order = np.argsort(self.index, kind="stable")
+        rows = np.repeat(np.arange(len(sizes)) * sizes.max(), sizes) + slot
+        shape = (len(sizes) * sizes.max(), len(order))
+        pad = sp.csr_array((np.ones(len(order)), (rows, order)), shape=shape)
+        stacked = cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
+        return self.weights @ cp.norm(stacked, 2, axis=1)
+
+    def group_form(self, k: int) -> GroupForm:
+        """Ŵ_h = c_h ζ_h."""
+        return GroupForm(sp.csr_array(sp.diags_array(1 / self.weights[self.index])), self.groups)
+
+    def __repr__(self) -> str:
+        return f"GroupLasso({len(self.labels)} groups, {self.gates} gates)"
+
+
+class PredictorL2(Norm):
+    """The L2 norm of a GLN's predictors in ζ coordinates: the norm of SVM-L2.
+
+        ‖ζ‖ = ‖Aζ‖_F,   A = J/√(HC) − Q/√C + √C·I,   ‖β‖₂ = C^{(H−2)/2} ‖Aζ‖_F
+
+    β_γ = Σ_h ζ_{h,γ_h} runs over all C^H global contexts γ; J is all ones, Q = I_H ⊗ 1_{C×C}. A is the symmetric
+    square root of M = C·I + J − Q (the published eq. 23, J/(HC) − Q + C·I, is not). ‖·‖ is a seminorm: constants c_h
+    with Σ c_h = 0, added to the rows of each unit h, change nothing. We evaluate ‖Aζ‖_F as ‖Bζ‖_F with the sparse
+    factor BᵀB = M of full row rank: √C times the Helmert contrasts of each unit, and the row of ones.
+
+    Parameters
+    ----------
+    units, contexts : int
+        H units with C = 2^b contexts each; W has H·C rows, unit-major.
+
+    Raises
+    ------
+    InputError
+        If `units` is not positive or `contexts` not a power of two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import PredictorL2
+    >>> norm = PredictorL2(units=2, contexts=2)
+    >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
+    >>> beta = np.array([1 + 4, 1 + 8, 2 + 4, 2 + 8])
+    >>> bool(np.isclose(norm.value(zeta), np.linalg.norm(beta)))
+    True
+    """
+
+    def __init__(self, units: int, contexts: int) -> None:
+        context_bits(contexts)
+        self.units = as_count(units, "units")
+        self.contexts = int(contexts)
+        self.seminorm = self.units > 1
+        self.gates = self.units * self.contexts
+
+    def unfit(self, features: Features) -> str | None:
+        """Gate values must have the same sum in every unit, as one-hot contexts do: else margins see the null space."""
+        values, uneven = features.gate_values, True
+        if values is not None:
+            sums = values.reshape(features.n, self.units, -1).sum(axis=2)
+            uneven = np.ptp(sums, axis=1).max() > 1e-9 * np.abs(values).max()
+        return "it is for one-hot contexts: gate values whose sum is the same in every unit" if uneven else None
+
+    @cached_property
+    def factor(self) -> sp.csr_array:
+        """B with BᵀB = M = C·I + J − Q, shape (H(C−1)+1, HC), of full row rank; BBᵀ = diag(C, …, C, HC)."""
+        helmert = scipy.linalg.helmert(self.contexts) if self.contexts > 1 else np.zeros((0, 1))
+        within = np.sqrt(self.contexts) * sp.kron(sp.eye_array(self.units), helmert)
+        return sp.csr_array(sp.vstack([within, np.ones((1, self.units * self.contexts))]))
+
+    @cached_property
+    def _squares(self) -> Array:
+        """The diagonal of BBᵀ, as a column."""
+        squares = np.full((self.factor.shape[0], 1), float(self.contexts))
+        squares[-1] = self.units * self.contexts
+        return squares
+
+    def value(self, W: Array) -> float:
+        """‖Aζ‖_F."""
+        return float(length(self.factor @ of_gates(W, self.units * self.contexts)))
+
+    def dual(self, V: Array) -> float:
+        """‖A⁺V‖_F where V lies in the range of A (every Φᵀa of one-hot gates does), else infinity."""
+        B, V = self.factor, of_gates(V, self.units * self.contexts)
+        U = (B @ V) / self._squares
+        outside = length(V - B.T @ U)
+        return float(length(U)) if outside <= 1e-9 * length(V) else np.inf
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖Aζ‖_F."""
+        return cp.norm(cp.vec(self.factor @ W, order="C"), 2)
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression:
+        """‖Aζ‖²_F."""
+        return cp.sum_squares(self.factor @ W)
+
+    def gauge(self, W: cp.Expression) -> list[cp.Constraint]:
+        """Equal sums Σ_c ζ_hc for all units h: without it interior-point methods meet a singular system."""
+        if self.units == 1:
+            return []
+        sums = sp.kron(sp.eye_array(self.units), np.ones((1, self.contexts)), format="csr")
+        return [(sums[1:] - sums[:-1]) @ W == 0]
+
+    def group_form(self, k: int) -> GroupForm:
+        """One group of Ŵ = BW, W = Bᵀ(BBᵀ)⁻¹Ŵ."""
+        expand = sp.csr_array((self.factor / self._squares).T)
+        return GroupForm(expand, np.zeros(expand.shape[1], dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"PredictorL2(units={self.units}, contexts={self.contexts})"

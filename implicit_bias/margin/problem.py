@@ -1,0 +1,233 @@
+"""Margin problems: what is solved, apart from how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias.features import Features
+from implicit_bias.gates import Gates
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_numbers,
+    as_positive,
+    as_positives,
+    as_signs,
+    check_range,
+    shown,
+)
+from implicit_bias.ground.scaling import TINY
+from implicit_bias.margin.constraints import LinearConstraints
+from implicit_bias.margin.norms import Norm
+
+
+class MarginProgram(cp.Problem):
+    """The `cvxpy.Problem` of a margin problem: extend it with constraints and solve it as usual.
+
+    Attributes
+    ----------
+    weights : cvxpy.Expression, shape (k, d)
+        The weights W in the original coordinates.
+    intercept : cvxpy.Expression
+        b; the constant 0 if it is not free.
+    margins : cvxpy.Expression, shape (n,)
+        y_i ((ΦW)_i + b).
+    margin_constraint : cvxpy.Constraint
+        y_i ((ΦW)_i + b) ≥ m_i − ξ_i; its dual value is λ (n,).
+    linear_constraints : list of cvxpy.Constraint
+        Those of the problem's `constraints`.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> program = svm_gln([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate()).cvxpy(reduce=False)
+    >>> no_bias = cp.Problem(program.objective, [*program.constraints, program.weights[0, 1] == 0])
+    >>> round(float(no_bias.solve(solver="CLARABEL")), 4)
+    1.0
+    """
+
+    weights: cp.Expression
+    intercept: cp.Expression
+    margins: cp.Expression
+    margin_constraint: cp.Constraint
+    linear_constraints: list[cp.Constraint]
+
+
+@dataclass(frozen=True, eq=False)
+class MarginProblem:
+    """minimise ‖W‖ + C Σ c_i ξ_i subject to y_i ((ΦW)_i + b) ≥ m_i − ξ_i, ξ ≥ 0; the hard margin (ξ = 0) for C = ∞.
+
+    The required margins m_i and the sample weights c_i are 1 unless given, the intercept b is 0 unless it is free.
+    With one class only, and b = 0, this is the one-class problem.
+
+    Parameters
+    ----------
+    features : GatedFeatures or KernelFeatures
+        Φ: n samples, k gates (or blocks), d inputs.
+    y : array, shape (n,)
+        Labels −1 and +1.
+    norm : Norm
+        ‖·‖ of the weights W (k, d).
+    C : float
+        The price of a unit of slack; `inf` for the hard margin.
+    gates : Gates, optional
+        The fitted gates behind `features`, so that new inputs can be scored.
+    name : str
+        What to call the problem in tables and messages.
+    required_margin : array, shape (n,), or one number
+        m_i > 0.
+    sample_weight : array, shape (n,), or one number
+        c_i > 0, the price of sample i's slack in units of C; without effect on a hard margin.
+    intercept : bool
+        Whether b is free: it costs no norm, whatever its size.
+    constraints : function, optional
+        From a CVXPY expression W (k, d) to linear constraints, such as `lambda W: [W >= 0]`; they must be homogeneous.
+        Kept as `LinearConstraints`.
+
+    Raises
+    ------
+    InputError
+        For labels other than −1 and +1, a free intercept with one class only, mismatched shapes, C ≤ 0, required
+        margins or sample weights that are not positive, constraints that are not linear and homogeneous, or a norm
+        that is not for these features.
+
+    Examples
+    --------
+    >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem, solve
+    >>> problem = MarginProblem(GatedFeatures([[2.0], [-1.0]], [[1], [1]]), [1, -1], Frobenius())
+    >>> round(solve(problem).objective, 6)
+    1.0
+    """
+
+    features: Features
+    y: Array
+    norm: Norm
+    C: float = np.inf
+    gates: Gates | None = None
+    name: str = "margin problem"
+    required_margin: Any = 1.0
+    sample_weight: Any = 1.0
+    intercept: bool = False
+    constraints: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, Features):
+            raise InputError(f"features must be GatedFeatures or KernelFeatures, not {type(self.features).__name__}")
+        if not isinstance(self.norm, Norm):
+            raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
+        if self.norm.gates not in (None, self.features.k):
+            raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, the features have {self.features.k}")
+        if not isinstance(self.intercept, bool | np.bool_):
+            raise InputError(f"intercept must be True (free) or False (none), not {shown(self.intercept)}")
+        object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
+        object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
+        for name in ("required_margin", "sample_weight"):
+            object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
+        if not self.hard:
+            self._check_prices()
+        if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
+            shape = (self.features.k, self.features.d)
+            object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
+        if self.constraints is not None and self.norm.seminorm:
+            raise InputError(f"{self.norm!r} leaves some weights undetermined, so that it takes no constraints")
+        reason = self.norm.unfit(self.features)
+        if reason:
+            raise InputError(f"{self.norm!r} cannot take these features: {reason}")
+
+    def _check_prices(self) -> None:
+        """Prices must stay in floating point, as they are and in the units of the features."""
+        with np.errstate(over="ignore"):
+            prices = self.prices
+            scaled = prices * self.required_margin * (self.features.row_norms().max() or 1.0)
+        if not np.isfinite(prices).all():
+            raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
+        # What vanishes is too small, not zero.
+        check_range(np.maximum(prices, TINY), "the prices C times sample_weight")
+        check_range(np.maximum(scaled, TINY), "the prices in units of the features")
+
+    @property
+    def hard(self) -> bool:
+        """Whether the margin is hard: C = ∞."""
+        return bool(np.isinf(self.C))
+
+    @property
+    def prices(self) -> Array:
+        """C c_i, the upper bounds of the dual λ_i; shape (n,)."""
+        return np.full(self.features.n, self.C * self.sample_weight)
+
+    def margins(self, W: Any, b: float = 0.0) -> Array:
+        """y_i ((ΦW)_i + b) for W (k, d); shape (n,)."""
+        return self.y * (self.features.apply(W) + as_numbers(b, (), "the intercept"))
+
+    def adjoint(self, dual: Any) -> Array:
+        """Φᵀ(λ∘y) for λ (n,); shape (k, d)."""
+        return self.features.adjoint(self.y * as_numbers(dual, (self.features.n,), "the dual"))
+
+    def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
+        """Scores Φ(x)·W + b of new inputs X (n, d) through the problem's own gates."""
+        if self.gates is None:
+            raise InputError("the problem was built from features, without gates; use GatedFeatures(X, values) @ W")
+        return self.gates(X) @ W + as_numbers(b, (), "the intercept")
+
+    def cvxpy(self, reduce: bool = True, quadratic: bool = False) -> MarginProgram:
+        """The problem as a real `cvxpy.Problem`, with `weights`, `margins` and `margin_constraint` on it.
+
+        Parameters
+        ----------
+        reduce : bool
+            Rotate the inputs to their rank, where norm and constraints allow it. This keeps the optimum, but the
+            weights then stay in the span of the inputs: pass False to add constraints on single weights.
+        quadratic : bool
+            Minimise ‖W‖² instead of ‖W‖ (the same weights for a hard margin), for QP solvers such as OSQP.
+
+        Raises
+        ------
+        InputError
+            If `quadratic` is asked of a norm whose square is no quadratic form, or of a soft margin.
+        """
+        reason = self.not_quadratic() if quadratic else None
+        if reason:
+            raise InputError(reason)
+        reduce = reduce and self.norm.rotation_invariant and self.constraints is None
+        features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
+        # Inputs of mean square length 1 and a column a gate: what the solvers digest best.
+        scale = features.scale()
+        columns = cp.Variable((features.d, features.k), name="W")
+        constraints = self.norm.gauge(columns.T)
+        shared = features.scaled(1 / scale).shared()
+        sums: cp.Expression = columns
+        if not shared.trivial:
+            sums = cp.Variable((features.d, shared.S.shape[0]), name="U")
+            constraints.append(sums == columns @ shared.S.T)
+        b = cp.Variable(name="b") if self.intercept else cp.Constant(0.0)
+        margins = (sp.diags_array(self.y) @ shared.M) @ cp.vec(sums, order="F") + self.y * b
+        square = self.norm.quadratic(columns.T) if quadratic else None
+        objective = self.norm.expression(columns.T) / scale if square is None else square / scale**2
+        slack: cp.Variable | int = 0
+        if not self.hard:
+            slack = cp.Variable(features.n, name="slack")
+            objective = objective + self.prices @ slack
+            constraints.append(slack >= 0)
+        constraint = margins >= self.required_margin - slack
+        linear = [] if self.constraints is None else self.constraints.expressions(columns.T)
+        program = MarginProgram(cp.Minimize(objective), [constraint, *linear, *constraints])
+        program.weights = (columns.T @ V.T if reduce else columns.T) / scale
+        program.intercept = b
+        program.margins = margins
+        program.margin_constraint = constraint
+        program.linear_constraints = linear
+        return program
+
+    def not_quadratic(self) -> str | None:
+        """Why the problem is no quadratic program; None if minimising ‖W‖² makes it one."""
+        if not self.hard:
+            return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
+        if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
+            return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
+        return None

@@ -1,0 +1,48 @@
+"""What every solver returns to the judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from implicit_bias.ground.checks import Array
+from implicit_bias.margin.solvers.solution import Status
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A solver's word, believed in nothing: what `solve` gives to the judge.
+
+    Attributes
+    ----------
+    weights : array, shape (k, d)
+    dual : array, shape (n,)
+        λ; zeros where the solver gave none.
+    iterations : int
+    stopped : Status, optional
+        Why the solver stopped before its end.
+    intercept : float
+    multipliers : array, shape (m,), optional
+        Of the problem's linear constraints.
+
+    Examples
+    --------
+    A solver of one's own is a function of a problem and options, here a perceptron; its word is judged like any other:
+
+    >>> import numpy as np
+    >>> from implicit_bias import Answer, ConstantGate, solve, svm_gln
+    >>> def perceptron(problem, options):
+    ...     visits = np.zeros(problem.features.n)
+    ...     for step in range(1000):
+    ...         visits[problem.margins(problem.adjoint(visits)).argmin()] += 1
+    ...     return Answer(problem.adjoint(visits), dual=visits, iterations=1000)
+    >>> problem = svm_gln([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate())
+    >>> print(solve(problem, perceptron, tol=0.01).status.name)
+    OPTIMAL
+    """
+
+    weights: Array
+    dual: Array
+    iterations: int
+    stopped: Status | None = None
+    intercept: float = 0.0
+    multipliers: Array | None = None

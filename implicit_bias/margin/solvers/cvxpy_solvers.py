@@ -1,0 +1,101 @@
+"""CVXPY's solvers as contestants: each returns weights, dual and iterations, and is believed in nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.options import Options
+from implicit_bias.margin.solvers.solution import Status
+
+
+@dataclass(frozen=True)
+class CvxpySolver:
+    """One of CVXPY's solvers: how it names its options, and whether it is restricted to quadratic programs."""
+
+    name: str
+    options: Callable[[float], dict[str, Any]]
+    limit_option: str
+    time_option: str | None
+    quadratic: bool = False
+
+    def unfit(self, problem: MarginProblem, options: Options) -> str | None:
+        """Why this solver cannot take `problem` with these options; None if it can."""
+        if options.start is not None or options.callback is not None or options.device != "cpu":
+            return "start, callback and device are options of NATIVE"
+        if options.max_seconds is not None and self.time_option is None:
+            return "it has no time limit; use CLARABEL, OSQP or SCS"
+        return problem.not_quadratic() if self.quadratic else None
+
+    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        """Solve `problem` to a relative gap of about `options.tol`, in inputs of mean square length 1."""
+        features, scale = problem.features, problem.features.scale()
+        unit = replace(problem, features=features.scaled(1 / scale), C=problem.C * scale)
+        begin = time.perf_counter()
+        program = unit.cvxpy(quadratic=self.quadratic)
+        settings = self.options(options.tol)
+        if options.max_iterations is not None:
+            # The solvers count in C's whole numbers.
+            settings[self.limit_option] = min(options.max_iterations, 2**31 - 1)
+        if options.max_seconds is not None and self.time_option is not None:
+            settings[self.time_option] = options.max_seconds
+        with warnings.catch_warnings():
+            # CVXPY warns of inaccurate answers; our certificate says so with a number.
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(cp.SolverError):
+                program.solve(solver=self.name, canon_backend="SCIPY", verbose=options.verbose, **settings)
+        taken = time.perf_counter() - begin
+        weights, dual = program.weights.value, program.margin_constraint.dual_value
+        b = program.intercept.value
+        stats = program.solver_stats
+        iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
+        return Answer(
+            np.zeros((features.k, features.d)) if weights is None else weights / scale,
+            np.zeros(features.n) if dual is None else dual / scale,
+            iterations,
+            self._stopped(iterations, taken, options, settings),
+            0.0 if b is None else float(b),
+            None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
+        )
+
+    def _stopped(self, iterations: int, taken: float, options: Options, settings: dict[str, Any]) -> Status | None:
+        if iterations >= settings.get(self.limit_option, np.inf):
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if options.max_seconds is not None and taken >= options.max_seconds else None
+
+
+def _clarabel(tol: float) -> dict[str, Any]:
+    inner = min(1e-8, tol / 10)
+    return {"tol_gap_rel": inner, "tol_gap_abs": inner, "tol_feas": inner}
+
+
+def _ecos(tol: float) -> dict[str, Any]:
+    inner = min(1e-8, tol / 10)
+    return {"abstol": inner, "reltol": inner, "feastol": inner}
+
+
+def _osqp(tol: float) -> dict[str, Any]:
+    inner = tol / 10
+    return {"eps_abs": inner, "eps_rel": inner, "polishing": True, "max_iter": 100_000}
+
+
+def _scs(tol: float) -> dict[str, Any]:
+    inner = tol / 10
+    return {"eps_abs": inner, "eps_rel": inner, "max_iters": 100_000}
+
+
+CVXPY_SOLVERS = {
+    "CLARABEL": CvxpySolver("CLARABEL", _clarabel, "max_iter", "time_limit"),
+    "ECOS": CvxpySolver("ECOS", _ecos, "max_iters", None),
+    "OSQP": CvxpySolver("OSQP", _osqp, "max_iter", "time_limit", quadratic=True),
+    "SCS": CvxpySolver("SCS", _scs, "max_iters", "time_limit_secs"),
+}

@@ -1,0 +1,234 @@
+"""The one door: `solve(problem, solver=…)` returns a certified `Solution`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, as_reals, one_of, shown
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
+from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate
+from implicit_bias.margin.solvers.judge import Certificate, certify
+from implicit_bias.margin.solvers.native import solve_native, unfit
+from implicit_bias.margin.solvers.options import Options
+from implicit_bias.margin.solvers.progress import Progress
+from implicit_bias.margin.solvers.solution import Solution, Status
+
+#: The solvers by name: from (problem, options) to an `Answer`.
+SOLVERS: dict[str, Callable[[MarginProblem, Options], Answer]] = {
+    "NATIVE": solve_native,
+    **CVXPY_SOLVERS,
+}
+#: Why a solver of ours or CVXPY's cannot take a problem with these options; None if it can.
+UNFIT: dict[str, Callable[[MarginProblem, Options], str | None]] = {
+    "NATIVE": unfit,
+    **{name: solver.unfit for name, solver in CVXPY_SOLVERS.items()},
+}
+#: What may end a solver early; that an answer is optimal, or that there is none, only the judge says.
+STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
+
+
+def solver_names() -> list[str]:
+    """The solvers that `solve` knows.
+
+    >>> from implicit_bias import solver_names
+    >>> solver_names()
+    ['NATIVE', 'CLARABEL', 'ECOS', 'OSQP', 'SCS']
+    """
+    return list(SOLVERS)
+
+
+def solve(
+    problem: MarginProblem,
+    solver: str | Callable[[MarginProblem, Options], Answer] | None = None,
+    *,
+    tol: float = 1e-6,
+    max_iterations: int | None = None,
+    max_seconds: float | None = None,
+    start: Solution | None = None,
+    device: str = "cpu",
+    callback: Callable[[Progress], None] | None = None,
+    verbose: bool = False,
+) -> Solution:
+    """Solve a margin problem and certify the answer.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+    solver : str or function, optional
+        One of `solver_names()`. If not given: NATIVE, our interior-point method, where the norm is a sum of group
+        norms and there are no constraints, else CLARABEL. OSQP takes hard margins with a quadratic norm only. The
+        choice changes the time, not the answer. A function of the problem and the options that returns an `Answer` is
+        a solver of your own.
+    tol : float
+        The relative gap asked for. A larger certified gap gives INACCURATE.
+    max_iterations : int, optional
+        The solver's own limit; its default if not given. NATIVE counts the iterations of all its working sets.
+    max_seconds : float, optional
+        Time after which to stop with the best answer so far (TIME_LIMIT). ECOS has no such limit.
+    start : Solution, optional
+        NATIVE: an earlier answer for the same samples, at another C, norm or tolerance; the first working set is its
+        support.
+    device : str
+        NATIVE: 'cpu', 'cuda' or 'cuda:1'. All computation is in float64.
+    callback : function of a Progress, optional
+        NATIVE: called at every iteration.
+    verbose : bool
+        Show the solver's own log; NATIVE renews one line on standard error.
+
+    Returns
+    -------
+    Solution
+        With the certificate recomputed from weights and dual in the original coordinates. Data that are not
+        separable give the status NOT_SEPARABLE and, in `dual`, the λ that proves it; the weights are then NaN.
+        Ctrl-C in NATIVE gives INTERRUPTED and the best answer so far.
+
+    Raises
+    ------
+    InputError
+        For an unknown solver, one that cannot take the problem, or bad options.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary, solve, svm_gln
+    >>> task = load_binary("digits", train_size=100)
+    >>> solution = solve(svm_gln(task.X_train, task.y_train, HyperplaneGates(5, 2, seed=1).fit(task.X_pool)))
+    >>> solution.gap < 1e-6, round(solution.minimum_margin, 6)
+    (True, 1.0)
+    """
+    if not isinstance(problem, MarginProblem):
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
+    name, run = _chosen(problem, solver)
+    reason = UNFIT[name](problem, options) if run is SOLVERS.get(name) else None
+    if reason:
+        raise InputError(f"{name} cannot take {problem.name}: {reason}")
+    begin = time.perf_counter()
+    proof = closed_sample(problem) if problem.hard else None
+    if proof is not None:
+        return _not_separable(problem, proof, None, 0, name, begin, tol)
+    answer = run(problem, options)
+    if not isinstance(answer, Answer) or answer.stopped not in STOPPED:
+        raise InputError(
+            f"the solver {name} must return an Answer(weights, dual, iterations), and for `stopped` None or a limit's "
+            f"status, not {shown(answer)}"
+        )
+    certificate = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
+    if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
+        found = (answer.dual, answer.multipliers)
+        candidate = farkas_candidate(problem, certificate.dual) if certificate.separable else found
+        if candidate is not None and not certify(problem, answer.weights, candidate[0], 0.0, candidate[1]).separable:
+            return _not_separable(problem, *candidate, answer.iterations, name, begin, tol)
+    status = Status.INACCURATE
+    if abs(certificate.gap) <= tol and certificate.violation <= tol:
+        status = Status.OPTIMAL
+    elif answer.stopped is not None:
+        status = answer.stopped
+    return _solution(certificate, status, answer.iterations, name, begin, tol)
+
+
+def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
+    """Solve a problem's soft margin at every price of slack in `C`, each from the solution before it.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+        Its own C plays no part.
+    C : sequence of float
+        Prices of slack, in the order to solve them in; `inf` is the hard margin. Neighbours should lie near each
+        other.
+    **options
+        As for `solve`.
+
+    Returns
+    -------
+    list of Solution
+        One a price, each with its own certificate. An interruption ends the list with what is there.
+
+    Raises
+    ------
+    InputError
+        As `solve`, or if a price is not positive.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary, margin_path, svm_gln
+    >>> task = load_binary("digits", train_size=100)
+    >>> problem = svm_gln(task.X_train, task.y_train, HyperplaneGates(5, 2, seed=1).fit(task.X_pool))
+    >>> path = margin_path(problem, C=[0.001, 0.01, 0.1])
+    >>> all(point.gap < 1e-6 for point in path), path[0].objective < path[2].objective
+    (True, True)
+    """
+    if not isinstance(problem, MarginProblem):
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    try:
+        prices = as_reals(C)
+    except CONVERSION_ERRORS:
+        prices = np.empty((0, 0))
+    if prices.ndim != 1 or prices.size == 0:
+        raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
+    path: list[Solution] = []
+    for point in [replace(problem, C=price) for price in prices.tolist()]:
+        warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
+        try:
+            path.append(solve(point, **(options | warm)))
+        except KeyboardInterrupt:
+            if not path:
+                raise
+            break
+        if path[-1].status is Status.INTERRUPTED:
+            break
+    return path
+
+
+def _chosen(
+    problem: MarginProblem, solver: str | Callable[[MarginProblem, Options], Answer] | None
+) -> tuple[str, Callable[[MarginProblem, Options], Answer]]:
+    """The name of the solver and the solver itself."""
+    if solver is not None and callable(solver):
+        return getattr(solver, "__name__", type(solver).__name__), solver
+    if solver is not None:
+        name = one_of(solver, SOLVERS, "solver")
+    else:
+        native = problem.norm.group_form(problem.features.k) is not None and problem.constraints is None
+        name = "NATIVE" if native else "CLARABEL"
+    return name, SOLVERS[name]
+
+
+def _not_separable(
+    problem: MarginProblem,
+    proof: np.ndarray,
+    multipliers: np.ndarray | None,
+    iterations: int,
+    name: str,
+    begin: float,
+    tol: float,
+) -> Solution:
+    nowhere = np.zeros((problem.features.k, problem.features.d))
+    certificate = certify(problem, nowhere, proof, multipliers=multipliers)
+    nothing = {
+        "weights": np.full_like(certificate.weights, np.nan),
+        "margins": np.full(problem.features.n, np.nan),
+    }
+    return _solution(
+        Certificate(**{**vars(certificate), **nothing}), Status.NOT_SEPARABLE, iterations, name, begin, tol
+    )
+
+
+def _solution(
+    certificate: Certificate, status: Status, iterations: int, name: str, begin: float, tol: float
+) -> Solution:
+    return Solution(
+        **vars(certificate),
+        status=status,
+        iterations=iterations,
+        seconds=time.perf_counter() - begin,
+        solver=name,
+        tol=tol,
+    )

@@ -1,0 +1,167 @@
+"""Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ, μ ≥ 0 the multipliers of linear constraints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse as sp
+
+from implicit_bias.features import Features
+from implicit_bias.ground.checks import Array
+from implicit_bias.ground.scaling import TINY, length
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.judge import FARKAS_TOLERANCE, balanced, residual_of
+
+#: λ below this share of the largest does not count in a proof.
+NEGLIGIBLE = 1e-9
+#: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
+SEARCH_UP_TO = 5_000_000
+#: Supports that are polished in turn: the λ above these shares of the largest.
+SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
+
+
+def closed_sample(problem: MarginProblem) -> Array | None:
+    """λ = e_i for a sample with φ(x_i) = 0, whose margin is 0 for every W; None if there is none.
+
+    A free intercept gives it a margin: then one such sample of each class is a proof.
+    """
+    closed = problem.features.closed()
+    classes = [closed & (problem.y == sign) for sign in (1, -1)] if problem.intercept else [closed]
+    if not all(members.any() for members in classes):
+        return None
+    lam = np.zeros(problem.features.n)
+    lam[[np.flatnonzero(members)[0] for members in classes]] = 1.0
+    return lam
+
+
+def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
+    """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ we find; the judge decides whether they prove anything.
+
+    `guess` (n,), a solver's dual, is polished on its own support; if that makes no proof of it and Φ is not too large,
+    non-negative least squares search for one. No sample may be closed. A free intercept is one feature more, constant.
+    """
+    problem = _in_own_units(problem)
+    lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
+    if lam is not None and _residual(problem, lam) <= FARKAS_TOLERANCE:
+        return lam, None
+    features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
+    if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
+        return None if lam is None else (lam, None)
+    return _searched(problem)
+
+
+def _in_own_units(problem: MarginProblem) -> MarginProblem:
+    """The problem with every input in units of its own size, as the judge looks at it: the same proofs hold."""
+    features, constraints = problem.features, problem.constraints
+    units = features.units()
+    if constraints is not None:
+        E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
+        constraints = replace(constraints, E=sp.csr_array(E))
+    return replace(problem, features=features.in_units(units), constraints=constraints)
+
+
+def _residual(problem: MarginProblem, lam: Array) -> float:
+    lam = balanced(problem, lam)
+    return residual_of(problem, lam, problem.adjoint(lam), np.ones(problem.features.d))
+
+
+def _constant(problem: MarginProblem) -> float:
+    """The feature that stands for a free intercept, as large as the others; 0 without one."""
+    return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
+
+
+def _polished(problem: MarginProblem, lam: Array) -> Array | None:
+    """λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) = 0; None if there is no such v.
+
+    Each λ_i changes by a small part of itself, so that few turn negative; these leave the support. Small supports come
+    first: λ that should be zero spoil a proof.
+    """
+    constant = _constant(problem)
+    norms = np.hypot(problem.features.row_norms(), constant)
+    sizes = lam * norms / (lam @ norms)
+    best, least, tried = None, np.inf, 0
+    for share in SUPPORTS:
+        support = np.flatnonzero(sizes > share * sizes.max())
+        for _ in range(3):
+            if len(support) < 2 or len(support) == tried:
+                break
+            tried, part = len(support), sizes[support] / norms[support]
+            v = _in_null_space(problem.features.select(support), problem.y[support] * part, constant)
+            if v is None or not v.max() > 0:
+                break
+            moved = np.zeros_like(lam)
+            moved[support] = part * np.maximum(v, 0.0)
+            residual = _residual(problem, moved)
+            if residual < least:
+                best, least = moved, residual
+            if least <= FARKAS_TOLERANCE:
+                return best
+            support = support[v > 0]
+    return best
+
+
+def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
+    """A vector near 1 in the null space of Aᵀ, A the features of `rows` and a constant, times `factors`; or None.
+
+    Few features: 1 less its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v.
+    """
+    v = np.ones(rows.n)
+    if 4 * rows.k * rows.d <= rows.n:
+        A = np.insert(rows.dense(), 0, constant, axis=1) * factors[:, None]
+        Q, R, _ = scipy.linalg.qr(A / (length(A, axis=0) + TINY), mode="economic", pivoting=True)
+        size = np.abs(np.diag(R))
+        Q = Q[:, size > 1e-14 * size[0]]
+        for _ in range(2):
+            v = v - Q @ (Q.T @ v)
+        return v
+    # Of mean square length 1: the squares of large features overflow.
+    scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
+    K = (rows.scaled(1 / scale).gram() + (constant / scale) ** 2) * np.outer(scale * factors, scale * factors)
+    K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
+    try:
+        factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    for _ in range(4):
+        v = scipy.linalg.cho_solve(factor, v, check_finite=False)
+        v /= length(v)
+    return v if v.sum() > 0 else -v
+
+
+def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
+    """Non-negative least squares on the triangular factor of all rows; None if independent ones separate, or no end."""
+    n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
+    scale = np.hypot(problem.features.row_norms(), constant)
+    features = problem.features.reduced()[0] if constraints is None else problem.features
+    rows = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None]
+    if constraints is not None:
+        # One row −E for each μ ≥ 0; an equality has a second one for the negative part of its μ.
+        E = constraints.E.toarray()
+        sizes = length(E, axis=1)
+        E = E / (sizes + TINY)[:, None]
+        rows = np.vstack([rows, np.insert(np.vstack([-E, E[constraints.equal]]), 0, 0.0, axis=1)])
+    R = scipy.linalg.qr(rows.T, mode="r")[0][: len(rows)]
+    if len(R) == len(rows) and np.linalg.cond(R) < 1e10:
+        return None
+    A = np.vstack([R, np.arange(len(rows)) < n])
+    target = np.zeros(len(A))
+    target[-1] = 1.0
+    try:
+        weights = scipy.optimize.nnls(A, target, maxiter=30 * len(rows))[0]
+    except RuntimeError:
+        return None
+    support = np.flatnonzero(weights > NEGLIGIBLE * weights.max())
+    part = R[:, support]
+    moved = np.zeros_like(weights)
+    moved[support] = weights[support] - scipy.linalg.lstsq(part, part @ weights[support])[0]
+    better = (moved >= 0).all() and np.linalg.norm(R @ moved) < np.linalg.norm(R @ weights)
+    weights = moved if better and moved[:n].any() else weights
+    if constraints is None:
+        return weights / scale, None
+    m = len(constraints.equal)
+    mu = weights[n : n + m]
+    mu[constraints.equal] -= weights[n + m :]
+    return weights[:n] / scale, mu / (sizes + TINY)

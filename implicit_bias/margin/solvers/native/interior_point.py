@@ -1,0 +1,239 @@
+"""A primal-dual interior-point method (Mehrotra) for margin problems over group kernels, hard and soft.
+
+The dual's best multiple of a direction λ in the simplex is 1/ρ, ρ the least number with √q_h ≤ ρ for q_h = λᵀK_hλ of
+every group and, where slack has prices p, λ ≤ pρ:
+
+    minimise ρ   subject to   q_h/(2ρ) + s_h = ρ/2,   λ + w = pρ,   1ᵀλ = 1,   λ, s, w ≥ 0,
+
+with multipliers η of the groups, z of λ, u of w and ν of the sum. It is convex and bounded, has interior points from
+the start whether or not the data are separable, and no scale. A free intercept adds ỹᵀλ = 0, ỹ_i = y_i/m_i up to scale;
+its multiplier is the intercept. We write both constraints Eᵀλ + e₁ = 0 with E = [−1, ỹ] and multipliers (ν, b). The
+optimality conditions, with f = K(η)λ/ρ:
+
+    f + bỹ + u = z + ν,   ½ Σ_h η_h (q_h/ρ² + 1) + uᵀp = 1,   λz = 0,   ηs = 0,   uw = 0.
+
+The hard margin, without w and u, is the saddle point min_{λ ∈ Δ} max_{η ∈ Δ} ½ Σ_h η_h λᵀK_hλ over two simplices.
+At the optimum W_h is a multiple of η_h Φ_hᵀ(λ∘y).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from implicit_bias.margin.solvers.judge import best_multiple
+from implicit_bias.margin.solvers.native.kernels import GroupKernels
+from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point, Residual
+from implicit_bias.margin.solvers.solution import Status
+
+#: Fraction of the way to the boundary that a step takes, and the least centring.
+TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
+#: A largest margin below this (samples have mean square length 1) is taken for none; the judge then asks for a proof.
+NO_MARGIN = 1e-9
+#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are;
+#: three times as many as long as there are no weights.
+SHORTEST_STEP, PATIENCE = 1e-6, 15
+#: Steps after which a start from elsewhere that has not led to weights is given up for our own.
+WARM_STEPS = 6
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The optimum lies between `lower`, proved by λ, and `upper`, reached by weights."""
+
+    lower: float = 0.0
+    upper: float = float("inf")
+
+    @property
+    def gap(self) -> float:
+        """Relative difference; infinity without an upper bound."""
+        return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The kernels, the prices p (n,) of slack that bound λ, None for a hard margin, and ỹ (n,) of a free intercept."""
+
+    kernels: GroupKernels
+    prices: Tensor | None = None
+    tilt: Tensor | None = None
+
+    @cached_property
+    def equalities(self) -> Tensor:
+        """E, shape (n, 1), or (n, 2) with a free intercept."""
+        columns = [-self.kernels.ones()] + ([] if self.tilt is None else [self.tilt])
+        return torch.stack(columns, dim=1)
+
+    def balanced(self, lam: Tensor) -> Tensor:
+        """λ with sum 1 and ỹᵀλ = 0: the λ of the heavier class scaled down."""
+        if self.tilt is not None:
+            sides = [lam @ self.tilt.clamp_min(0), -lam @ self.tilt.clamp_max(0)]
+            least = torch.minimum(*sides)
+            lam = lam * torch.where(self.tilt > 0, least / sides[0], least / sides[1])
+        return lam / lam.sum()
+
+    def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
+        """What λ proves and W_h = η_h Φ_hᵀ(λ∘y) reaches, with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
+        reach = float(q.max().clamp_min(0).sqrt())
+        value = float(eta @ q.clamp_min(0).sqrt())
+        scale = 1 / reach if reach > 0 else float("inf")
+        if self.prices is None:
+            worst = float(f.min())
+            return Bounds(scale * float(lam.sum()), value / worst if worst > 0 else float("inf"))
+        scale = min(scale, float((self.prices / lam).min()))
+        upper = best_multiple(value, f.cpu().numpy(), torch.ones_like(f).cpu().numpy(), self.prices.cpu().numpy())[1]
+        return Bounds(scale * float(lam.sum()), upper)
+
+    def start(self) -> Point:
+        """An iterate with room on every side and balanced products."""
+        kernels, prices = self.kernels, self.prices
+        lam = kernels.ones() if prices is None else torch.minimum(prices, prices.median())
+        lam = self.balanced(lam)
+        eta = lam.new_ones(kernels.H)
+        q, P = kernels.sweep(lam)
+        rho = (1.1 * q.max() + q.mean() + 1e-12).sqrt()
+        u = lam[:0]
+        if prices is not None:
+            rho = torch.maximum(rho, 2 * (lam / prices).max())
+            u = rho / (2 * kernels.n * (prices * rho - lam))
+        return self.feasible(lam, eta, q, P, rho, u, rho.new_zeros(self.equalities.shape[1] - 1))
+
+    def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
+        """The iterate of λ, ρ, b (0 or 1,) and multiples of η and u without residual; ν keeps z away from zero."""
+        w, taken = lam[:0], rho.new_zeros(())
+        if self.prices is not None:
+            u = u * (0.9 / (u @ self.prices)).clamp_max(1.0)
+            w, taken = self.prices * rho - lam, u @ self.prices
+        eta = eta * ((1 - taken) / (eta @ (q / rho**2 + 1) / 2))
+        f = P @ eta / rho + self.equalities[:, 1:] @ b
+        f = f if self.prices is None else f + u
+        least = f.min()
+        nu = least - 0.1 * (f @ lam - least).abs() - 0.01 * f.abs().max() / len(f) - 1e-12
+        return Point(lam, f - nu, eta, (rho - q / rho) / 2, u, w, torch.cat([nu[None], b]), rho)
+
+    def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
+        """What the iterate misses, with f = K(η)λ/ρ."""
+        lam = f - at.z + self.equalities @ at.nu
+        rho = 1 - at.eta @ (q / at.rho**2 + 1) / 2
+        if self.prices is not None:
+            lam, rho = lam + at.u, rho - at.u @ self.prices
+        missing = self.equalities.T @ at.lam
+        missing[0] += 1
+        return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
+
+    def bend(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
+        """The second-order part of how the residual changes along a step, with P the columns K_hλ/ρ."""
+        q2, P2 = self.kernels.directional(step.lam)
+        q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
+        cross = P.T @ step.lam / at.rho
+        curl = q2 - 2 * cross * shrunk + q * shrunk**2
+        return Residual(
+            (P2 - shrunk * P) @ step.eta - shrunk * ((P2 - shrunk * P) @ at.eta),
+            at.rho * curl / 2,
+            torch.zeros_like(at.nu),
+            -step.eta @ (cross - q * shrunk) - at.eta @ (q2 - 4 * cross * shrunk + 3 * q * shrunk**2) / 2,
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The best λ met, the best weights, their bounds, all iterates and gaps, and why it stopped early.
+
+    Weights are given by (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b (0 or 1,) in the units of ỹ.
+    """
+
+    lam: Tensor
+    weights: tuple[Tensor, Tensor, Tensor]
+    bounds: Bounds
+    iterations: int
+    path: list[tuple[float, Point]]
+    stopped: Status | None
+
+    def iterate(self, gap: float) -> Point:
+        """The last iterate whose gap was at least `gap`: far enough from the boundary to start a neighbour from."""
+        far = [point for found, point in self.path if found >= gap]
+        return far[-1] if far else self.path[0][1]
+
+
+def descend(
+    program: Program,
+    tol: float,
+    max_iterations: int,
+    start: Point | None = None,
+    watch: Callable[[int, Bounds], Status | None] = lambda iteration, bounds: None,
+) -> Outcome:
+    """Descend to a relative gap of `tol` between the bounds.
+
+    `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
+    separately, so that the answer never gets worse; a factorisation that fails, a step that shrinks to nothing or an
+    interruption ends the descent with the best so far.
+    """
+    at = start or program.start()
+    bounds: list[Bounds] = []
+    best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]), Bounds(), 0, [], None)
+    try:
+        for iteration in range(max_iterations + 1):
+            q, P = program.kernels.sweep(at.lam)
+            f = P @ at.eta
+            tilted = f + program.equalities[:, 1:] @ (at.rho * at.nu[1:])
+            now = program.bounds(at.lam, at.eta, q, tilted)
+            best = _better(best, at, now, iteration)
+            best.path.append((now.gap, at))
+            stop = watch(iteration, best.bounds)
+            patience = PATIENCE if best.bounds.gap < 1 else 3 * PATIENCE
+            stuck = len(bounds) >= patience and best.bounds == bounds[-patience]
+            bounds.append(best.bounds)
+            done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / NO_MARGIN)
+            if done or stop or iteration == max_iterations:
+                return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
+            astray = start is not None and iteration == WARM_STEPS and best.bounds.gap >= 1
+            moved = program.start() if astray else None if stuck else _step(program, at, q, P, f)
+            if moved is None:
+                return best
+            at = moved
+    except KeyboardInterrupt:
+        return replace(best, stopped=Status.INTERRUPTED)
+    raise AssertionError("unreachable")
+
+
+def _better(best: Outcome, at: Point, new: Bounds, iteration: int) -> Outcome:
+    """The best of both sides."""
+    return Outcome(
+        at.lam if new.lower > best.bounds.lower else best.lam,
+        (at.lam, at.eta, at.rho * at.nu[1:]) if new.upper < best.bounds.upper else best.weights,
+        Bounds(max(best.bounds.lower, new.lower), min(best.bounds.upper, new.upper)),
+        iteration,
+        best.path,
+        None,
+    )
+
+
+def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:
+    """Mehrotra's predictor and corrector; None if nothing can be gained any more."""
+    mu = at.complementarity()
+    if not mu > 0:
+        return None
+    P, f = P / at.rho, f / at.rho
+    missing = program.residual(at, q, f)
+    try:
+        system = NewtonSystem(program.kernels, program.equalities, at, q, P, program.prices)
+    except ArithmeticError:
+        return None
+    guess = system.direction(missing, at.products())
+    affine = at.moved(at.room(guess), guess).complementarity()
+    target = mu * min(1.0, max(LEAST_CENTRING, (affine / mu) ** 3))
+    second, bend = guess.products(), program.bend(at, guess, q, P)
+    step = system.direction(
+        Residual(**{name: value + vars(bend)[name] for name, value in vars(missing).items()}),
+        {name: product + second[name] - target for name, product in at.products().items()},
+    )
+    if at.room(step) < 0.5:
+        # Large second-order terms can leave no room where the first order alone has some.
+        plain = system.direction(missing, {name: product - target for name, product in at.products().items()})
+        step = max(step, plain, key=at.room)
+    length = TO_BOUNDARY * at.room(step)
+    return at.moved(length, step) if length > SHORTEST_STEP and step.finite() else None

@@ -1,0 +1,160 @@
+"""The group kernels K_h of a margin problem, signs included, applied without more storage than it takes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+from implicit_bias.ground.checks import Array
+
+#: Columns of a group up to which it is turned into contrasts.
+MOST_CONTEXTS = 64
+
+
+class GroupKernels(ABC):
+    """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; tensors of one dtype and device."""
+
+    n: int
+    H: int
+
+    @abstractmethod
+    def ones(self) -> Tensor:
+        """1 (n,)."""
+
+    @abstractmethod
+    def weighted(self, eta: Tensor) -> Tensor:
+        """K(η) = Σ_h η_h K_h for η (H,); a new tensor, shape (n, n)."""
+
+    @abstractmethod
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        """The q_h = λᵀK_hλ (H,), as sums of squares, and the columns K_hλ (n, H), for λ (n,)."""
+
+    @abstractmethod
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """As `sweep`, by whichever product is smaller: less exact for the q_h, good enough for a direction."""
+
+
+class GatedKernels(GroupKernels):
+    """K_h = Σ_j C_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights C.
+
+    Parameters
+    ----------
+    X : tensor, shape (n, d)
+        Inputs that carry the signs y.
+    G : tensor, shape (n, k)
+    share : tensor, shape (k, H)
+        C ≥ 0: how much column j counts in group h.
+    """
+
+    def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
+        self.X, self.G, self.share = X, G, share
+        self.n, self.H = len(X), share.shape[1]
+
+    def ones(self) -> Tensor:
+        """1 (n,)."""
+        return self.X.new_ones(self.n)
+
+    @cached_property
+    def inner(self) -> Tensor:
+        """XXᵀ, shape (n, n); with one group, its whole kernel."""
+        products = self.X @ self.X.T
+        return products if self.H > 1 else products.mul_((self.G * self.share[:, 0]) @ self.G.T)
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        """(G diag(Cη) Gᵀ) ∘ (XXᵀ)."""
+        if self.H == 1:
+            return self.inner * eta
+        return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.inner)
+
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """V_j = Σ_i λ_i g_ij x_i for λ (n,); shape (k, d)."""
+        return (self.G * lam[:, None]).T @ self.X
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        """q_h = Σ_j C_jh ‖V_j‖² and K_hλ = Σ_j C_jh g_j ∘ XV_j."""
+        V = self.adjoint(lam)
+        return (V * V).sum(dim=1) @ self.share, ((self.X @ V.T).mul_(self.G)) @ self.share
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """Through XXᵀ for few samples."""
+        if self.H == 1:
+            P = (self.inner @ change)[:, None]
+        elif self.n < 2 * self.X.shape[1]:
+            P = ((self.inner @ (self.G * change[:, None])).mul_(self.G)) @ self.share
+        else:
+            return self.sweep(change)
+        return change @ P, P
+
+
+class StackedKernels(GroupKernels):
+    """K_h = A_hA_hᵀ, kept as one stack unless H·r ≤ n; A (n, H, r) carries the signs y."""
+
+    def __init__(self, A: Tensor) -> None:
+        self.A = A
+        self.n, self.H = A.shape[:2]
+        self.short = A.shape[1] * A.shape[2] <= self.n
+
+    def ones(self) -> Tensor:
+        """1 (n,)."""
+        return self.A.new_ones(self.n)
+
+    @cached_property
+    def stack(self) -> Tensor:
+        """All kernels, shape (H, n, n)."""
+        A = self.A.transpose(0, 1)
+        return A @ A.transpose(1, 2)
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        """Σ_h η_h K_h, through the factors if they are smaller."""
+        if self.short:
+            B = (self.A * eta.sqrt()[:, None]).reshape(self.n, -1)
+            return B @ B.T
+        return torch.tensordot(eta, self.stack, dims=1)
+
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """V_h = A_hᵀλ; shape (H, r)."""
+        return torch.tensordot(lam, self.A, dims=1)
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        """q_h = ‖V_h‖² and K_hλ = A_hV_h."""
+        V = self.adjoint(lam)
+        return (V * V).sum(dim=1), (self.A * V).sum(dim=2)
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """Through the kernels, or the factors if they are smaller."""
+        if self.short:
+            return self.sweep(change)
+        P = (self.stack @ change).T
+        return change @ P, P
+
+
+def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
+    """Fewer columns with the same group kernels: G' (n, k') and C (k', H) with Σ_j∈h g_j g_jᵀ = Σ_j C_jh g'_j g'_jᵀ.
+
+    A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is turned by
+    Helmert's orthogonal matrix into that constant and c − 1 contrasts; all groups then share one constant column.
+    Columns that are zero in every sample are left out, and groups of more than MOST_CONTEXTS columns as they are: one
+    column less is not worth the turn.
+    """
+    columns, owners = [np.ones((len(G), 1))], [-1]
+    labels = np.unique(groups)
+    constant = np.zeros(len(labels))
+    for h, label in enumerate(labels):
+        own = G[:, groups == label]
+        sums = own.sum(axis=1)
+        if (sums == sums[0]).all() and sums[0] != 0 and own.shape[1] <= MOST_CONTEXTS:
+            c = own.shape[1]
+            constant[h] = sums[0] ** 2 / c
+            own = own @ scipy.linalg.helmert(c).T if c > 1 else own[:, :0]
+        columns.append(own[:, own.any(axis=0)])
+        owners += [h] * columns[-1].shape[1]
+    share = np.zeros((len(owners), len(labels)))
+    share[0] = constant
+    share[np.arange(1, len(owners)), np.array(owners[1:], dtype=np.int64)] = 1.0
+    keep = share.any(axis=1)
+    return np.ascontiguousarray(np.hstack(columns)[:, keep]), share[keep]

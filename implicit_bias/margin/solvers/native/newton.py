@@ -1,0 +1,120 @@
+"""The linear algebra of an interior-point step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
+from implicit_bias.margin.solvers.native.kernels import GroupKernels
+
+#: The complementary pairs: of the products, each tends to zero.
+PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
+
+
+@dataclass
+class Point:
+    """The iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty where nothing bounds λ, ν (e,) and ρ."""
+
+    lam: Tensor
+    z: Tensor
+    eta: Tensor
+    s: Tensor
+    u: Tensor
+    w: Tensor
+    nu: Tensor
+    rho: Tensor
+
+    def moved(self, step: float, direction: Point) -> Point:
+        """This point, `step` along `direction`."""
+        ours, theirs = vars(self), vars(direction)
+        return Point(**{name: ours[name] + step * theirs[name] for name in ours})
+
+    def room(self, direction: Point) -> float:
+        """The longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
+        names = [name for pair in PAIRS for name in pair]
+        values = torch.cat([self.rho[None], *(getattr(self, name) for name in names)])
+        changes = torch.cat([direction.rho[None], *(getattr(direction, name) for name in names)])
+        lengths = torch.where(changes < 0, -values / changes, torch.ones_like(values))
+        return min(1.0, float(lengths.min()))
+
+    def products(self) -> dict[str, Tensor]:
+        """λz, ηs and uw, by the name of the first factor."""
+        return {a: getattr(self, a) * getattr(self, b) for a, b in PAIRS}
+
+    def complementarity(self) -> float:
+        """μ: the mean of all products."""
+        return float(torch.cat(list(self.products().values())).mean())
+
+    def finite(self) -> bool:
+        """Whether no number of a direction is lost."""
+        return all(bool(torch.isfinite(value).all()) for value in vars(self).values())
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What the optimality conditions miss: rows λ (n,), η (H,), ν (e,) and ρ."""
+
+    lam: Tensor
+    eta: Tensor
+    nu: Tensor
+    rho: Tensor
+
+
+class NewtonSystem:
+    """One factorisation of the linearised optimality conditions, for several right-hand sides.
+
+    Eliminating z, s, u and w leaves, with M = K(η)/ρ + diag(z/λ + u/w), P the columns K_hλ/ρ, f = Pη,
+    e_h = ½(q_h/ρ² + 1) and c = f/ρ + up/w, the symmetric system
+
+        MΔλ + PΔη + EΔν − cΔρ = a          PᵀΔλ − diag(s/η)Δη − eΔρ = b
+        EᵀΔλ = −(Eᵀλ + e₁)                 −cᵀΔλ − eᵀΔη + (Σ_h η_h q_h/ρ³ + Σ_i u_i p_i²/w_i)Δρ = d
+
+    one n×n Cholesky factor, and a bordered system of a few unknowns more than H: η, ν, ρ. A hard margin has no u and w.
+    E (n, e) holds the equality constraints: −1 for the sum of λ, and ỹ for a free intercept.
+    """
+
+    def __init__(
+        self, kernels: GroupKernels, E: Tensor, at: Point, q: Tensor, P: Tensor, prices: Tensor | None
+    ) -> None:
+        self.at, self.prices = at, prices
+        H, f = P.shape[1], P @ at.eta
+        matrix = kernels.weighted(at.eta / at.rho)
+        matrix.diagonal().add_(at.z / at.lam)
+        c, corner = f / at.rho, at.eta @ q / at.rho**3
+        if prices is not None:
+            matrix.diagonal().add_(at.u / at.w)
+            c, corner = c + at.u * prices / at.w, corner + at.u @ (prices**2 / at.w)
+        if not cholesky_(matrix):
+            raise ArithmeticError("the normal matrix is no longer positive definite")
+        self.factor = matrix
+        self.columns = torch.hstack([P, E, -c[:, None]])
+        self.solved = cholesky_solve(matrix, self.columns)
+        border = -(self.columns.T @ self.solved)
+        border[:H, :H] -= torch.diag(at.s / at.eta)
+        border[:H, -1] -= (q / at.rho**2 + 1) / 2
+        border[-1, :H] -= (q / at.rho**2 + 1) / 2
+        border[-1, -1] += corner
+        *self.border, singular = torch.linalg.lu_factor_ex(border)
+        if singular:
+            raise ArithmeticError("the bordered system is singular")
+
+    def direction(self, residual: Residual, products: dict[str, Tensor]) -> Point:
+        """The step that removes the residuals and the products λz, ηs and uw."""
+        at, prices, H = self.at, self.prices, len(residual.eta)
+        a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
+        if prices is not None:
+            a, d = a + products["u"] / at.w, d - prices @ (products["u"] / at.w)
+        Ma = cholesky_solve(self.factor, a[:, None])[:, 0]
+        b = products["eta"] / at.eta - residual.eta
+        right = torch.hstack([b, -residual.nu, d]) - self.columns.T @ Ma
+        small = torch.linalg.lu_solve(*self.border, right[:, None])[:, 0]
+        eta, nu, rho = small[:H], small[H:-1], small[-1]
+        lam = Ma - self.solved @ small
+        z = -(products["lam"] + at.z * lam) / at.lam
+        s = -(products["eta"] + at.s * eta) / at.eta
+        w = at.w if prices is None else prices * rho - lam
+        u = -(products["u"] + at.u * w) / at.w
+        return Point(lam, z, eta, s, u, w, nu, rho)

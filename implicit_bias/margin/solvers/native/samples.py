@@ -1,0 +1,158 @@
+"""A margin problem in the coordinates of the interior-point method: all its samples, and the programs of some."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import Array
+from implicit_bias.ground.scaling import length
+from implicit_bias.margin.norms import GroupForm
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.judge import best_multiple
+from implicit_bias.margin.solvers.native.interior_point import Program
+from implicit_bias.margin.solvers.native.kernels import GatedKernels, GroupKernels, StackedKernels, contrasts
+
+#: Samples whose margins are computed at a time.
+CHUNK = 8192
+
+
+class Samples(ABC):
+    """All n samples of a problem whose norm is Σ_h ‖Ŵ_h‖ with W = TŴ, on a device.
+
+    φ̂_i = y_i φ_i / (m_i s) for the required margins m_i, with s such that these have mean square length 1 in an
+    average group. So Ŵ is W times s, and λ̂_i is λ_i times m_i s.
+    """
+
+    def __init__(self, problem: MarginProblem, device: str, scale: float) -> None:
+        self.problem, self.device, self.scale = problem, device, scale
+        self.n = problem.features.n
+        form = _form(problem)
+        self.expand, (labels, self.index) = form.expand, np.unique(form.groups, return_inverse=True)
+        self.H = len(labels)
+        self.prices = None if problem.hard else self.moved(problem.prices * problem.required_margin * scale)
+        tilt = np.broadcast_to(problem.y / problem.required_margin, self.n)
+        self.tilt_scale = float(length(tilt)) / np.sqrt(self.n)
+        self.tilt = self.moved(tilt / self.tilt_scale) if problem.intercept else None
+
+    def moved(self, values: np.ndarray) -> Tensor:
+        """A tensor on the device, without a copy on the CPU."""
+        return torch.as_tensor(values).to(self.device)
+
+    @abstractmethod
+    def kernels(self, rows: Tensor) -> GroupKernels:
+        """The group kernels of the samples `rows`."""
+
+    @abstractmethod
+    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
+        """The margins (n,) of all samples at the weights that the λ of `rows` and η make, without the intercept."""
+
+    def margins(self, rows: Tensor, lam: Tensor, eta: Tensor, b: Tensor) -> Tensor:
+        """The margins (n,) of all samples at those weights and the intercept b (0 or 1,)."""
+        f = self.unshifted(rows, lam, eta)
+        return f if self.tilt is None else f + self.tilt * b
+
+    def program(self, rows: Tensor) -> Program:
+        """The problem of the samples `rows` alone."""
+        prices = None if self.prices is None else self.prices[rows]
+        return Program(self.kernels(rows), prices, None if self.tilt is None else self.tilt[rows])
+
+    def upper_bound(self, value: float, f: Tensor, rows: Tensor | None = None) -> tuple[float, float]:
+        """The objective of the best multiple of weights with norm `value` and margins f, and the margin it asks.
+
+        Of all samples, or of `rows`, whose margins f are.
+        """
+        if self.prices is None:
+            worst = float(f.min())
+            return (value / worst if worst > 0 else float("inf")), worst
+        ones = torch.ones_like(f).cpu().numpy()
+        prices = self.prices if rows is None else self.prices[rows]
+        t, objective = best_multiple(value, f.cpu().numpy(), ones, prices.cpu().numpy())
+        return objective, 1 / t if t > 0 else float("inf")
+
+    def weights(self, lam: Tensor, eta: Tensor) -> Array:
+        """W (k, d) of (λ, η), computed in the original coordinates."""
+        problem = self.problem
+        V = problem.features.mixed(self.expand).adjoint(self.dual(lam) * problem.y)
+        return np.asarray(self.expand @ (eta.cpu().numpy()[self.index, None] * V))
+
+    def intercept(self, b: Tensor) -> float:
+        """The intercept that belongs to `weights`, in the original coordinates."""
+        return float(b.sum()) * self.scale / self.tilt_scale
+
+    def dual(self, lam: Tensor) -> Array:
+        """λ (n,) in the original coordinates."""
+        return np.asarray(lam.cpu().numpy() / self.problem.required_margin / self.scale)
+
+
+class GatedSamples(Samples):
+    """Of gates and inputs: the inputs stay where they are, rows are scaled when they are taken."""
+
+    def __init__(self, problem: MarginProblem, device: str) -> None:
+        features, form = problem.features, _form(problem)
+        assert isinstance(features, GatedFeatures)
+        gates = features.gate_values @ form.expand
+        groups = len(np.unique(form.groups))
+        gate_scale = float(length(gates)) / np.sqrt(features.n * groups) or 1.0
+        input_scale = float(length(length(features.X, axis=1) / problem.required_margin)) / np.sqrt(features.n) or 1.0
+        super().__init__(problem, device, gate_scale * input_scale)
+        self.X, self.signs = self.moved(features.X), self.moved(problem.y / problem.required_margin / input_scale)
+        self.G, self.share = map(self.moved, contrasts(gates / gate_scale, form.groups))
+
+    def kernels(self, rows: Tensor) -> GatedKernels:
+        """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
+        X = self.X[rows]
+        constant = (X[0] == X).all(dim=0)
+        if constant.any():
+            # Without squares that overflow or vanish.
+            size = X.new_tensor(float(length(X[0, constant].cpu().numpy())))
+            X = torch.hstack([X[:, ~constant], size.expand(len(X), 1)])
+        return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
+
+    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
+        """A few thousand samples at a time."""
+        W = ((self.G[rows] * (lam * self.signs[rows])[:, None]).T @ self.X[rows]) * (self.share @ eta)[:, None]
+        chunks = (slice(i, i + CHUNK) for i in range(0, self.n, CHUNK))
+        parts = [((self.X[chunk] @ W.T).mul_(self.G[chunk])).sum(dim=1) for chunk in chunks]
+        return torch.cat(parts) * self.signs
+
+
+class BlockSamples(Samples):
+    """Of features without gates: the blocks of a group side by side."""
+
+    def __init__(self, problem: MarginProblem, device: str) -> None:
+        features, form = problem.features, _form(problem)
+        blocks = features.mixed(form.expand).dense().reshape(features.n, -1, features.d)
+        blocks = blocks / np.reshape(problem.required_margin * problem.y, (-1, 1, 1))
+        groups = [blocks[:, form.groups == label].reshape(features.n, -1) for label in np.unique(form.groups)]
+        scale = float(length(blocks)) / np.sqrt(features.n * len(groups)) or 1.0
+        super().__init__(problem, device, scale)
+        A = np.zeros((features.n, len(groups), max(group.shape[1] for group in groups)))
+        for h, group in enumerate(groups):
+            A[:, h, : group.shape[1]] = group / scale
+        self.A = self.moved(A)
+
+    def kernels(self, rows: Tensor) -> StackedKernels:
+        """Of the rows y_i φ_i / (m_i s)."""
+        return StackedKernels(self.A[rows])
+
+    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
+        """Σ_h η_h A_h A_hᵀλ."""
+        V = torch.tensordot(lam, self.A[rows], dims=1)
+        return (self.A * (V * eta[:, None])).sum(dim=(1, 2))
+
+
+def samples_of(problem: MarginProblem, device: str) -> Samples:
+    """The samples of a problem, whichever features it has."""
+    kind = BlockSamples if problem.features.gate_values is None else GatedSamples
+    return kind(problem, device)
+
+
+def _form(problem: MarginProblem) -> GroupForm:
+    form = problem.norm.group_form(problem.features.k)
+    assert form is not None
+    return form

@@ -1,0 +1,154 @@
+"""Working sets: solve for few samples, look at all, add those that the weights serve worst, drop the idle ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from implicit_bias.ground.checks import Array
+from implicit_bias.margin.solvers.judge import IDLE
+from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend
+from implicit_bias.margin.solvers.native.newton import Point
+from implicit_bias.margin.solvers.native.samples import Samples
+from implicit_bias.margin.solvers.solution import Status
+
+#: Samples up to which all stay in, samples up to which all start, and how many start of more than that.
+ALL_UP_TO, START_UP_TO, FIRST = 1000, 2500, 2000
+#: The relative gaps of the rounds, each kept until one round could take in every violated sample.
+TOLERANCES = (3e-2, 1e-2, 1e-3)
+#: The most that a round adds, as a share of the working set.
+GROWTH = 0.4
+#: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
+WARM_SHARE, WARM_GAP = 0.3, 0.1
+#: The λ of newcomers, as a share of the mean.
+NEWCOMER = 0.1
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best λ (n,), the (λ, η, b) of the best weights, the bounds over all samples, and why it stopped early."""
+
+    lam: Tensor
+    weights: tuple[Tensor, Tensor, Tensor]
+    bounds: Bounds
+    iterations: int
+    stopped: Status | None
+
+
+def first_rows(samples: Samples, dual: Array | None) -> Tensor:
+    """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many.
+
+    Where the intercept is free, it holds samples of both classes.
+    """
+    n = samples.n
+    rows = np.arange(n)
+    if dual is not None and np.count_nonzero(dual > IDLE * dual.max()) >= 2:
+        rows = np.flatnonzero(dual > IDLE * dual.max())
+    elif n > START_UP_TO:
+        rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
+    if samples.tilt is not None:
+        y = samples.problem.y
+        missing = [np.flatnonzero(y == sign)[:FIRST] for sign in (-1, 1) if not (y[rows] == sign).any()]
+        rows = np.concatenate([rows, *missing])
+    return samples.moved(rows)
+
+
+def solve_in_rounds(
+    samples: Samples,
+    tol: float,
+    max_iterations: int,
+    rows: Tensor,
+    watch: Callable[[int, int, Bounds, Bounds], Status | None],
+) -> Found:
+    """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
+
+    `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate. A sample is
+    dropped once at most, so that the rounds end.
+    """
+    nothing = samples.moved(np.zeros(samples.n))
+    best = Found(nothing, (nothing, nothing.new_zeros(samples.H), nothing[:0]), Bounds(), 0, None)
+    dropped = torch.zeros_like(nothing, dtype=torch.bool)
+    # Where nobody is left out, only idle samples are to be told: one finer round does.
+    stage = int(len(rows) == samples.n)
+    warm: tuple[Point, Tensor, Tensor] | None = None
+    try:
+        while True:
+            program = samples.program(rows)
+            start = None if warm is None else _carried(program, *warm)
+            whole = samples.n <= ALL_UP_TO and len(rows) == samples.n
+            last = whole or stage == len(TOLERANCES)
+            aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
+            seen = _counter(watch, best, len(rows))
+            outcome = descend(program, aim, max_iterations - best.iterations, start, seen)
+            best, f, least = _judged(samples, program, rows, outcome, best)
+            proved = outcome.bounds.upper == float("inf")
+            if outcome.stopped or proved or best.bounds.gap <= tol:
+                return best
+            new, more = _violated(rows, f, least)
+            if len(new) == 0 and last:
+                return best
+            stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
+            # Weights that do not separate the working set itself tell nothing about who is idle.
+            margin = f[rows] / least - 1 if least > 0 else torch.zeros_like(outcome.lam)
+            idle = (outcome.lam < outcome.lam.mean() * margin) & ~dropped[rows]
+            dropped[rows[idle]] = True
+            near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
+            changed = torch.cat([rows[~idle], new])
+            lam = torch.full_like(nothing, NEWCOMER * float(near.lam.mean())).index_copy(0, rows, near.lam)[changed]
+            u = near.u if samples.prices is None else torch.full_like(f, torch.nan).index_copy(0, rows, near.u)[changed]
+            warm = near, lam, u
+            rows = changed
+    except KeyboardInterrupt:
+        return replace(best, stopped=Status.INTERRUPTED)
+
+
+def _counter(
+    watch: Callable[[int, int, Bounds, Bounds], Status | None], best: Found, size: int
+) -> Callable[[int, Bounds], Status | None]:
+    return lambda iteration, inner: watch(best.iterations + iteration, size, inner, best.bounds)
+
+
+def _judged(
+    samples: Samples, program: Program, rows: Tensor, outcome: Outcome, best: Found
+) -> tuple[Found, Tensor, float]:
+    """The best of both sides over all samples, all margins (n,), and the margin that the weights ask of a sample."""
+    lam, eta, b = outcome.weights
+    value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
+    f = samples.margins(rows, lam, eta, b)
+    upper = samples.upper_bound(value, f)[0]
+    # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
+    least = samples.upper_bound(value, f[rows], rows)[1]
+    whole = torch.zeros_like(f)
+    found = Found(
+        whole.index_copy(0, rows, outcome.lam) if outcome.bounds.lower > best.bounds.lower else best.lam,
+        (whole.index_copy(0, rows, lam), eta, b) if upper < best.bounds.upper else best.weights,
+        Bounds(max(best.bounds.lower, outcome.bounds.lower), min(best.bounds.upper, upper)),
+        best.iterations + outcome.iterations,
+        outcome.stopped,
+    )
+    return found, f, least
+
+
+def _violated(rows: Tensor, f: Tensor, least: float) -> tuple[Tensor, bool]:
+    """Samples outside the working set with margins below `least`, worst first; whether more than may join."""
+    outside = f.clone()
+    outside[rows] = float("inf")
+    most = max(1, int(GROWTH * len(rows)))
+    order = torch.argsort(outside)[: most + 1]
+    new = order[outside[order] < least]
+    return new[:most], len(new) > most
+
+
+def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
+    """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples."""
+    lam = program.balanced(lam)
+    q, P = program.kernels.sweep(lam)
+    rho = torch.maximum(near.rho, (1.01 * q.max()).sqrt())
+    if program.prices is not None:
+        rho = torch.maximum(rho, 1.1 * (lam / program.prices).max())
+        u = torch.where(torch.isnan(u), near.complementarity() / (program.prices * rho - lam), u)
+    return program.feasible(lam, near.eta, q, P, rho, u, near.nu[1:])

@@ -1,0 +1,36 @@
+"""What a caller may ask of a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from implicit_bias.ground.checks import InputError, as_count, as_floats, as_positive
+from implicit_bias.margin.solvers.progress import Progress
+from implicit_bias.margin.solvers.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """The options of `solve`; InputError for bad ones."""
+
+    tol: float
+    max_iterations: int | None = None
+    max_seconds: float | None = None
+    start: Solution | None = None
+    device: str = "cpu"
+    callback: Callable[[Progress], None] | None = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tol", as_positive(self.tol, "tol"))
+        if self.max_iterations is not None:
+            object.__setattr__(self, "max_iterations", as_count(self.max_iterations, "max_iterations"))
+        if self.max_seconds is not None:
+            object.__setattr__(self, "max_seconds", as_positive(self.max_seconds, "max_seconds"))
+        if not isinstance(self.start, Solution | None):
+            raise InputError(f"start must be a Solution of an earlier solve, not {type(self.start).__name__}")
+        if self.start is not None:
+            as_floats(self.start.dual, "the dual of start", 1)
+        if self.callback is not None and not callable(self.callback):
+            raise InputError(f"callback must be a function of a Progress, not {type(self.callback).__name__}")

@@ -1,0 +1,1 @@
+"""Saving and loading problems, solutions and networks; loading executes no code."""

@@ -1,0 +1,97 @@
+"""Saving and loading solutions: NumPy's npz format with JSON inside; loading executes no code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.ground.archives import read_archive, write_archive
+from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, shown, without_torch
+from implicit_bias.margin.solvers.solution import Solution, Status
+
+KIND = "solution 2"
+_ARRAYS = ("weights", "dual", "margins", "multipliers")
+_FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "violation", "seconds", "tol")
+
+
+def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any) -> Path:
+    """Write a solution with its certificate to `path` (npz), and any `more` arrays beside it.
+
+    Its numbers are arrays under their own names; status, solver and iterations are a JSON text in the array `about`.
+
+    Raises
+    ------
+    InputError
+        If `path` cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from implicit_bias import ConstantGate, load_solution, save_solution, solve, svm_gln
+    >>> solution = solve(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()))
+    >>> path = save_solution(solution, pathlib.Path(tempfile.mkdtemp(), "solution.npz"))
+    >>> load_solution(path).objective == solution.objective
+    True
+    """
+    if not isinstance(solution, Solution):
+        raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
+    about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
+    arrays = {name: np.asarray(getattr(solution, name)) for name in _ARRAYS + _FLOATS}
+    clash = {"about", "file", *arrays} & set(more)
+    if clash:
+        raise InputError(f"the names {sorted(clash)} are taken by the file's own; choose others")
+    return write_archive(path, KIND, about, arrays | {name: _plain(name, values) for name, values in more.items()})
+
+
+def _plain(name: str, values: Any) -> np.ndarray:
+    """An array without objects, which only a pickle could hold."""
+    try:
+        array = np.asarray(without_torch(values))
+    except CONVERSION_ERRORS:
+        array = np.array(None)
+    if array.dtype.hasobject:
+        raise InputError(f"{name} must be a regular array of numbers or texts, which loads without running code")
+    return array
+
+
+def load_solution(path: str | os.PathLike[str]) -> Solution:
+    """The solution that `save_solution` wrote to `path`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, or not such a file.
+
+    Examples
+    --------
+    >>> from implicit_bias import load_solution
+    >>> try:
+    ...     load_solution("nowhere.npz")
+    ... except ValueError as error:
+    ...     print(error)
+    nowhere.npz is not a readable file; check the path
+    """
+    about, arrays = read_archive(path, KIND)
+    try:
+        fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {
+            name: arrays[name].item() for name in _FLOATS
+        }
+        fields |= {name: about[name] for name in ("solver", "iterations")}
+        _check(fields)
+        return Solution(**fields, status=Status[about["status"]])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged or not a saved solution ({type(error).__name__})") from None
+
+
+def _check(fields: dict[str, Any]) -> None:
+    """Raise TypeError unless everything has the type and number of dimensions that solve gives it."""
+    shapes = {name: fields[name].shape for name in _ARRAYS}
+    n = shapes["dual"]
+    sound = len(shapes["weights"]) == 2 and len(n) == 1 and shapes["margins"] == n and len(shapes["multipliers"]) == 1
+    sound = sound and all(fields[name].dtype.kind == "f" for name in _ARRAYS)
+    sound = sound and all(isinstance(fields[name], float) for name in _FLOATS)
+    if not (sound and isinstance(fields["solver"], str) and isinstance(fields["iterations"], int)):
+        raise TypeError("another content")

@@ -1,0 +1,144 @@
+"""Homogeneous networks: as a function of one vector of weights, and the stationarity that Theorem 3.1 asks of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.scaling import over_power
+from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
+
+#: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
+DEVIATION = 1e-6
+
+
+def log_sum_exp(margins: Tensor) -> Tensor:
+    """log Σ_i exp(−q_i) of margins q (n,), however large they are.
+
+    >>> import torch
+    >>> from implicit_bias.training.homogeneous import log_sum_exp
+    >>> float(log_sum_exp(torch.tensor([1e6, 1e6 + 800.0])))
+    -1000000.0
+    """
+    return torch.logsumexp(-margins, 0)
+
+
+def sine(a: Tensor, b: Tensor) -> float:
+    """The sine of the angle between the lines of two vectors, accurate for small angles; 1 if one of them is 0."""
+    lengths = float(a.norm()), float(b.norm())
+    if not min(lengths) > 0:
+        return 1.0
+    a, b = a / lengths[0], b / lengths[1]
+    return float((b - (a @ b) * a).norm())
+
+
+def homogeneous_parameters(network: nn.Module) -> list[Parameter]:
+    """The trainable parameters, a GLN's readout bias left out."""
+    bias = network.readout.bias if isinstance(network, GatedLinearNetwork) and network.readout is not None else None
+    return [p for p in network.parameters() if p.requires_grad and p is not bias]
+
+
+def input_layers(network: GatedNetwork) -> Any:
+    """The list of a known network's weights whose first reads the inputs; None for other networks."""
+    if isinstance(network, GatedLinearNetwork):
+        return network.hidden_weights
+    return network.layers if isinstance(network, ReLUNetwork | FrozenReLUNetwork) else None
+
+
+class Samples:
+    """The margins q = y f_w(X) of a network as a function of one vector w of all its weights, and their gradients."""
+
+    def __init__(self, network: GatedNetwork, X: Array, signs: Array) -> None:
+        network.double()
+        if isinstance(network, GatedLinearNetwork) and network.readout is not None:
+            network.readout.bias.data.zero_()
+        self.degree = network.degree
+        self.network = network
+        self.inputs, self.contexts = network.tensors(X)
+        self.y = torch.as_tensor(signs)
+        self.twin = copy.deepcopy(network)
+        self.rotation, self.rest = self._rotate(X)
+        self.parameters = homogeneous_parameters(self.twin)
+        self.start = torch.cat([p.detach().flatten() for p in self.parameters])
+        if not float(self.start.norm()) > 0:
+            raise InputError("the network's weights are all zero, so it has no direction to start from")
+        self._check(self.start / self.start.abs().max())
+
+    @torch.no_grad()
+    def _check(self, w: Tensor) -> None:
+        """Refuse outputs that are not one a sample, and f_{2w} ≠ 2^L f_w for the network's own L."""
+        w = w / w.norm()
+        self._set(w)
+        outputs = self.twin(self.inputs, self.contexts)
+        if outputs.shape != self.y.shape:
+            found = tuple(outputs.shape)
+            raise InputError(f"the network must give outputs of shape ({len(self.y)},), not {found}")
+        self._set(2 * w)
+        doubled = self.twin(self.inputs, self.contexts)
+        if not (doubled - 2**self.degree * outputs).abs().max() <= DEVIATION * doubled.abs().max():
+            raise InputError(
+                f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs; "
+                "soft gates must read the input (GaLU0Network)"
+            )
+
+    def _rotate(self, X: Array) -> tuple[Tensor | None, Tensor | None]:
+        """Replace the twin's inputs x by Vᵀx; the input weights' part outside V's span, which never moves, stays."""
+        layers = input_layers(self.twin)
+        if layers is None:
+            return None, None
+        V = torch.as_tensor(GatedFeatures(X).reduced()[1])
+        weights = layers[0].detach()
+        self.inputs = self.inputs @ V
+        layers[0] = Parameter(weights @ V)
+        return V, weights - (weights @ V) @ V.T
+
+    def _set(self, w: Tensor) -> None:
+        first = 0
+        for parameter in self.parameters:
+            parameter.data = w[first : first + parameter.numel()].view(parameter.shape)
+            first += parameter.numel()
+
+    @torch.no_grad()
+    def margins(self, w: Tensor) -> Tensor:
+        """q (n,)."""
+        self._set(w)
+        return self.y * self.twin(self.inputs, self.contexts)
+
+    def gradient(self, w: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss of the margins, its gradient as a vector like w, and the margins (n,)."""
+        self._set(w)
+        margins = self.y * self.twin(self.inputs, self.contexts)
+        value = loss(margins)
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters)])
+        return value.detach(), gradient, margins.detach()
+
+    @torch.no_grad()
+    def write(self, w: Tensor) -> None:
+        """Give w to the network."""
+        self._set(w)
+        for target, source in zip(homogeneous_parameters(self.network), self.parameters, strict=True):
+            if source.shape == target.shape:
+                target.copy_(source)
+        layers = input_layers(self.network)
+        if layers is not None and self.rotation is not None:
+            layers[0].copy_(input_layers(self.twin)[0] @ self.rotation.T + self.rest)
+
+    def state(self, w: Tensor) -> dict[str, float]:
+        """A row of the table."""
+        loss, gradient, margins = self.gradient(w, log_sum_exp)
+        norm = float(w.norm()) if self.rest is None else float(torch.hypot(w.norm(), self.rest.norm()))
+        return {
+            "log_loss": float(loss) - float(np.log(len(margins))),
+            "margin": float(margins.min()),
+            "norm": norm,
+            "normalised_margin": over_power(float(margins.min()), norm, self.degree),
+            "residual": sine(w, gradient),
+        }

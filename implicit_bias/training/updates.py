@@ -1,0 +1,129 @@
+"""Steps of gradient descent with momentum: on a network's weights, or in the span of its features."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from implicit_bias.ground.checks import InputError
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
+
+Loss = Callable[[Tensor], Tensor]
+#: Above this many samples their n × n kernel costs more than it saves.
+SPAN_UP_TO = 10_000
+
+
+class Updates(ABC):
+    """What a training loop needs of a network on its n training samples of labels y."""
+
+    degree: int
+    y: Tensor
+
+    @abstractmethod
+    def step(self, batch: Tensor, loss: Loss, rate: float, momentum: float) -> None:
+        """v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f(x_i)), w ← w − η v for the samples B of indices `batch`."""
+
+    @abstractmethod
+    def outputs(self) -> Tensor:
+        """f(x_i), shape (n,)."""
+
+    @abstractmethod
+    def norm(self) -> float:
+        """‖w‖₂ over all parameters."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Leave the latest weights in the network."""
+
+
+def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updates:
+    """The cheaper way to train `network` on X (n, d) and signs (n,); both make the same steps up to rounding."""
+    if isinstance(network, GatedLinearNetwork) and network.degree == 1:
+        weights: int = network.hidden_weights[0].numel()
+        if len(X) <= min(SPAN_UP_TO, weights):
+            return SpanUpdates(network, X, signs)
+    return WeightUpdates(network, X, signs)
+
+
+class WeightUpdates(Updates):
+    """Steps on all weights of any network, in its own dtype."""
+
+    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+        self.network, self.degree = network, network.degree
+        self.X, self.contexts = network.tensors(X)
+        self.y = torch.as_tensor(signs, dtype=self.X.dtype, device=self.X.device)
+        self.weights = list(network.parameters())
+        self.velocities = [torch.zeros_like(w) for w in self.weights]
+
+    def step(self, batch: Tensor, loss: Loss, rate: float, momentum: float) -> None:
+        """One step on the batch."""
+        outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
+        gradients = torch.autograd.grad(loss(self.y[batch] * outputs).mean(), self.weights)
+        with torch.no_grad():
+            for weight, velocity, gradient in zip(self.weights, self.velocities, gradients, strict=True):
+                velocity.mul_(momentum).add_(gradient)
+                weight.sub_(velocity, alpha=rate)
+
+    @torch.no_grad()
+    def outputs(self) -> Tensor:
+        """f(x_i), shape (n,). Raises InputError for another shape, which the labels would be broadcast to."""
+        outputs = self.network(self.X, self.contexts)
+        if not isinstance(outputs, Tensor) or outputs.shape != self.y.shape:
+            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise InputError(f"the network must give outputs of shape ({len(self.y)},), not {found}")
+        return outputs
+
+    def norm(self) -> float:
+        """‖w‖₂."""
+        return self.network.norm()
+
+    def finish(self) -> None:
+        """Nothing: the steps change the network itself."""
+
+
+class SpanUpdates(Updates):
+    """Steps of a shallow GLN, which is linear in its weights: w = w₀ + Φᵀα throughout, so that α (n,) is all there is.
+
+        f = f₀ + ΦΦᵀα,   (ΦΦᵀ)_ij = 1(c(x_i) = c(x_j)) ⟨x_i, x_j⟩,   v ← μ v + ∂ℓ/∂f,   α ← α − η v
+
+    In float64. A step costs |B|·n instead of C·d, whatever the number of contexts C.
+    """
+
+    def __init__(self, network: GatedLinearNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+        self.network, self.degree = network, network.degree
+        with torch.no_grad():
+            inputs, contexts = network.tensors(X)
+            assert contexts is not None
+            self.regions = contexts[:, 0]
+            self.X = torch.as_tensor(X, device=inputs.device)
+            self.kernel = (self.X @ self.X.T) * (self.regions[:, None] == self.regions)
+            self.first = network(inputs, contexts).double()
+        self.y = torch.as_tensor(signs, device=inputs.device)
+        self.alpha, self.velocity = torch.zeros_like(self.y), torch.zeros_like(self.y)
+        self.first_square = network.norm() ** 2
+
+    def step(self, batch: Tensor, loss: Loss, rate: float, momentum: float) -> None:
+        """One step on the batch."""
+        outputs = (self.first[batch] + self.kernel[batch] @ self.alpha).requires_grad_()
+        (slopes,) = torch.autograd.grad(loss(self.y[batch] * outputs).mean(), outputs)
+        self.velocity.mul_(momentum)[batch] += slopes
+        self.alpha.sub_(self.velocity, alpha=rate)
+
+    def outputs(self) -> Tensor:
+        """f(x_i), shape (n,)."""
+        return self.first + self.kernel @ self.alpha
+
+    def norm(self) -> float:
+        """‖w‖₂."""
+        square = self.first_square + float(self.alpha @ (self.first + self.outputs()))
+        return max(square, 0.0) ** 0.5
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """w = w₀ + Φᵀα, rounded to the network's dtype."""
+        weight = self.network.hidden_weights[0]
+        weight.index_add_(0, self.regions, (self.alpha[:, None] * self.X).to(weight.dtype))
