@@ -142,7 +142,7 @@ def test_no_code_runs_for_a_cell_that_is_not_in_its_digest(study):
 def test_a_figures_own_drawing_is_outside():
     parts = closure_of(EXPERIMENT.rows).parts
     assert "implicit_bias.gates.hyperplanes" in parts
-    assert "implicit_bias.experiments.runner.figures.base" not in parts
+    assert "implicit_bias.experiments.runner.experiment" not in parts
     assert len(code_version(EXPERIMENT.rows)) == 12
 
 

@@ -19,9 +19,9 @@ from implicit_bias.experiments.localization.figures import COLLECTION as LOCALIZ
 from implicit_bias.experiments.runner import engines
 from implicit_bias.experiments.runner.collect import collect
 from implicit_bias.experiments.runner.digests import closure_of
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, band, panels, product
-from implicit_bias.experiments.runner.figures.jobs import jobs_of
-from implicit_bias.experiments.runner.figures.results import load
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, band, panels, product
+from implicit_bias.experiments.runner.figure_jobs import jobs_of
+from implicit_bias.experiments.runner.results import load
 from implicit_bias.experiments.runner.store import Store
 
 #: The cells that were computed, in order; an element "stop" before is a Ctrl-C.

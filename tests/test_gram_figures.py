@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from implicit_bias.experiments.gram import antipodal, circle, depth, dimension, rank, speed, width
 from implicit_bias.experiments.gram.figures import COLLECTION
 from implicit_bias.experiments.gram.sphere import least, number, quartiles, style, unit_points
-from implicit_bias.experiments.runner.figures.results import load
+from implicit_bias.experiments.runner.results import load
 from implicit_bias.kernels import activation, gram_matrix, mean_square
 from implicit_bias.kernels.depth import layer_map
 from implicit_bias.kernels.gram import pair_mean

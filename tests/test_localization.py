@@ -11,8 +11,8 @@ from implicit_bias.dynamics import ipr, pixel_moments
 from implicit_bias.experiments.localization import biases, fields, flips, frozen, gain, pixels, pulses, scales
 from implicit_bias.experiments.localization.figures import COLLECTION, MODULES
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, spread, trained
-from implicit_bias.experiments.runner.figures.base import product
-from implicit_bias.experiments.runner.figures.results import load
+from implicit_bias.experiments.runner.experiment import product
+from implicit_bias.experiments.runner.results import load
 
 ROOT = Path(__file__).parent.parent
 TINY = {"steps": 20, "batch": 20, "repeats": 2, "seed": 3}

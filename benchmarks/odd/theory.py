@@ -160,7 +160,7 @@ def _expected_loss(draw: Draw) -> str:
     """1 − rank(Φ)/m."""
     features, dense = features_of(draw)
     wrapped = draw.scalar([features], lambda v: False)
-    kernels = not hasattr(features, "gate_values")
+    kernels = features.gate_values is None
     found = draw.call(theory.expected_loss, wrapped, must_refuse=not dense.any() or kernels)
     _, s, _, _ = spectrum(dense)
     low, high = ranks(s, 1e-9)
@@ -190,7 +190,7 @@ def _expected_test_loss(draw: Draw) -> str:
 def _descent_rate(draw: Draw) -> str:
     """The step and the rate that the singular values of Φ give."""
     features, dense = features_of(draw)
-    kernels = not hasattr(features, "gate_values")
+    kernels = features.gate_values is None
     size = np.max(np.abs(dense), initial=0)
     wrapped = draw.scalar([features], lambda v: False)
     # The step is m/σ².
@@ -235,7 +235,7 @@ def _a_priori_rate(draw: Draw) -> str:
 def _descent_target(draw: Draw) -> str:
     """w* + (I − P)w₀, against the singular value decomposition."""
     features, dense = features_of(draw)
-    if not hasattr(features, "gate_values"):
+    if features.gate_values is None:
         draw.call(theory.descent_target, features, np.ones(len(dense)), np.ones((2, 2)), must_refuse=True)
     size = np.max(np.abs(dense), initial=0) or np.longdouble(1)
     y = draw.array(draw.normal(len(dense)) * draw.pick([1.0, 1.0, 1e50, 0.0]))
@@ -288,7 +288,7 @@ def _check_bound(found: Any, loss: Any, output: Any, B: float, m: int, sampling:
 def _bound(draw: Draw) -> str:
     """Training loss, complexity and confidence; samples, gates and labels within what the theorem asks."""
     features, _ = features_of(draw)
-    if not hasattr(features, "gate_values"):
+    if features.gate_values is None:
         draw.call(theory.generalisation_bound, features, np.ones(features.n), np.ones((2, 2)), 1.0, must_refuse=True)
     X, G = features.X.astype(np.longdouble), features.gate_values
     longest = np.sqrt(np.sum(X**2, axis=1)).max()

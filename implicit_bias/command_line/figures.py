@@ -10,9 +10,9 @@ from pathlib import Path
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
 from implicit_bias.command_line.sweeps import add_engine, add_figure, check_redraw, watched
-from implicit_bias.experiments.runner.figures.collection import Collection
-from implicit_bias.experiments.runner.figures.jobs import jobs_of
-from implicit_bias.experiments.runner.figures.results import load, tabulated, write
+from implicit_bias.experiments.runner.collection import Collection
+from implicit_bias.experiments.runner.figure_jobs import jobs_of
+from implicit_bias.experiments.runner.results import load, tabulated, write
 from implicit_bias.ground.files import require_writable
 
 

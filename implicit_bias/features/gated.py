@@ -22,7 +22,7 @@ from implicit_bias.ground.checks import (
     check_range,
     finite,
 )
-from implicit_bias.ground.scaling import largest_entries, length, next_powers, powers_of_two
+from implicit_bias.ground.scaling import largest_entries, length, nearest_powers_of_two, without_exponent
 
 #: Samples whose absolute values are held at once.
 CHUNK = 4096
@@ -134,7 +134,7 @@ class GatedFeatures(Features):
 
     def gram(self) -> Array:
         """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
-        (G, by), (X, times) = powers_of_two(self.gate_values), powers_of_two(self.X)
+        (G, by), (X, times) = without_exponent(self.gate_values), without_exponent(self.X)
         kernel = symmetric_blocks(self.n, lambda rows, columns: (G[rows] @ G[columns].T) * (X[rows] @ X[columns].T))
         with np.errstate(over="ignore"):
             return finite(np.ldexp(kernel, 2 * (by + times), out=kernel))
@@ -147,7 +147,7 @@ class GatedFeatures(Features):
 
     def units(self) -> Array:
         """The power of two next to the largest |x_il| of each input l, 1 for inputs that are zero; shape (d,)."""
-        return next_powers(np.abs(self.X).max(axis=0))
+        return nearest_powers_of_two(np.abs(self.X).max(axis=0))
 
     def in_units(self, units: Array) -> GatedFeatures:
         """The features of the inputs in `units` u (d,)."""

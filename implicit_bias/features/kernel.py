@@ -20,7 +20,7 @@ from implicit_bias.ground.checks import (
     check_range,
     finite,
 )
-from implicit_bias.ground.scaling import largest_entries, length, powers_of_two
+from implicit_bias.ground.scaling import largest_entries, length, without_exponent
 
 #: Eigenvalues this far below zero, against the largest, are taken for rounding.
 ROUNDING = 1e-10
@@ -135,7 +135,7 @@ class KernelFeatures(Features):
 
     def gram(self) -> Array:
         """ΦΦᵀ, the sum of the kernels; shape (n, n). Raises InputError if that overflows."""
-        dense, by = powers_of_two(self.dense())
+        dense, by = without_exponent(self.dense())
         with np.errstate(over="ignore"):
             return finite(np.ldexp(dense @ dense.T, 2 * by))
 

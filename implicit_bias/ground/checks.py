@@ -251,7 +251,7 @@ def context_bits(contexts: Any) -> int:
     return count.bit_length() - 1
 
 
-def as_function(value: Any, name: str) -> None:
+def check_callable(value: Any, name: str) -> None:
     """Refuse what is neither None nor a function."""
     if value is not None and not callable(value):
         raise InputError(f"{name} must be a function, not {shown(value)}")

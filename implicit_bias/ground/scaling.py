@@ -19,7 +19,7 @@ def largest_entries(values: Array) -> Array:
     return np.asarray(np.maximum(values.max(axis=axes), -values.min(axis=axes)))
 
 
-def next_powers(sizes: Array) -> Array:
+def nearest_powers_of_two(sizes: Array) -> Array:
     """The power of two next to each size ≥ 0, 1 for zero: dividing by it changes no digit."""
     return np.where(sizes > 0, np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0)))), 1.0)
 
@@ -31,7 +31,7 @@ def length(values: Array, axis: int | None = None) -> Any:
     return np.squeeze(safe * np.sqrt(np.sum((values / safe) ** 2, axis=axis, keepdims=True)), axis=axis)
 
 
-def powers_of_two(values: Array) -> tuple[Array, int]:
+def without_exponent(values: Array) -> tuple[Array, int]:
     """A and e with values = A · 2^e and the entries of A at most 1: A's squares neither overflow nor all vanish."""
     exponent = int(np.frexp(np.abs(values).max())[1])
     return np.ldexp(values, -exponent), exponent

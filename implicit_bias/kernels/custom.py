@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.ground.checks import Array, InputError, as_function, shown
+from implicit_bias.ground.checks import Array, InputError, check_callable, shown
 from implicit_bias.kernels.activations import Activation
 
 
@@ -42,7 +42,7 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], wave).values.round(6).tolist()
     [[0.567668, 0.261665], [0.261665, 0.567668]]
     """
-    as_function(function, "the activation")
+    check_callable(function, "the activation")
     if function is None or not isinstance(name, str):
         raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
 

@@ -16,9 +16,9 @@ from implicit_bias.ground.checks import (
     InputError,
     as_count,
     as_fraction,
-    as_function,
     as_seed,
     as_targets,
+    check_callable,
     check_range,
     shown,
 )
@@ -125,7 +125,7 @@ def alternate_convex_search(
     search = _Search(features, as_targets(Y, features.n), np.random.default_rng(as_seed(seed)))
     as_count(steps, "steps")
     tol = as_fraction(tol, "tol")
-    as_function(progress, "progress")
+    check_callable(progress, "progress")
     history, converged = [search.loss()], False
     try:
         for step in range(1, steps + 1):

@@ -17,10 +17,10 @@ from implicit_bias.ground.checks import (
     InputError,
     as_count,
     as_floats,
-    as_function,
     as_positive,
     as_seed,
     as_targets,
+    check_callable,
     check_range,
     check_size,
 )
@@ -135,7 +135,7 @@ def improve_filters(
     if targets.shape[1] > 1:
         raise InputError("improve_filters takes one target a sample; improve the filters of each target apart")
     as_count(steps, "steps", least=0)
-    as_function(progress, "progress")
+    check_callable(progress, "progress")
     rng = np.random.default_rng(as_seed(seed))
     filters = _first(X, units, directions, rng)
     ridge = as_positive(ridge, "ridge", zero=True)

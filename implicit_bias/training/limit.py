@@ -15,7 +15,15 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from implicit_bias.ground.checks import InputError, as_count, as_floats, as_function, as_positive, as_signs, check_range
+from implicit_bias.ground.checks import (
+    InputError,
+    as_count,
+    as_floats,
+    as_positive,
+    as_signs,
+    check_callable,
+    check_range,
+)
 from implicit_bias.ground.scaling import largest_entries
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
@@ -193,8 +201,8 @@ def descend_to_limit(
     config = LossScaled() if config is None else config
     if not isinstance(network, GatedNetwork) or not isinstance(config, LossScaled | PlainDescent):
         raise InputError("descend_to_limit takes a GatedNetwork, and LossScaled(…) or PlainDescent(…) as its config")
-    as_function(measure, "measure")
-    as_function(progress, "progress")
+    check_callable(measure, "measure")
+    check_callable(progress, "progress")
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)

@@ -15,9 +15,9 @@ from implicit_bias.ground.checks import (
     InputError,
     as_count,
     as_floats,
-    as_function,
     as_positive,
     as_seed,
+    check_callable,
     check_size,
     one_of,
     shown,
@@ -180,7 +180,7 @@ def train_online(
     name = one_of(activation, ACTIVATIONS, "activation")
     steps, units, repeats = as_count(steps, "steps"), as_count(units, "units"), as_count(repeats, "repeats")
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
-    as_function(progress, "progress")
+    check_callable(progress, "progress")
     n, batches = _batches(data, steps, batch_size, as_seed(seed))
     times = set(_recorded(record, steps))
     check_size(len(times) * repeats * units * n, "the weights at all times")

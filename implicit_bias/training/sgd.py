@@ -18,10 +18,10 @@ from implicit_bias.ground.checks import (
     as_count,
     as_floats,
     as_fraction,
-    as_function,
     as_positive,
     as_seed,
     as_signs,
+    check_callable,
     one_of,
     shown,
 )
@@ -172,7 +172,7 @@ def train(
     if not isinstance(network, GatedNetwork) or not isinstance(config, SGD):
         raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) as its config")
     as_count(every, "every")
-    as_function(progress, "progress")
+    check_callable(progress, "progress")
     generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))

@@ -17,9 +17,9 @@ from implicit_bias.ground.checks import (
     InputError,
     as_count,
     as_floats,
-    as_function,
     as_positive,
     as_seed,
+    check_callable,
     dimensions,
     one_of,
     shown,
@@ -159,7 +159,7 @@ def train_together(
     if not isinstance(config, Adam):
         raise InputError(f"config must be an Adam(…), not {shown(config)}")
     every = as_count(every, "every")
-    as_function(progress, "progress")
+    check_callable(progress, "progress")
     bar = -np.inf if target is None else as_positive(target, "target")
     stack = _Stack(networks)
     inputs, targets = _data(stack, X, Y, config.loss)

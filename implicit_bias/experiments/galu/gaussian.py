@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from implicit_bias.experiments.runner.figures.base import Rows, Settings
+from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
 from implicit_bias.regression import LeastSquares, least_squares

@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.gaussian import closed_form, mean_losses, repeats, search, trained
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 
 LEVEL = 0.01
 #: How many times m/d counts as "about m/d".

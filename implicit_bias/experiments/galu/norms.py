@@ -12,7 +12,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets import noisy_clusters
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.gates import ReLUGates
 from implicit_bias.regression import least_squares
 
@@ -78,18 +79,20 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """The correlations, as a sentence."""
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """The correlations over the means of the noise levels."""
     found = correlations(table)
-    means = min(found["l2 means"], found["l1 means"])
-    if np.isnan(means):
-        return "Undecided: fewer than three noise levels have no correlation."
-    word = "Yes" if means > 0.9 else "Partly" if means > 0.5 else "No"
-    return (
-        f"{word}: gap and norm correlate with {found['l2 means']:.3f} (‖w‖₂²) and {found['l1 means']:.3f} (‖w‖₁²) over "
-        f"the means of {table.sigma_y.nunique()} noise levels, {found['l2 fits']:.3f} and {found['l1 fits']:.3f} over "
-        f"{len(table)} single fits."
-    )
+    levels = table.sigma_y.nunique()
+    return [
+        Verdict(
+            f"the gap grows in proportion to {norm}",
+            f"correlation {found[f'{key} means']:.3f} over the means of {levels} noise levels, "
+            f"{found[f'{key} fits']:.3f} over {len(table)} single fits",
+            "above 0.9 over the means",
+            None if np.isnan(found[f"{key} means"]) else bool(found[f"{key} means"] > 0.9),
+        )
+        for key, norm in (("l2", "‖w‖₂²"), ("l1", "‖w‖₁²"))
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -101,5 +104,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import BEND, JUMP, NAMES, SMOOTH, least, number, ordered, unit_points
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 
 #: Activations with an even or odd derivative.
 PARITY = ("tanh", "sigmoid", "erf", "square", "cube")

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import SMOOTH, against, number, ordered, quartiles, unit_points
-from implicit_bias.experiments.runner.figures.base import Experiment, Rows, Settings, product
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.kernels import deep_gram, least_eigenvalue, mean_square
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")

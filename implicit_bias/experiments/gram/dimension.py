@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, against, least, number, quartiles, unit_points
-from implicit_bias.experiments.runner.figures.base import Experiment, Rows, Settings
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf", "square")
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets import load_binary
 from implicit_bias.dynamics import gradient_flow
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import Activation, activation, gram_matrix, mean_square

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr
 from implicit_bias.experiments.localization.drawing import LOCAL
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 
 #: Fields a panel.
 SHOWN = 4

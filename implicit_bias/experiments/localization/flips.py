@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import curve, sinusoid
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 
 #: Held-out samples.
 HELD_OUT = 4000

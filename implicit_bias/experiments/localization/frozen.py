@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import gradient_flow, ipr
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.figures.base import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining

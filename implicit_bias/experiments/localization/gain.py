@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
-from implicit_bias.experiments.runner.figures.base import Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
 
 
 def grid(quick: bool) -> list[Settings]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.runner.figures.base import Settings
+from implicit_bias.experiments.runner.experiment import Settings
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining, train_online
 

@@ -62,7 +62,7 @@ def collect(
     Examples
     --------
     >>> from implicit_bias.experiments.runner.collect import collect
-    >>> from implicit_bias.experiments.runner.figures.jobs import jobs_of
+    >>> from implicit_bias.experiments.runner.figure_jobs import jobs_of
     >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
     >>> len(collect(jobs_of(EXPERIMENT, quick=True)[:1]).rows())
     1

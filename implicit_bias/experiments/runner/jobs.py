@@ -13,7 +13,7 @@ from implicit_bias.experiments.runner.digests import code_version
 class Job(ABC):
     """A piece of work: immutable, hashable, and sent to other processes as it is.
 
-    >>> from implicit_bias.experiments.runner.figures.jobs import jobs_of
+    >>> from implicit_bias.experiments.runner.figure_jobs import jobs_of
     >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
     >>> job = jobs_of(EXPERIMENT, quick=True)[0]
     >>> sorted(job.key()), job.code == job.key()["code"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from implicit_bias.experiments.runner.digests import digest
-from implicit_bias.experiments.runner.figures.base import Experiment, Rows, Settings
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.runner.jobs import Job
 
 
@@ -65,7 +65,7 @@ class FigureJob(Job):
 def jobs_of(experiment: Experiment, *, quick: bool = False, data_root: str | None = None) -> list[FigureJob]:
     """The jobs of an experiment's grid, each once.
 
-    >>> from implicit_bias.experiments.runner.figures.jobs import jobs_of
+    >>> from implicit_bias.experiments.runner.figure_jobs import jobs_of
     >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
     >>> len(jobs_of(EXPERIMENT))
     176

@@ -13,6 +13,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from implicit_bias.experiments.runner.verdicts import Verdict
+
 #: A cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is what one cell
 #: goes through, because that costs less than a cell each; every row of it then says its own value.
 Settings = dict[str, Any]
@@ -31,9 +33,8 @@ class Experiment:
     """A figure of the paper, done again.
 
     `rows` must be a plain function of its module, a pure one of its arguments: every random number comes from a seed
-    among the settings. A stored cell is used again as long as the code that `rows` reaches is the same: what it
-    reaches of its own module (so not `draw`, as long as `rows` does not name EXPERIMENT) and all modules that this
-    imports. `draw` and `finding` take any part of the grid, down to one cell, because runs are interrupted; their
+    among the settings. A stored cell is used again as long as settings and `revision` are the same. `draw` and
+    `verdicts` take any part of the grid, down to one cell, because runs are interrupted; their
     table comes from a file, so what is not a number or a truth value is text, and a gap is NaN.
 
     >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
@@ -55,18 +56,19 @@ class Experiment:
     #: From settings to about how many seconds the cell takes on one core.
     cost: Callable[[Settings], float]
     draw: Callable[[pd.DataFrame], Figure]
-    #: One sentence with numbers: whether the claim holds ('Yes: …', 'No: …', 'Partly: …'; 'Undecided: …' of too
-    #: few cells).
-    finding: Callable[[pd.DataFrame], str]
+    #: What the table says of each part of the claim.
+    verdicts: Callable[[pd.DataFrame], list[Verdict]]
     #: From settings and the folder of image files to what `rows` needs of them; asked for every cell before any work,
     #: so that missing files are told at once: it should keep what it loaded last (`functools.lru_cache`).
     data: Callable[[Settings, str | None], Any] | None = None
+    #: Raised by one whenever the rows of a cell would come out otherwise: stored cells of before are then not used.
+    revision: int = 1
 
 
 def product(**lists: Iterable[Any]) -> list[Settings]:
     """The settings of every combination, the last list innermost.
 
-    >>> from implicit_bias.experiments.runner.figures.base import product
+    >>> from implicit_bias.experiments.runner.experiment import product
     >>> product(units=(4, 8), seed=(1,))
     [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
     """
@@ -77,7 +79,7 @@ def product(**lists: Iterable[Any]) -> list[Settings]:
 def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Iterator[Any]:
     """A figure's axes, shape (rows, columns), each of this size in inches, in the style of all figures here.
 
-    >>> from implicit_bias.experiments.runner.figures.base import panels
+    >>> from implicit_bias.experiments.runner.experiment import panels
     >>> with panels("Two", columns=2) as axes:
     ...     line, = axes[0, 1].plot([1, 2])
     >>> axes[0, 0].figure.get_suptitle()
@@ -94,7 +96,7 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
     """A line through the means of `values` over its index, and a band of one standard deviation about it.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.runner.figures.base import band, panels
+    >>> from implicit_bias.experiments.runner.experiment import band, panels
     >>> with panels("Loss") as axes:
     ...     band(axes[0, 0], pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
     >>> axes[0, 0].get_lines()[0].get_ydata().tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from implicit_bias.experiments.runner.figures.base import Experiment
+from implicit_bias.experiments.runner.experiment import Experiment
 from implicit_bias.ground.checks import one_of
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import pandas as pd
 
 from implicit_bias.experiments.runner.collect import Collected
-from implicit_bias.experiments.runner.figures.base import Experiment, Settings
-from implicit_bias.experiments.runner.figures.collection import Collection
-from implicit_bias.experiments.runner.figures.jobs import FigureJob
+from implicit_bias.experiments.runner.collection import Collection
+from implicit_bias.experiments.runner.experiment import Experiment, Settings
+from implicit_bias.experiments.runner.figure_jobs import FigureJob
 from implicit_bias.experiments.runner.tables import as_csv, from_csv, pictures, read_record, read_table, sha256
+from implicit_bias.experiments.runner.verdicts import outcome
 from implicit_bias.ground.checks import InputError
 from implicit_bias.ground.files import write_atomically
 
@@ -33,7 +34,8 @@ class Figured:
         missing, cells = self.record["missing"], self.record["cells"]
         notes = ["a quick run"] if self.record.get("quick") else []
         notes += [f"{cells} of {cells + missing} cells"] if missing else []
-        return self.experiment.finding(self.table) + (f" ({', '.join(notes)})" if notes else "")
+        verdicts = self.experiment.verdicts(self.table)
+        return f"{outcome(verdicts).capitalize()}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def tabulated(collected: Collected, *, quick: bool = False) -> list[Figured]:
@@ -58,7 +60,7 @@ def tabulated(collected: Collected, *, quick: bool = False) -> list[Figured]:
 def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
     """Every setting with the values that it takes in some cells, or that these go through.
 
-    >>> from implicit_bias.experiments.runner.figures.results import lists_of
+    >>> from implicit_bias.experiments.runner.results import lists_of
     >>> lists_of([{"d": 5, "seed": [1, 2]}, {"d": 6, "seed": [1, 2]}])
     {'d': [5, 6], 'seed': [1, 2]}
     """

@@ -1,0 +1,60 @@
+"""What becomes of a claim: the figure found, the threshold it is held against, and the outcome, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim that a table decides.
+
+    Attributes
+    ----------
+    claim : str
+        In a few words, without a full stop: 'GaLU memorises with about m/d units'.
+    found : str
+        The figures, with their units: '1.03 m/d at m = 1024'.
+    threshold : str
+        What they are held against: 'at most 1.25 m/d'.
+    holds : bool or None
+        Whether they keep to it; None if there are too few cells to tell.
+
+    Examples
+    --------
+    >>> from implicit_bias.experiments.runner.verdicts import Verdict
+    >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
+    Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
+    """
+
+    claim: str
+    found: str
+    threshold: str
+    holds: bool | None
+
+    @property
+    def outcome(self) -> str:
+        """Yes, no or undecided."""
+        return "undecided" if self.holds is None else "yes" if self.holds else "no"
+
+    def __str__(self) -> str:
+        return f"{self.outcome.capitalize()}: {self.claim}; found: {self.found}; threshold: {self.threshold}."
+
+
+def outcome(verdicts: Sequence[Verdict]) -> str:
+    """The outcome of several verdicts together: partly if some hold and some do not.
+
+    >>> from implicit_bias.experiments.runner.verdicts import Verdict, outcome
+    >>> outcome([Verdict("a", "1", "below 2", True), Verdict("b", "3", "below 2", False)])
+    'partly'
+    """
+    decided = {verdict.outcome for verdict in verdicts} - {"undecided"}
+    return decided.pop() if len(decided) == 1 else "partly" if decided else "undecided"
+
+
+def as_markdown(verdicts: Sequence[Verdict]) -> str:
+    """Verdicts as a table."""
+    lines = ["| claim | found | threshold | outcome |", "|---|---|---|---|"]
+    lines += [f"| {v.claim} | {v.found} | {v.threshold} | {v.outcome} |" for v in verdicts]
+    return "\n".join(lines)

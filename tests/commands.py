@@ -1,0 +1,28 @@
+"""Commands run in this process: what they print and end with."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
+
+from implicit_bias.command_line.main import main
+
+
+class Done(NamedTuple):
+    """A command's exit code, and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments, command=None):
+    """`implicit-bias` with these arguments, or one `command` of it as its script runs it."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main([*map(str, arguments)], command)
+        except SystemExit as end:  # --help and --version
+            code = int(end.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
