@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,15 +37,31 @@ def train(settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: A
     return train_together(networks, X, Y, config, every=settings["steps"], seed=settings["seed"]).losses
 
 
-def compared(
+def fits(
+    settings: Settings, shapes: Iterable[tuple[int, int]], samples: Sequence[Any], loss: str
+) -> Iterator[tuple[float, tuple[Array, Array], tuple[Array, Array]]]:
+    """Training loss, and scores and labels of the training and of the test samples, of networks (units, seed).
+
+    Each has samples (X, y) of its own, the first m for training.
+    """
+    m, build = settings["m"], NETWORKS[settings["network"]]
+    networks = [build(settings["d"], units, seed=seed) for units, seed in shapes]
+    inputs, labels = (np.stack([sample[part][:m] for sample in samples]) for part in (0, 1))
+    losses = train(settings, networks, inputs, labels, loss)
+    for network, (X, y, *_), value in zip(networks, samples, losses, strict=True):
+        scores = network.decision_function(X)
+        yield float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
+
+
+def means(
     table: pd.DataFrame, along: list[str], column: str, kinds: Iterable[str] = tuple(NETWORKS), by: str = "network"
 ) -> pd.DataFrame:
     """Means of a column: a row for each place in the grid that has all of some kinds, a column for each kind.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.common import compared
+    >>> from implicit_bias.experiments.galu.common import means
     >>> fits = pd.DataFrame({"units": [8, 8, 9], "network": ["GaLU", "ReLU", "ReLU"], "loss": [0.5, 0.25, 0.1]})
-    >>> compared(fits, ["units"], "loss").to_dict("index")
+    >>> means(fits, ["units"], "loss").to_dict("index")
     {8: {'GaLU': 0.5, 'ReLU': 0.25}}
     """
     return table.pivot_table(column, index=along, columns=by).reindex(columns=list(kinds)).dropna()
@@ -65,7 +82,7 @@ def named(values: pd.Series, form: str) -> str:
     return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
 
 
-def train_and_test(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> None:
+def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> None:
     """Training (dashed) and test values of both networks, over the index of their table."""
     for network, own in values.groupby("network"):
         for part, style in {"train": "--", "test": "-"}.items():
@@ -73,8 +90,8 @@ def train_and_test(ax: Axes, values: pd.DataFrame, column: str, times: float = 1
             band(ax, times * own[f"{part}_{column}"], **look)
 
 
-def with_legend(axes: Any, below: int = 0) -> Figure:
-    """The figure of some panels, with the legend of the first in it, or that of all in columns below them.
+def finished(axes: Any, below: int = 0) -> Figure:
+    """The figure of some panels, with a legend in the first, or one of all panels in columns below them.
 
     It is called where `panels` sets the style.
     """

@@ -12,8 +12,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import compared, repeats, undecided
-from implicit_bias.experiments.galu.gaussian import by_kind, draw_losses, samples, trained, widths
+from implicit_bias.experiments.galu.common import means, repeats, undecided
+from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, draw_losses, samples, trained, widths
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.regression import improve_filters
@@ -26,13 +26,11 @@ MOST = 0.5
 
 def grid(quick: bool) -> list[Settings]:
     """Two numbers of inputs; a cell of each repeat in closed form, one of all for ReLU; quick: m = 128, fewer steps."""
-    m, sizes = (128, (8,)) if quick else (1024, (16, 32))
-    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else {"steps": 100_000, "batch": 128, "lr": 1e-3}
-    lists = {"m": (m,), "d": sizes}
-    cells = product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))
-    found = [cell | adam for cell in cells]
-    seeds = range(1, 5 if quick else 17)
-    return found + product(network=("GaLU",), **lists, seed=seeds, repeats=(1,), updates=(128 if quick else 512,))
+    lists = {"m": (128,), "d": (8,)} if quick else {"m": (1024,), "d": (16, 32)}
+    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
+    found = [cell | adam for cell in product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))]
+    seeds, updates = (range(1, 5), 128) if quick else (range(1, 17), 512)
+    return found + product(network=("GaLU",), **lists, seed=seeds, repeats=(1,), updates=(updates,))
 
 
 def rows(settings: Settings) -> Rows:
@@ -77,11 +75,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """The share of the gap that better filters close, over the repeats that all three were fitted to."""
     name = improved(table)
     fits, kinds = by_kind(table, "improved_loss", name), ("ReLU", "GaLU", name)
-    means = compared(fits, ["d", "share", "repeat"], "loss", kinds, by="kind").groupby(level=["d", "share"]).mean()
-    gap = means["GaLU"] - means["ReLU"]
+    losses = means(fits, ["d", "share", "repeat"], "loss", kinds, by="kind").groupby(level=["d", "share"]).mean()
+    gap = losses["GaLU"] - losses["ReLU"]
     if not gap.min() > 0:
         return undecided(EXPERIMENT.claim, "all three losses, and ReLU's below GaLU's at every size")
-    closed = ((means["GaLU"] - means[name]) / gap).sort_values()
+    closed = ((losses["GaLU"] - losses[name]) / gap).sort_values()
     ends = [f"{closed[d, share]:.0%} (d = {d}, kd/m = {share:g})" for d, share in closed.index[[0, -1]]]
     told = f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)} sizes"
     claim = f"{name} closes most of the gap between GaLU and ReLU"

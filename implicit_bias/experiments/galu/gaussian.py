@@ -13,12 +13,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, repeats, runs, with_legend
+from implicit_bias.experiments.galu.common import NETWORKS, finished, repeats, runs
 from implicit_bias.experiments.runner.experiment import COLOURS, Rows, Settings, band, panels
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import LayeredNetwork
 from implicit_bias.regression import LeastSquares, least_squares
 from implicit_bias.training.stacked import Adam, train_together
+
+#: How networks are trained in full runs.
+ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
 
 
 def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
@@ -108,5 +111,5 @@ def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]
                 if kind in set(part.kind):
                     band(ax, part[part.kind == kind].set_index("share").loss, **style)
             ax.set(xlabel="kd / m", ylabel="training loss", title=f"d = {d}, m = {m}", ylim=(-0.03, 1.0))
-        figure = with_legend(axes)
+        figure = finished(axes)
     return figure

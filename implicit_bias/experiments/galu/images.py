@@ -22,7 +22,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets.classes import ImageClasses, load_classes
-from implicit_bias.experiments.galu.common import compared, runs, train, undecided, with_legend
+from implicit_bias.experiments.galu.common import finished, means, runs, train, undecided
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import Array
@@ -46,9 +46,7 @@ def grid(quick: bool) -> list[Settings]:
     return [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
 
 
-@lru_cache(maxsize=2)
-def _loaded(dataset: str, components: int, held_out: int, root: str | None) -> ImageClasses:
-    return load_classes(dataset, components, held_out, root)
+_loaded = lru_cache(maxsize=2)(load_classes)
 
 
 def data(settings: Settings, root: str | None) -> ImageClasses:
@@ -62,14 +60,10 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     pairs = runs(settings, widths)
     networks = [_network(settings, images.X_train.shape[1], units, seed) for units, seed in pairs]
     losses = train(settings, networks, images.X_train, images.y_train, "logistic")
+    parts = {"held_out": (images.X_held_out, images.y_held_out), "test": (images.X_test, images.y_test)}
     return [
-        {
-            "units": units,
-            "repeat": seed,
-            "train_loss": float(loss),
-            "held_out_error": _error(network, images.X_held_out, images.y_held_out),
-            "test_error": _error(network, images.X_test, images.y_test),
-        }
+        {"units": units, "repeat": seed, "train_loss": float(loss)}
+        | {f"{part}_error": _error(network, *samples) for part, samples in parts.items()}
         for (units, seed), network, loss in zip(pairs, networks, losses, strict=True)
     ]
 
@@ -119,13 +113,13 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
             ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
             ax.minorticks_off()
-        figure = with_legend(axes, below=len(BUILD))
+        figure = finished(axes, below=len(BUILD))
     return figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, on every data set."""
-    errors = compared(chosen(table), ["dataset", "units"], "test_error", BUILD)
+    errors = means(chosen(table), ["dataset", "units"], "test_error", BUILD)
     if errors.empty:
         return undecided(EXPERIMENT.claim, "all four networks at one width")
     found = []
@@ -133,9 +127,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         of = errors.loc[name]
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
         last = ", ".join(f"{NAMES[network]} {value:.1%}" for network, value in of.iloc[-1].items())
-        told = f"at {near.sum()} of {len(near)} widths; at k = {of.index[-1]} {last}"
-        claim = f"GaLU0's test error on {TITLES[name]} is nearer to ReLU's than to either other's"
-        found.append(Verdict(claim, told, "at every width", bool(near.all())))
+        told = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: {last}"
+        claim = f"on {TITLES[name]} GaLU0 errs as ReLU does, rather than as linear or readout only"
+        found.append(Verdict(claim, told, "nearer to ReLU than to the better of them at every width", bool(near.all())))
     return found
 
 

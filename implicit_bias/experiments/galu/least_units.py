@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from implicit_bias.experiments.runner.experiment import COLOURS, Rows
 from implicit_bias.ground.checks import Array
 
+Fit = Callable[[Sequence[int]], Rows]
 #: Marker and line, colour and name of every kind of fit.
 STYLES = {
     "ReLU": ("s-", COLOURS["ReLU"], "ReLU (Adam)"),
@@ -21,14 +22,7 @@ STYLES = {
 
 
 def least_width(
-    fit: Callable[[Sequence[int]], Rows],
-    level: float,
-    start: int,
-    most: int,
-    *,
-    at_once: int,
-    step: int = 1,
-    failing: int = 0,
+    fit: Fit, level: float, start: int, most: int, *, at_once: int, step: int = 1, failing: int = 0
 ) -> tuple[int | None, Rows]:
     """The least width whose mean loss is below a level, up to `step` too large, and all rows of the search.
 

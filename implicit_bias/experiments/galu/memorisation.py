@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, runs, undecided, with_legend
-from implicit_bias.experiments.galu.gaussian import by_kind, closed_form, trained
+from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, undecided
+from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, trained
 from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict
@@ -33,12 +33,9 @@ AT_ONCE = 4
 
 def grid(quick: bool) -> list[Settings]:
     """Six numbers of samples, five repeats; quick: d = 8, fewer samples and steps, a larger lr."""
-    if quick:
-        adam = {"steps": (10_000,), "batch": (32,), "lr": (3e-3,)}
-        return product(network=("GaLU", "ReLU"), m=(32, 64, 96), d=(8,), repeats=(3,), seed=(1,), **adam)
-    adam = {"steps": (100_000,), "batch": (128,), "lr": (1e-3,)}
-    sizes = (128, 256, 384, 512, 768, 1024)
-    return product(network=("GaLU", "ReLU"), m=sizes, d=(32,), repeats=(5,), seed=(1,), **adam)
+    m, d, repeats = ((32, 64, 96), 8, 3) if quick else ((128, 256, 384, 512, 768, 1024), 32, 5)
+    adam = {"steps": 10_000, "batch": 32, "lr": 3e-3} if quick else ADAM
+    return [cell | adam for cell in product(network=NETWORKS, m=m, d=(d,), repeats=(repeats,), seed=(1,))]
 
 
 def solved(settings: Settings, widths: Sequence[int]) -> Rows:
@@ -85,7 +82,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, size=(5.4, 3.6)) as axes:
         plot_least_units(axes[0, 0], found, LEVEL, (ends, ends / d, "m / d"))
         axes[0, 0].set(xlabel=f"samples m (d = {d})", xlim=(0, None), xticks=[0, *found.index])
-        figure = with_legend(axes)
+        figure = finished(axes)
     return figure
 
 
@@ -96,13 +93,15 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     if found.empty:
         return undecided(EXPERIMENT.claim, "both networks at the same m")
     m, last = found.index[-1], found.iloc[-1] * d / found.index[-1]
-    told = {kind: f"{', '.join(f'{k:.0f}' for k in found[kind])}, at last {last[kind]:.2f} m/d" for kind in found}
+    told = {
+        kind: f"{', '.join(f'{k:.0f}' for k in found[kind])} units, {last[kind]:.2f} m/d at m = {m}" for kind in found
+    }
     told["GaLU"] += f"; in closed form {told['closed form']}"
     return [
         Verdict(
             f"about m/d units suffice for {network} networks",
-            f"for m = {', '.join(map(str, found.index))}, d = {d}: {told[network]}".replace("nan", "none"),
-            f"at most {ABOUT} m/d at m = {m}, and none missing",
+            f"m = {', '.join(map(str, found.index))}, d = {d}: {told[network]}".replace("nan", "none"),
+            f"at most {ABOUT} m/d at m = {m}, and a width for every m",
             bool(found[network].notna().all() and last[network] <= ABOUT) if len(found) > 1 else None,
         )
         for network in NETWORKS

@@ -20,26 +20,16 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import Clusters, noisy_clusters
-from implicit_bias.experiments.galu.common import (
-    NETWORKS,
-    compared,
-    named,
-    runs,
-    span,
-    train,
-    train_and_test,
-    undecided,
-    with_legend,
-)
+from implicit_bias.experiments.galu.common import NETWORKS, curves, finished, fits, means, named, runs, span, undecided
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 
 #: The largest σ_y, and the largest p.
 MOST_NOISE = {"regression": 1.0, "classification": 0.5}
 LOSSES = {"regression": "squared", "classification": "hinge"}
-#: Between which GaLU's test loss is how many times ReLU's if they over-fit alike.
+#: How many times ReLU's test loss GaLU's is, at least and at most, where they over-fit alike.
 LEAST, MOST = 0.5, 2.0
-#: Below which test losses without noise are if networks generalise.
+#: What test losses without noise stay below where networks generalise.
 LEARNT = 0.1
 #: What a panel shows: task, measure, name, and the least that is expected at a noise level.
 PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
@@ -66,15 +56,13 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 def rows(settings: Settings) -> Rows:
     """For each noise and repeat: train_loss, test_loss, and in classification train_error and test_error."""
     levels = np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist()
-    pairs, m, loss = runs(settings, levels), settings["m"], LOSSES[settings["task"]]
+    pairs, loss = runs(settings, levels), LOSSES[settings["task"]]
     samples = [sample(settings, noise, seed) for noise, seed in pairs]
-    networks = [NETWORKS[settings["network"]](settings["d"], settings["units"], seed=seed) for _, seed in pairs]
-    train(settings, networks, np.stack([s.X[:m] for s in samples]), np.stack([s.y[:m] for s in samples]), loss)
+    shapes = [(settings["units"], seed) for _, seed in pairs]
     found = []
-    for (noise, seed), network, (X, y, *_) in zip(pairs, networks, samples, strict=True):
-        row, scores = {"noise": noise, "repeat": seed}, network.decision_function(X)
-        for name, part in {"train": slice(m), "test": slice(m, None)}.items():
-            f, b = scores[part], y[part]
+    for (noise, seed), (_, *parts) in zip(pairs, fits(settings, shapes, samples, loss), strict=True):
+        row = {"noise": noise, "repeat": seed}
+        for name, (f, b) in zip(("train", "test"), parts, strict=True):
             each = (f - b) ** 2 if loss == "squared" else np.maximum(0.0, 1 - b * f)
             row[f"{name}_loss"] = float(each.mean())
             row[f"{name}_error"] = float("nan") if loss == "squared" else error(f, b)
@@ -92,39 +80,41 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=len(PANELS)) as axes:
         for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
             part = table[table.task == task]
-            train_and_test(ax, part.set_index("noise"), measure)
+            curves(ax, part.set_index("noise"), measure)
             if len(part):
                 levels = np.linspace(part.noise.min(), part.noise.max(), 50)
                 ax.plot(levels, least(levels), ":", color=COLOURS["theory"], label="best possible test")
             noise = "noise of labels $\\sigma_y$" if task == "regression" else "flipped labels $p$"
             ax.set(title=task, xlabel=noise, ylabel=text)
-        figure = with_legend(axes, below=5)
+        figure = finished(axes, below=5)
     return figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether both fall below the best possible loss in training and not in test, by how much, and without noise."""
-    means = table.groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
+    losses = table.groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
     best = {task: least for task, measure, _, least in PANELS if measure == "loss"}
-    means["least"] = [float(best[task](noise)) for task, noise, _ in means.index]
-    noise = means.index.get_level_values("noise")
-    noisy, quiet = means[noise > 0], means[noise == 0].test_loss.max()
-    pairs = compared(noisy, ["task", "noise"], "test_loss")
+    losses["least"] = [float(best[task](noise)) for task, noise, _ in losses.index]
+    noise = losses.index.get_level_values("noise")
+    noisy, quiet = losses[noise > 0], losses[noise == 0].test_loss.max()
+    pairs = means(noisy, ["task", "noise"], "test_loss")
     if pairs.empty or np.isnan(quiet):
         return undecided(EXPERIMENT.claim, "both networks, with and without noise")
     over = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
     (task, level), ratios = pairs.index[-1], pairs["GaLU"] / pairs["ReLU"]
-    last = means.loc[(task, level)]
-    ends = [f"{named(last[f'{part}_loss'], '.3g')} in {part}" for part in ("train", "test")]
-    told = f"{over.sum()} of {len(over)} mean losses; in {task} at noise {level:g} {' and '.join(ends)}"
-    told += f", where {last.least.iloc[0]:.3g} is possible"
-    fit = "all below the best possible in training and above it in test"
+    last = losses.loc[(task, level)]
+    ends = f"{named(last.train_loss, '.3g')} in training; {named(last.test_loss, '.3g')} in test"
+    possible = f"{task} at noise {level:g}, where {last.least.iloc[0]:.3g} is possible"
+    told = f"{over.sum()} of {len(over)} mean losses; in {possible}: {ends}"
+    beyond = "all below the best possible in training and above it in test"
     between = f"between {LEAST} and {MOST} times ReLU's"
     alike = bool(ratios.min() > LEAST and ratios.max() < MOST)
     return [
-        Verdict("both networks over-fit noisy labels", told, fit, bool(over.all())),
-        Verdict("they do so alike", f"GaLU's test losses are {span(ratios, '.2f')} times ReLU's", between, alike),
-        Verdict("without noise they generalise", f"losses of at most {quiet:.2g}", f"below {LEARNT}", quiet < LEARNT),
+        Verdict("both networks over-fit noisy labels", told, beyond, bool(over.all())),
+        Verdict("GaLU does so as ReLU does", f"test losses {span(ratios, '.2f')} times ReLU's", between, alike),
+        Verdict(
+            "without noise they generalise", f"at most {quiet:.2g} in test", f"below {LEARNT}", bool(quiet < LEARNT)
+        ),
     ]
 
 

@@ -19,6 +19,8 @@ from implicit_bias.regression import least_squares
 
 #: Test samples for each training sample.
 FRESH = 9
+#: Correlations that show proportion.
+PROPORTIONAL = 0.9
 NORMS = {"l2": "$\\|w\\|_2^2$", "l1": "$\\|w\\|_1^2$"}
 
 
@@ -88,8 +90,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             f"the gap grows in proportion to {norm}",
             f"correlation {found[f'{key} means']:.3f} over the means of {levels} noise levels, "
             f"{found[f'{key} fits']:.3f} over {len(table)} single fits",
-            "above 0.9 over the means",
-            None if np.isnan(found[f"{key} means"]) else bool(found[f"{key} means"] > 0.9),
+            f"above {PROPORTIONAL} over the means",
+            None if np.isnan(found[f"{key} means"]) else bool(found[f"{key} means"] > PROPORTIONAL),
         )
         for key, norm in (("l2", "‖w‖₂²"), ("l1", "‖w‖₁²"))
     ]

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, runs, span, undecided, with_legend
-from implicit_bias.experiments.galu.gaussian import network, samples, trained
+from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, span, undecided
+from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
 from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict
@@ -34,7 +34,7 @@ ABOUT = 1.25
 def grid(quick: bool) -> list[Settings]:
     """Seven numbers of outputs, two repeats; quick: m = 128, d = 8, three of them, fewer steps."""
     m, d, outputs, few = (128, 8, (1, 4, 8), (1, 4)) if quick else (1024, 32, (1, 8, 16, 32, 64, 96, 128), (1, 8))
-    adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else {"steps": 100_000, "batch": 128, "lr": 1e-3}
+    adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     common = {"m": (m,), "d": (d,), "repeats": (2,), "seed": (1,)}
     found = [cell | adam for cell in product(method=("ReLU", "GaLU"), outputs=outputs, **common)]
     return found + [cell | {"steps": 100} for cell in product(method=("alternation",), outputs=few, **common)]
@@ -97,7 +97,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, size=(5.4, 3.6)) as axes:
         plot_least_units(axes[0, 0], found, LEVEL, theory)
         axes[0, 0].set(title=f"m = {first.m}, d = {first.d}", xlabel="outputs d′")
-        figure = with_legend(axes)
+        figure = finished(axes)
     return figure
 
 
@@ -111,7 +111,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     units = [f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples()]
     told = f"{span(ratio, '.2f')} times as many ({', '.join(units)})"
     searched = [f"{k:.0f} at d′ = {q}" for q, k in found["alternation"].dropna().items()]
-    told += f"; by alternate convex search {', '.join(searched)}" if searched else ""
+    told += f"; by alternate convex search GaLU needs {', '.join(searched)}" if searched else ""
     claim = "GaLU networks need about as many units as ReLU networks"
     return [Verdict(claim, told, f"below {ABOUT} times as many at every d′", bool(ratio.max() < ABOUT))]
 

@@ -19,15 +19,15 @@ from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
 from implicit_bias.experiments.galu.common import (
     NETWORKS,
-    compared,
+    curves,
+    finished,
+    fits,
+    means,
     named,
     repeats,
     runs,
     span,
-    train,
-    train_and_test,
     undecided,
-    with_legend,
 )
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict
@@ -65,18 +65,13 @@ def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
 def rows(settings: Settings) -> Rows:
     """For each width and repeat: train_loss (hinge), train_error and test_error."""
     widths = [settings["widest"] // STEP**power for power in reversed(range(settings["widths"]))]
-    pairs, m = runs(settings, widths), settings["m"]
+    pairs = runs(settings, widths)
     samples = {seed: sample(settings, seed) for seed in repeats(settings)}
-    networks = [NETWORKS[settings["network"]](settings["d"], units, seed=seed) for units, seed in pairs]
-    inputs, labels = (np.stack([samples[seed][part][:m] for _, seed in pairs]) for part in (0, 1))
-    found = []
-    losses = train(settings, networks, inputs, labels, "hinge")
-    for (units, seed), network, loss in zip(pairs, networks, losses, strict=True):
-        X, y = samples[seed]
-        scores = network.decision_function(X)
-        row = {"units": units, "repeat": seed, "train_loss": float(loss)}
-        found.append(row | {"train_error": error(scores[:m], y[:m]), "test_error": error(scores[m:], y[m:])})
-    return found
+    found = zip(pairs, fits(settings, pairs, [samples[seed] for _, seed in pairs], "hinge"), strict=True)
+    return [
+        {"units": k, "repeat": seed, "train_loss": loss, "train_error": error(*train), "test_error": error(*test)}
+        for (k, seed), (loss, train, test) in found
+    ]
 
 
 def cost(settings: Settings) -> float:
@@ -89,26 +84,26 @@ def draw(table: pd.DataFrame) -> Figure:
     """Training (dashed) and test errors of both networks against their width, a panel for each task."""
     with panels(EXPERIMENT.title, columns=len(TASKS)) as axes:
         for ax, (task, title) in zip(axes[0], TASKS.items(), strict=True):
-            train_and_test(ax, table[table.task == task].set_index("units"), "error", times=100)
+            curves(ax, table[table.task == task].set_index("units"), "error", times=100)
             ax.set(title=title, xlabel="units $k$", ylabel="error (%)")
             ax.set_xscale("log", base=2)
             if task == "parity":
                 ax.axhline(50, linestyle=":", color=COLOURS["theory"], label="chance")
-        figure = with_legend(axes, below=5)
+        figure = finished(axes, below=5)
     return figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Errors on the linear rule, and whether any network's test error on the parity differs from a coin's."""
     linear, odd = (table[table.task == task] for task in TASKS)
-    errors, fitted = compared(linear, ["units"], "test_error"), compared(odd, ["units"], "train_error")
+    errors, fitted = means(linear, ["units"], "test_error"), means(odd, ["units"], "train_error")
     if errors.empty or fitted.empty:
         return undecided(EXPERIMENT.claim, "both networks on both tasks")
     most, apart = linear.test_error.max(), (errors["GaLU"] - errors["ReLU"]).abs().max()
     chance = (odd.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(odd.fresh)
-    widest, trained = (f"at k = {part.index[-1]} {named(part.iloc[-1], '.1%')}" for part in (errors, fitted))
-    rule = f"test errors are at most {most:.1%}; {widest}"
-    coins = f"{chance.sum()} of {len(odd)} test as a coin does ({span(odd.test_error, '.1%')}); in training {trained}"
+    widest, trained = (f"at k = {part.index[-1]}: {named(part.iloc[-1], '.1%')}" for part in (errors, fitted))
+    rule = f"test errors of at most {most:.1%}; {widest}"
+    coins = f"{chance.sum()} of {len(odd)} test as a coin does ({span(odd.test_error, '.1%')}); in training, {trained}"
     coin = f"all within {DEVIATIONS} standard deviations of 50%"
     return [
         Verdict("both networks learn a linear rule", rule, f"below {LEARNT:.0%}", bool(most < LEARNT)),
