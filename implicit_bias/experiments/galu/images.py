@@ -128,8 +128,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
         last = ", ".join(f"{NAMES[network]} {value:.1%}" for network, value in of.iloc[-1].items())
         told = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: {last}"
-        claim = f"on {TITLES[name]} GaLU0 errs as ReLU does, rather than as linear or readout only"
-        found.append(Verdict(claim, told, "nearer to ReLU than to the better of them at every width", bool(near.all())))
+        claim = f"on {TITLES[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
+        found.append(Verdict(claim, told, "at every width", bool(near.all())))
     return found
 
 

@@ -111,9 +111,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     alike = bool(ratios.min() > LEAST and ratios.max() < MOST)
     return [
         Verdict("both networks over-fit noisy labels", told, beyond, bool(over.all())),
-        Verdict("GaLU does so as ReLU does", f"test losses {span(ratios, '.2f')} times ReLU's", between, alike),
+        Verdict("GaLU over-fits as ReLU does", f"test losses {span(ratios, '.2f')} times ReLU's", between, alike),
         Verdict(
-            "without noise they generalise", f"at most {quiet:.2g} in test", f"below {LEARNT}", bool(quiet < LEARNT)
+            "both generalise without noise", f"at most {quiet:.2g} in test", f"below {LEARNT}", bool(quiet < LEARNT)
         ),
     ]
 

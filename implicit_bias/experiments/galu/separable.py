@@ -107,7 +107,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     coin = f"all within {DEVIATIONS} standard deviations of 50%"
     return [
         Verdict("both networks learn a linear rule", rule, f"below {LEARNT:.0%}", bool(most < LEARNT)),
-        Verdict("they learn it alike", f"at most {apart:.1%} apart", f"below {ALIKE:.0%}", bool(apart < ALIKE)),
+        Verdict("their errors on it agree", f"at most {apart:.1%} apart", f"below {ALIKE:.0%}", bool(apart < ALIKE)),
         Verdict("neither learns a parity", coins, coin, bool(chance.all())),
     ]
 
