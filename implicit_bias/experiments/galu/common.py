@@ -17,6 +17,8 @@ from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
 from implicit_bias.training.stacked import Adam, train_together
 
 T = TypeVar("T")
+#: Steps between two looks at whether losses are below a target.
+LOOK = 500
 #: What most claims compare: networks with a trained readout.
 NETWORKS: dict[str, type[GaLUNetwork] | type[ReLUNetwork]] = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
 
@@ -31,10 +33,14 @@ def runs(settings: Settings, values: Iterable[T]) -> list[tuple[T, int]]:
     return [(value, seed) for value in values for seed in repeats(settings)]
 
 
-def train(settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str) -> Array:
-    """Train networks in one stack, as the settings say; their training losses at the end."""
-    config = Adam(settings["steps"], settings["batch_size"], settings["lr"], loss)
-    return train_together(networks, X, Y, config, every=settings["steps"], seed=settings["seed"]).losses
+def train(
+    settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str, target: float | None = None
+) -> Array:
+    """Train networks in one stack, as the settings say, or until all are below a target; their training losses."""
+    config = Adam(settings["steps"], settings.get("batch_size") or settings["batch"], settings["lr"], loss)
+    # Looking at the losses takes time that only a target is worth.
+    every = settings["steps"] if target is None else LOOK
+    return train_together(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
 
 
 def fits(

@@ -13,12 +13,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, finished, repeats, runs
+from implicit_bias.experiments.galu.common import NETWORKS, finished, repeats, runs, train
 from implicit_bias.experiments.runner.experiment import COLOURS, Rows, Settings, band, panels
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import LayeredNetwork
 from implicit_bias.regression import LeastSquares, least_squares
-from implicit_bias.training.stacked import Adam, train_together
 
 #: How networks are trained in full runs.
 ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
@@ -65,15 +64,9 @@ def trained(settings: Settings, kind: str, units: Iterable[int], target: float |
     """
     pairs = runs(settings, units)
     data = {seed: samples(settings, seed) for seed in repeats(settings)}
-    training = train_together(
-        [network(settings, kind, k, seed) for k, seed in pairs],
-        np.stack([data[seed][0] for _, seed in pairs]),
-        np.stack([data[seed][1] for _, seed in pairs]),
-        Adam(steps=settings["steps"], batch_size=settings["batch"], lr=settings["lr"]),
-        target=target,
-        seed=settings["seed"],
-    )
-    found = zip(pairs, training.losses, strict=True)
+    networks = [network(settings, kind, k, seed) for k, seed in pairs]
+    X, Y = (np.stack([data[seed][part] for _, seed in pairs]) for part in (0, 1))
+    found = zip(pairs, train(settings, networks, X, Y, "squared", target), strict=True)
     return [{"units": k, "repeat": seed, "loss": float(loss)} for (k, seed), loss in found]
 
 
