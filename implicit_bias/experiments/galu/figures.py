@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from implicit_bias.experiments.galu import (
-    clusters,
     filters,
     images,
     memorisation,
+    noisy_labels,
     norms,
     outputs,
     separable,
@@ -14,7 +14,7 @@ from implicit_bias.experiments.galu import (
 )
 from implicit_bias.experiments.runner.collection import Collection
 
-MODULES = (memorisation, under_parametrised, outputs, filters, images, separable, clusters, norms)
+MODULES = (memorisation, under_parametrised, outputs, filters, images, separable, noisy_labels, norms)
 COLLECTION = Collection(
     name="galu",
     source='Fiat, Malach & Shalev-Shwartz, "Decoupling Gating from Linearity"',

@@ -12,24 +12,25 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.gaussian import repeats, samples, trained, widths
-from implicit_bias.experiments.galu.under_parametrised import theory_lines, with_shares
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.galu.common import means, repeats, undecided
+from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, draw_losses, samples, trained, widths
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, product
+from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.regression import improve_filters
 
 #: kd/m of the widths.
 SHARES = (0.125, 0.25, 0.5, 0.75, 0.875)
+#: What share of the gap is most of it.
+MOST = 0.5
 
 
 def grid(quick: bool) -> list[Settings]:
     """Two numbers of inputs; a cell of each repeat in closed form, one of all for ReLU; quick: m = 128, fewer steps."""
-    m, sizes = (128, (8,)) if quick else (1024, (16, 32))
-    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else {"steps": 100_000, "batch": 128, "lr": 1e-3}
-    lists = {"m": (m,), "d": sizes}
-    cells = product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))
-    found = [cell | adam for cell in cells]
-    seeds = range(1, 5 if quick else 17)
-    return found + product(network=("GaLU",), **lists, seed=seeds, repeats=(1,), updates=(128 if quick else 512,))
+    lists = {"m": (128,), "d": (8,)} if quick else {"m": (1024,), "d": (16, 32)}
+    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
+    found = [cell | adam for cell in product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))]
+    seeds, updates = (range(1, 5), 128) if quick else (range(1, 17), 512)
+    return found + product(network=("GaLU",), **lists, seed=seeds, repeats=(1,), updates=(updates,))
 
 
 def rows(settings: Settings) -> Rows:
@@ -54,60 +55,35 @@ def cost(settings: Settings) -> float:
     return 4e-8 * settings["updates"] * settings["m"] ** 2
 
 
-def losses_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Long form: a row (m, d, units, share, repeat, kind, loss) for every fit; kinds ReLU, GaLU and GaLU(512).
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.filters import losses_of
-    >>> fit = {"network": ["GaLU"], "m": 8, "d": 2, "units": 2, "repeat": 1, "updates": 3.0}
-    >>> losses_of(pd.DataFrame(fit | {"loss": 0.5, "improved_loss": 0.4}))[["kind", "share", "loss"]].values.tolist()
-    [['GaLU', 0.5, 0.5], ['GaLU(3)', 0.5, 0.4]]
-    """
-    parts = [table.assign(kind=table.network)]
-    if "improved_loss" in table:
-        improved = table[table.network == "GaLU"]
-        kinds = "GaLU(" + improved.updates.astype(int).astype(str) + ")"
-        parts.append(improved.assign(kind=kinds, loss=improved.improved_loss))
-    return with_shares(pd.concat(parts))[["m", "d", "units", "share", "repeat", "kind", "loss"]]
+def improved(table: pd.DataFrame) -> str:
+    """What GaLU with better filters is called, such as 'GaLU(512)'."""
+    return f"GaLU({table.updates.max():.0f})" if "updates" in table else "GaLU(512)"
 
 
 def draw(table: pd.DataFrame) -> Figure:
     """Loss against kd/m, a panel for every d; lines 1 − kd/m and 1 − 2kd/m."""
-    losses = losses_of(table)
-    sizes = [((d, m), part) for (d, m), part in losses.groupby(["d", "m"])]
-    with panels(EXPERIMENT.title, columns=len(sizes), size=(4.6, 3.4)) as axes:
-        for ax, (size, part) in zip(axes[0], sizes, strict=True):
-            theory_lines(ax)
-            for kind in sorted(set(part.kind)):
-                label = {"ReLU": "ReLU (Adam)", "GaLU": "GaLU (closed form)"}.get(kind, f"{kind} (Algorithm 1)")
-                values = part[part.kind == kind].set_index("share").loss
-                band(ax, values, color=COLOURS.get(kind, COLOURS["purple"]), label=label)
-            ax.set(xlabel="kd / m", ylabel="training loss", title="d = {}, m = {}".format(*size), ylim=(-0.03, 1.0))
-        axes[0, 0].legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
-    return figure
+    name = improved(table)
+    styles = {
+        "GaLU": {"color": COLOURS["GaLU"], "label": "GaLU (closed form)"},
+        name: {"color": COLOURS["purple"], "label": f"{name} (Algorithm 1)"},
+        "ReLU": {"color": COLOURS["ReLU"], "label": "ReLU (Adam)"},
+    }
+    return draw_losses(EXPERIMENT.title, by_kind(table, "improved_loss", name), styles, width=4.6)
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """The share of the gap that better filters close, over the repeats that all three were fitted to."""
-    losses = losses_of(table).groupby(["d", "share", "repeat", "kind"]).loss.mean().unstack()
-    better = [kind for kind in losses if str(kind).startswith("GaLU(")]
-    if not better or "ReLU" not in losses or losses.dropna().empty:
-        return "Undecided: no size was fitted by all three."
-    means = losses.dropna().groupby(level=["d", "share"]).mean()
-    gap = means["GaLU"] - means["ReLU"]
-    if gap.min() <= 0:
-        return "Undecided: ReLU's mean loss is not below GaLU's, so that there is no gap."
-    closed = (means["GaLU"] - means[better[0]]) / gap
-    word = "Yes" if closed.min() > 0.5 else "Partly" if closed.max() > 0.5 else "No"
-    ends = [
-        f"{100 * closed[size]:.0f} % (d = {size[0]}, kd/m = {size[1]:g})"
-        for size in closed.sort_values().index[[0, -1]].tolist()
-    ]
-    return (
-        f"{word}: {better[0]} closes {ends[0]} to {ends[1]} of the gap in mean loss between GaLU and ReLU, "
-        f"{100 * closed.median():.0f} % in the median of {len(closed)} sizes."
-    )
+    name = improved(table)
+    fits, kinds = by_kind(table, "improved_loss", name), ("ReLU", "GaLU", name)
+    losses = means(fits, ["d", "share", "repeat"], "loss", kinds, by="kind").groupby(level=["d", "share"]).mean()
+    gap = losses["GaLU"] - losses["ReLU"]
+    if not gap.min() > 0:
+        return undecided(EXPERIMENT.claim, "all three losses, and ReLU's below GaLU's at every size")
+    closed = ((losses["GaLU"] - losses[name]) / gap).sort_values()
+    ends = [f"{closed[d, share]:.0%} (d = {d}, kd/m = {share:g})" for d, share in closed.index[[0, -1]]]
+    told = f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)} sizes"
+    claim = f"{name} closes most of the gap between GaLU and ReLU"
+    return [Verdict(claim, told, f"above {MOST:.0%} at every size", bool(closed.min() > MOST))]
 
 
 EXPERIMENT = Experiment(
@@ -119,5 +95,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

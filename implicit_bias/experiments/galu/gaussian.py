@@ -1,27 +1,26 @@
-"""Gaussian samples with Gaussian targets, and networks fitted to them: what the figures of memorisation share.
+"""Gaussian samples with Gaussian targets, networks fitted to them, and their losses: what several figures share.
 
 X ~ N(0, I) of shape (m, d) and Y ~ N(0, I) of shape (m, q), new ones in every repeat. Networks have one hidden layer
-and a trained readout, and are trained by Adam in float32: all widths and repeats of a cell in one stack.
+and a trained readout; all widths and repeats of a cell train in one stack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.experiment import Rows, Settings
+from implicit_bias.experiments.galu.common import NETWORKS, finished, repeats, runs, train
+from implicit_bias.experiments.runner.experiment import COLOURS, Rows, Settings, band, panels
 from implicit_bias.ground.checks import Array
-from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
+from implicit_bias.networks import LayeredNetwork
 from implicit_bias.regression import LeastSquares, least_squares
-from implicit_bias.training.stacked import Adam, train_together
 
-NETWORKS: dict[str, type[GaLUNetwork] | type[ReLUNetwork]] = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
-
-
-def repeats(settings: Settings) -> range:
-    """The seeds of a cell's repeats: of the samples, and of the weights and filters."""
-    return range(settings["seed"], settings["seed"] + settings["repeats"])
+#: How networks are trained in full runs.
+ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
 
 
 def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
@@ -63,19 +62,12 @@ def trained(settings: Settings, kind: str, units: Iterable[int], target: float |
     >>> few["units"], few["repeat"], few["loss"] > many["loss"]
     (1, 1, True)
     """
-    runs = [(k, seed) for k in units for seed in repeats(settings)]
+    pairs = runs(settings, units)
     data = {seed: samples(settings, seed) for seed in repeats(settings)}
-    training = train_together(
-        [network(settings, kind, k, seed) for k, seed in runs],
-        np.stack([data[seed][0] for _, seed in runs]),
-        np.stack([data[seed][1] for _, seed in runs]),
-        Adam(steps=settings["steps"], batch_size=settings["batch"], lr=settings["lr"]),
-        target=target,
-        seed=settings["seed"],
-    )
-    return [
-        {"units": k, "repeat": seed, "loss": float(loss)} for (k, seed), loss in zip(runs, training.losses, strict=True)
-    ]
+    networks = [network(settings, kind, k, seed) for k, seed in pairs]
+    X, Y = (np.stack([data[seed][part] for _, seed in pairs]) for part in (0, 1))
+    found = zip(pairs, train(settings, networks, X, Y, "squared", target), strict=True)
+    return [{"units": k, "repeat": seed, "loss": float(loss)} for (k, seed), loss in found]
 
 
 def closed_form(settings: Settings, units: int, seed: int) -> LeastSquares:
@@ -84,55 +76,33 @@ def closed_form(settings: Settings, units: int, seed: int) -> LeastSquares:
     return least_squares(network(settings, "GaLU", units, seed).gates()(X), Y[:, 0])
 
 
-def mean_losses(rows: Rows) -> dict[int, float]:
-    """The mean loss over the repeats, of each width.
+def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
+    """Long form: a row for every loss with its share kd/m and its kind, the network's name; `kind` for GaLU's `column`.
 
-    >>> from implicit_bias.experiments.galu.gaussian import mean_losses
-    >>> mean_losses([{"units": 3, "loss": 1.0}, {"units": 3, "loss": 2.0}])
-    {3: 1.5}
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.galu.gaussian import by_kind
+    >>> fit = pd.DataFrame({"network": ["GaLU"], "m": 8, "d": 2, "units": 2, "loss": 0.5, "closed_form": 0.4})
+    >>> by_kind(fit, "closed_form", "best")[["kind", "share", "loss"]].values.tolist()
+    [['GaLU', 0.5, 0.5], ['best', 0.5, 0.4]]
     """
-    losses: dict[int, list[float]] = {}
-    for row in rows:
-        losses.setdefault(row["units"], []).append(row["loss"])
-    return {units: float(np.mean(values)) for units, values in losses.items()}
+    found = table.assign(kind=table.network, share=table.units * table.d / table.m)
+    if column not in table:
+        return found
+    galu = found[found.network == "GaLU"]
+    return pd.concat([found, galu.assign(kind=kind, loss=galu[column])], ignore_index=True)
 
 
-def search(
-    meets: Callable[[Sequence[int]], set[int]], start: int, most: int, *, at_once: int, step: int = 1, failing: int = 0
-) -> int | None:
-    """The least width that meets a level, up to `step` too large; None if none up to `most` does.
-
-    Widths are asked for `at_once` together: first from `start` on, then ever further out until one meets the level
-    and a smaller one does not, then between those two. What fails above a width that meets the level is left alone.
-
-    Parameters
-    ----------
-    meets : callable(widths) -> those of them that meet the level
-    start, most : int
-    at_once, step : int
-    failing : int
-        A width that is known not to meet it, as none at all is.
-
-    >>> from implicit_bias.experiments.galu.gaussian import search
-    >>> search(lambda widths: {k for k in widths if k >= 23}, start=4, most=100, at_once=3)
-    23
-    """
-    low, high, stride = failing, most + 1, step
-    asked = [k for k in range(start, start + at_once * step, step) if low < k <= most]
-    while asked:
-        met = meets(asked)
-        high = min([high, *met])
-        low = max([low, *(k for k in asked if k not in met and k < high)])
-        if high - low <= (step if high <= most else 1):
-            break
-        if high > most:
-            asked = [k for k in range(low + stride, low + (at_once + 1) * stride, stride) if k < most]
-            asked = asked if len(asked) == at_once else [*asked, most][-at_once:]
-            stride *= 2
-        elif low == failing and high - low > at_once * stride:
-            asked = [high - turn * stride for turn in range(at_once, 0, -1)]
-            stride *= 2
-        else:
-            between = np.linspace(low, high, min(at_once + 1, -(-(high - low) // step)) + 1)[1:-1]
-            asked = sorted({round(k) for k in between})
-    return high if high <= most else None
+def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:
+    """Losses of `by_kind` against kd/m, a panel for every d, and the lines 1 − kd/m and 1 − 2kd/m."""
+    sizes = list(fits.groupby(["d", "m"]))
+    with panels(title, columns=len(sizes), size=(width, 3.4)) as axes:
+        for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):
+            look: dict[str, Any] = {"color": COLOURS["theory"], "linewidth": 0.8}
+            ax.plot([0, 1], [1, 0], "--", label="1 − kd/m", **look)
+            ax.plot([0, 0.5, 1], [1, 0, 0], ":", label="1 − 2kd/m", **look)
+            for kind, style in styles.items():
+                if kind in set(part.kind):
+                    band(ax, part[part.kind == kind].set_index("share").loss, **style)
+            ax.set(xlabel="kd / m", ylabel="training loss", title=f"d = {d}, m = {m}", ylim=(-0.03, 1.0))
+        figure = finished(axes)
+    return figure

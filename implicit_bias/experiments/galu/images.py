@@ -22,11 +22,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets.classes import ImageClasses, load_classes
-from implicit_bias.experiments.galu.gaussian import repeats
+from implicit_bias.experiments.galu.common import finished, means, runs, train, undecided
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
-from implicit_bias.training.stacked import Adam, train_together
 
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
@@ -46,9 +46,7 @@ def grid(quick: bool) -> list[Settings]:
     return [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
 
 
-@lru_cache(maxsize=2)
-def _loaded(dataset: str, components: int, held_out: int, root: str | None) -> ImageClasses:
-    return load_classes(dataset, components, held_out, root)
+_loaded = lru_cache(maxsize=2)(load_classes)
 
 
 def data(settings: Settings, root: str | None) -> ImageClasses:
@@ -59,20 +57,14 @@ def data(settings: Settings, root: str | None) -> ImageClasses:
 def rows(settings: Settings, images: ImageClasses) -> Rows:
     """For each width and repeat: train_loss (cross entropy), held_out_error and test_error."""
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
-    pairs = [(units, seed) for units in widths for seed in repeats(settings)]
+    pairs = runs(settings, widths)
     networks = [_network(settings, images.X_train.shape[1], units, seed) for units, seed in pairs]
-    config = Adam(settings["steps"], settings["batch_size"], settings["lr"], "logistic")
-    options: dict[str, Any] = {"every": settings["steps"], "seed": settings["seed"]}
-    training = train_together(networks, images.X_train, images.y_train, config, **options)
+    losses = train(settings, networks, images.X_train, images.y_train, "logistic")
+    parts = {"held_out": (images.X_held_out, images.y_held_out), "test": (images.X_test, images.y_test)}
     return [
-        {
-            "units": units,
-            "repeat": seed,
-            "train_loss": float(loss),
-            "held_out_error": _error(network, images.X_held_out, images.y_held_out),
-            "test_error": _error(network, images.X_test, images.y_test),
-        }
-        for (units, seed), network, loss in zip(pairs, networks, training.losses, strict=True)
+        {"units": units, "repeat": seed, "train_loss": float(loss)}
+        | {f"{part}_error": _error(network, *samples) for part, samples in parts.items()}
+        for (units, seed), network, loss in zip(pairs, networks, losses, strict=True)
     ]
 
 
@@ -121,30 +113,24 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
             ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
             ax.minorticks_off()
-        figure: Figure = axes[0, 0].figure
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+        figure = finished(axes, below=len(BUILD))
     return figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, and both errors."""
-    errors = chosen(table).groupby(["dataset", "units", "network"]).test_error.mean().unstack()
-    if not set(BUILD) <= set(errors.columns) or errors[list(BUILD)].isna().all(axis=None):
-        return "Undecided: no cells of all four networks."
-    errors = 100 * errors.dropna(subset=list(BUILD))
-    others = errors[["linear", "readout"]].min(axis=1)
-    near = (errors["GaLU0"] - errors["ReLU"]) < (others - errors["GaLU0"])
-    word = "Yes" if near.all() else "Partly" if near.any() else "No"
-    texts = []
-    for name in table.dataset.unique():
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, on every data set."""
+    errors = means(chosen(table), ["dataset", "units"], "test_error", BUILD)
+    if errors.empty:
+        return undecided(EXPERIMENT.claim, "all four networks at one width")
+    found = []
+    for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of = errors.loc[name]
-        last = of.iloc[-1]
-        values = ", ".join(f"{NAMES[network]} {last[network]:.1f} %" for network in BUILD)
-        texts.append(f"{TITLES[name]} at k = {of.index[-1]}: {values}")
-    return (
-        f"{word}: at {near.sum()} of {len(near)} widths GaLU0's test error is nearer to ReLU's than to the better of "
-        f"linear and readout only ({'; '.join(texts)})."
-    )
+        near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
+        last = ", ".join(f"{NAMES[network]} {value:.1%}" for network, value in of.iloc[-1].items())
+        told = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: {last}"
+        claim = f"on {TITLES[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
+        found.append(Verdict(claim, told, "at every width", bool(near.all())))
+    return found
 
 
 EXPERIMENT = Experiment(
@@ -157,6 +143,6 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
     data=data,
 )

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets import noisy_clusters
+from implicit_bias.experiments.galu.common import finished, undecided
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.gates import ReLUGates
@@ -19,6 +20,8 @@ from implicit_bias.regression import least_squares
 
 #: Test samples for each training sample.
 FRESH = 9
+#: Correlations that show proportion.
+PROPORTIONAL = 0.9
 NORMS = {"l2": "$\\|w\\|_2^2$", "l1": "$\\|w\\|_1^2$"}
 
 
@@ -47,6 +50,12 @@ def cost(settings: Settings) -> float:
     return 1.5e-9 * settings["m"] * (settings["units"] * settings["d"]) ** 2
 
 
+def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Every fit with its gap, test loss − train loss, and the means of the noise levels."""
+    fits = table.assign(gap=table.test_loss - table.train_loss)
+    return {"means": fits.groupby("sigma_y")[["gap", *NORMS]].mean(), "fits": fits}
+
+
 def correlations(table: pd.DataFrame) -> dict[str, float]:
     """Pearson's, of gap and norm: over the means of the noise levels, and over single fits; NaN if there are too few.
 
@@ -56,42 +65,39 @@ def correlations(table: pd.DataFrame) -> dict[str, float]:
     >>> correlations(fits.assign(l2=[2.0, 3.0, 4.0], l1=[3.0, 2.0, 1.0]))
     {'l2 means': 1.0, 'l2 fits': 1.0, 'l1 means': -1.0, 'l1 fits': -1.0}
     """
-    fits = table.assign(gap=table.test_loss - table.train_loss)
-    tables = {"means": fits.groupby("sigma_y")[["gap", "l2", "l1"]].mean(), "fits": fits}
     return {
         f"{norm} {of}": round(float(part.gap.corr(part[norm])), 6) if len(part) > 2 else float("nan")
         for norm in NORMS
-        for of, part in tables.items()
+        for of, part in gaps(table).items()
     }
 
 
 def draw(table: pd.DataFrame) -> Figure:
     """Gap against both norms: every fit, and the means of the noise levels."""
-    fits = table.assign(gap=table.test_loss - table.train_loss)
-    means = fits.groupby("sigma_y")[["gap", "l2", "l1"]].mean()
+    fits, means = (gaps(table)[of] for of in ("fits", "means"))
     with panels(EXPERIMENT.title, columns=2) as axes:
         for ax, (norm, text) in zip(axes[0], NORMS.items(), strict=True):
             ax.plot(fits[norm], fits.gap, ".", color=COLOURS["sky"], markersize=4, label="one fit")
             ax.plot(means[norm], means.gap, "o-", color=COLOURS["GaLU"], markersize=4, label="mean of a noise level")
             ax.set(xlabel=text, ylabel="test loss − train loss")
-        axes[0, 0].legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
+        figure = finished(axes)
     return figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """The correlations over the means of the noise levels."""
-    found = correlations(table)
-    levels = table.sigma_y.nunique()
+    found, levels = correlations(table), table.sigma_y.nunique()
+    if np.isnan(list(found.values())).any():
+        return undecided(EXPERIMENT.claim, "three noise levels")
     return [
         Verdict(
-            f"the gap grows in proportion to {norm}",
-            f"correlation {found[f'{key} means']:.3f} over the means of {levels} noise levels, "
-            f"{found[f'{key} fits']:.3f} over {len(table)} single fits",
-            "above 0.9 over the means",
-            None if np.isnan(found[f"{key} means"]) else bool(found[f"{key} means"] > 0.9),
+            f"the gap grows in proportion to {text}",
+            f"correlation {found[f'{norm} means']:.3f} over the means of {levels} noise levels, "
+            f"{found[f'{norm} fits']:.3f} over {len(table)} single fits",
+            f"above {PROPORTIONAL} over the means",
+            bool(found[f"{norm} means"] > PROPORTIONAL),
         )
-        for key, norm in (("l2", "‖w‖₂²"), ("l1", "‖w‖₁²"))
+        for norm, text in (("l2", "‖w‖₂²"), ("l1", "‖w‖₁²"))
     ]
 
 

@@ -11,32 +11,30 @@ Unlike the paper: two repeats instead of eight, and widths to within one part in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.gaussian import mean_losses, network, repeats, samples, search, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, span, undecided
+from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
+from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.regression import alternate_convex_search
 
 LEVEL = 0.3
 #: Widths that are trained together.
 AT_ONCE = 3
-STYLES = {
-    "ReLU": {"color": COLOURS["ReLU"], "marker": "s", "label": "ReLU (Adam)"},
-    "GaLU": {"color": COLOURS["GaLU"], "marker": "o", "label": "GaLU (Adam)"},
-    "alternation": {
-        **{"color": COLOURS["sky"], "marker": "x", "linestyle": "--"},
-        "label": "GaLU (alternate convex search)",
-    },
-}
+#: How many times ReLU's units count as "about as many".
+ABOUT = 1.25
 
 
 def grid(quick: bool) -> list[Settings]:
     """Seven numbers of outputs, two repeats; quick: m = 128, d = 8, three of them, fewer steps."""
     m, d, outputs, few = (128, 8, (1, 4, 8), (1, 4)) if quick else (1024, 32, (1, 8, 16, 32, 64, 96, 128), (1, 8))
-    adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else {"steps": 100_000, "batch": 128, "lr": 1e-3}
+    adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     common = {"m": (m,), "d": (d,), "repeats": (2,), "seed": (1,)}
     found = [cell | adam for cell in product(method=("ReLU", "GaLU"), outputs=outputs, **common)]
     return found + [cell | {"steps": 100} for cell in product(method=("alternation",), outputs=few, **common)]
@@ -44,18 +42,14 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """A row (units, repeat, loss) for every width that was looked at and every repeat."""
-    found: Rows = []
-    fit, at_once = (alternated, 1) if settings["method"] == "alternation" else (_by_adam, AT_ONCE)
-
-    def meets(units: Sequence[int]) -> set[int]:
-        part = fit(settings, units)
-        found.extend(part)
-        return {k for k, loss in mean_losses(part).items() if loss < LEVEL}
-
     guess = as_many_parameters(settings)
     step = max(1, guess // 25)
-    search(meets, max(1, guess - (at_once // 2) * step), 4 * guess + 4, at_once=at_once, step=step)
-    return found
+    if settings["method"] == "alternation":
+        fit, at_once = partial(alternated, settings), 1
+    else:
+        fit, at_once = partial(trained, settings, settings["method"], target=LEVEL), AT_ONCE
+    start = max(1, guess - (at_once // 2) * step)
+    return least_width(fit, LEVEL, start, 4 * guess + 4, at_once=at_once, step=step)[1]
 
 
 def as_many_parameters(settings: Settings) -> int:
@@ -72,17 +66,12 @@ def as_many_parameters(settings: Settings) -> int:
 def alternated(settings: Settings, units: Sequence[int]) -> Rows:
     """Alternate convex search for each of some widths and every repeat, with the gates of the network."""
     found = []
-    for k in units:
-        for seed in repeats(settings):
-            X, Y = samples(settings, seed)
-            features = network(settings, "GaLU", k, seed).gates()(X)
-            loss = alternate_convex_search(features, Y, steps=settings["steps"], seed=seed).loss / settings["outputs"]
-            found.append({"units": k, "repeat": seed, "loss": loss})
+    for k, seed in runs(settings, units):
+        X, Y = samples(settings, seed)
+        features = network(settings, "GaLU", k, seed).gates()(X)
+        loss = alternate_convex_search(features, Y, steps=settings["steps"], seed=seed).loss / settings["outputs"]
+        found.append({"units": k, "repeat": seed, "loss": loss})
     return found
-
-
-def _by_adam(settings: Settings, units: Sequence[int]) -> Rows:
-    return trained(settings, settings["method"], units, LEVEL)
 
 
 def cost(settings: Settings) -> float:
@@ -94,57 +83,37 @@ def cost(settings: Settings) -> float:
     return settings["steps"] * (1e-3 + 6 * settings["batch"] * weights / 3e10)
 
 
-def least_units(table: pd.DataFrame) -> pd.DataFrame:
-    """The answers: a row for every number of outputs, a column for every method; NaN where no width sufficed.
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.outputs import least_units
-    >>> tried = pd.DataFrame({"method": "GaLU", "outputs": 4, "units": [7, 8], "loss": [0.4, 0.2]})
-    >>> least_units(tried).to_dict("records")
-    [{'GaLU': 8.0}]
-    """
-    means = table.groupby(["method", "outputs", "units"]).loss.mean().reset_index()
-    least = means[means.loss < LEVEL].groupby(["outputs", "method"]).units.min().unstack()
-    found = least.reindex(sorted(table.outputs.unique())).astype(float)
-    return found[[method for method in STYLES if method in found]]
+def answers(table: pd.DataFrame) -> pd.DataFrame:
+    """The least widths: a row for every number of outputs, a column for every method; NaN where no width sufficed."""
+    return least_units(table.rename(columns={"method": "kind"}), "outputs", LEVEL)
 
 
 def draw(table: pd.DataFrame) -> Figure:
     """The least width against the number of outputs, and the width with 0.7·m·d' parameters."""
-    found, first = least_units(table), table.iloc[0]
+    found, first = answers(table), table.iloc[0]
+    outputs = np.linspace(1, found.index.max(), 100)
+    even = (1 - LEVEL) * first.m * outputs / (first.d + outputs)
+    theory = outputs, even, f"{1 - LEVEL:g} m d′ / (d + d′): as many parameters"
     with panels(EXPERIMENT.title, size=(5.4, 3.6)) as axes:
-        ax = axes[0, 0]
-        outputs = np.linspace(1, found.index.max(), 100)
-        even = (1 - LEVEL) * first.m * outputs / (first.d + outputs)
-        label = f"{1 - LEVEL:g} m d′ / (d + d′): as many parameters"
-        ax.plot(outputs, even, ":", color=COLOURS["theory"], linewidth=0.8, label=label)
-        for method in found:
-            ax.plot(found[method].dropna(), markersize=5, linewidth=1.2, **STYLES[str(method)])
-        ax.set(xlabel="outputs d′", ylabel=f"least width k with training MSE < {LEVEL}", ylim=(0, None))
-        ax.set(title=f"m = {first.m}, d = {first.d}", xticks=found.index)
-        ax.legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
+        plot_least_units(axes[0, 0], found, LEVEL, theory)
+        axes[0, 0].set(title=f"m = {first.m}, d = {first.d}", xlabel="outputs d′")
+        figure = finished(axes)
     return figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """GaLU's width over ReLU's, as a sentence."""
-    found = least_units(table)
-    pairs = found.dropna(subset=[name for name in ("GaLU", "ReLU") if name in found])
-    if not {"GaLU", "ReLU"} <= set(found) or pairs.empty:
-        return f"Undecided: no number of outputs at which both networks were brought below {LEVEL}."
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """GaLU's width over ReLU's."""
+    found = answers(table).reindex(columns=[*NETWORKS, "alternation"])
+    pairs = found.dropna(subset=list(NETWORKS))
+    if pairs.empty:
+        return undecided(EXPERIMENT.claim, f"a number of outputs at which both networks were brought below {LEVEL}")
     ratio = pairs["GaLU"] / pairs["ReLU"]
-    word = "Yes" if ratio.max() < 1.25 else "Partly" if ratio.iloc[-1] < 1.25 else "No"
-    texts = [
-        f"{g:.0f} : {r:.0f} at d′ = {q}" for q, g, r in zip(pairs.index, pairs["GaLU"], pairs["ReLU"], strict=True)
-    ]
-    also = found.get("alternation", pd.Series(dtype=float)).dropna()
-    searched = [f"{k:.0f} at d′ = {q}" for q, k in also.items()]
-    return (
-        f"{word}: GaLU needs {ratio.min():.2f} to {ratio.max():.2f} times ReLU's units ({', '.join(texts)})"
-        + (f"; by alternate convex search GaLU needs {', '.join(searched)}" if searched else "")
-        + "."
-    )
+    units = [f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples()]
+    told = f"{span(ratio, '.2f')} times as many ({', '.join(units)})"
+    searched = [f"{k:.0f} at d′ = {q}" for q, k in found["alternation"].dropna().items()]
+    told += f"; by alternate convex search GaLU needs {', '.join(searched)}" if searched else ""
+    claim = "GaLU networks need about as many units as ReLU networks"
+    return [Verdict(claim, told, f"below {ABOUT} times as many at every d′", bool(ratio.max() < ABOUT))]
 
 
 EXPERIMENT = Experiment(
@@ -156,5 +125,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

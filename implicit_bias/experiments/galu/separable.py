@@ -17,13 +17,28 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
-from implicit_bias.experiments.galu.gaussian import NETWORKS, repeats
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.galu.common import (
+    NETWORKS,
+    curves,
+    finished,
+    fits,
+    means,
+    named,
+    repeats,
+    runs,
+    span,
+    undecided,
+)
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import Array
-from implicit_bias.training.stacked import Adam, train_together
 
 #: A stack's widths are its widest divided by powers of this.
 STEP = 4
+#: Test errors below which the linear rule is learnt, and less than which apart it is learnt alike.
+LEARNT, ALIKE = 0.1, 0.02
+#: Standard deviations from ½ within which an error is a coin's; a coin leaves them once in 16 000 times.
+DEVIATIONS = 4
 TASKS = {"separable": "linearly separable", "parity": "parity"}
 
 
@@ -50,20 +65,13 @@ def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
 def rows(settings: Settings) -> Rows:
     """For each width and repeat: train_loss (hinge), train_error and test_error."""
     widths = [settings["widest"] // STEP**power for power in reversed(range(settings["widths"]))]
-    pairs = [(units, seed) for units in widths for seed in repeats(settings)]
+    pairs = runs(settings, widths)
     samples = {seed: sample(settings, seed) for seed in repeats(settings)}
-    m, build = settings["m"], NETWORKS[settings["network"]]
-    networks = [build(settings["d"], units, seed=seed) for units, seed in pairs]
-    inputs, labels = (np.stack([samples[seed][part][:m] for _, seed in pairs]) for part in (0, 1))
-    config = Adam(settings["steps"], settings["batch_size"], settings["lr"], "hinge")
-    training = train_together(networks, inputs, labels, config, every=settings["steps"], seed=settings["seed"])
-    found = []
-    for (units, seed), network, loss in zip(pairs, networks, training.losses, strict=True):
-        X, y = samples[seed]
-        scores = network.decision_function(X)
-        row = {"units": units, "repeat": seed, "train_loss": float(loss)}
-        found.append(row | {"train_error": error(scores[:m], y[:m]), "test_error": error(scores[m:], y[m:])})
-    return found
+    found = zip(pairs, fits(settings, pairs, [samples[seed] for _, seed in pairs], "hinge"), strict=True)
+    return [
+        {"units": k, "repeat": seed, "train_loss": loss, "train_error": error(*train), "test_error": error(*test)}
+        for (k, seed), (loss, train, test) in found
+    ]
 
 
 def cost(settings: Settings) -> float:
@@ -76,40 +84,32 @@ def draw(table: pd.DataFrame) -> Figure:
     """Training (dashed) and test errors of both networks against their width, a panel for each task."""
     with panels(EXPERIMENT.title, columns=len(TASKS)) as axes:
         for ax, (task, title) in zip(axes[0], TASKS.items(), strict=True):
-            for network, own in table[table.task == task].groupby("network"):
-                for name, style in {"train": "--", "test": "-"}.items():
-                    values = 100 * own.set_index("units")[f"{name}_error"]
-                    band(ax, values, color=COLOURS[str(network)], linestyle=style, label=f"{network}, {name}")
+            curves(ax, table[table.task == task].set_index("units"), "error", times=100)
             ax.set(title=title, xlabel="units $k$", ylabel="error (%)")
             ax.set_xscale("log", base=2)
             if task == "parity":
                 ax.axhline(50, linestyle=":", color=COLOURS["theory"], label="chance")
-        figure: Figure = axes[0, 0].figure
-        handles = {line.get_label(): line for ax in axes[0] for line in ax.get_lines()}
-        figure.legend(handles=handles.values(), loc="outside lower center", ncols=5, frameon=False)
+        figure = finished(axes, below=5)
     return figure
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Errors on the linear rule, and whether any network's test error on the parity differs from a coin's."""
     linear, odd = (table[table.task == task] for task in TASKS)
-    errors = linear.groupby(["units", "network"]).test_error.mean().unstack().dropna()
-    if not {"GaLU", "ReLU"} <= set(errors.columns) or not len(errors) or set(odd.network) != set(NETWORKS):
-        return "Undecided: no cells of both networks on both tasks."
-    apart = (errors["GaLU"] - errors["ReLU"]).abs().max()
-    # A coin's test error leaves this interval once in 16 000 times.
-    chance = (odd.test_error - 0.5).abs() < 4 * 0.5 / np.sqrt(odd.fresh)
-    learnt, alike = linear.test_error.max() < 0.1, apart < 0.02
-    word = "Yes" if learnt and alike and chance.all() else "Partly" if chance.all() or learnt else "No"
-    least = odd.groupby(["network", "units"]).train_error.mean().unstack("network").iloc[-1]
-    widest = errors.iloc[-1]
-    return (
-        f"{word}: on the linear rule test errors are at most {linear.test_error.max():.1%} "
-        f"(k = {errors.index[-1]}: GaLU {widest['GaLU']:.1%}, ReLU {widest['ReLU']:.1%}; at most {apart:.1%} apart), "
-        f"and on the parity {chance.sum()} of {len(odd)} networks test as a coin does ({odd.test_error.min():.1%} to "
-        f"{odd.test_error.max():.1%}), though at k = {least.name} training errors are {least['GaLU']:.1%} (GaLU) and "
-        f"{least['ReLU']:.1%} (ReLU)."
-    )
+    errors, fitted = means(linear, ["units"], "test_error"), means(odd, ["units"], "train_error")
+    if errors.empty or fitted.empty:
+        return undecided(EXPERIMENT.claim, "both networks on both tasks")
+    most, apart = linear.test_error.max(), (errors["GaLU"] - errors["ReLU"]).abs().max()
+    chance = (odd.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(odd.fresh)
+    widest, trained = (f"at k = {part.index[-1]}: {named(part.iloc[-1], '.1%')}" for part in (errors, fitted))
+    rule = f"test errors of at most {most:.1%}; {widest}"
+    coins = f"{chance.sum()} of {len(odd)} test as a coin does ({span(odd.test_error, '.1%')}); in training, {trained}"
+    coin = f"all within {DEVIATIONS} standard deviations of 50%"
+    return [
+        Verdict("both networks learn a linear rule", rule, f"below {LEARNT:.0%}", bool(most < LEARNT)),
+        Verdict("their errors on it agree", f"at most {apart:.1%} apart", f"below {ALIKE:.0%}", bool(apart < ALIKE)),
+        Verdict("neither learns a parity", coins, coin, bool(chance.all())),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -121,5 +121,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -9,27 +9,30 @@ output needs.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.gaussian import closed_form, trained, widths
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.galu.common import NETWORKS, means, undecided
+from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, draw_losses, trained, widths
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, product
+from implicit_bias.experiments.runner.verdicts import Verdict
 
 #: kd/m of the widths.
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
+#: How far from theory GaLU's mean losses may be.
+TOLERANCE = 0.05
+STYLES = {
+    "GaLU": {"color": COLOURS["GaLU"], "linestyle": "none", "label": "GaLU (Adam)"},
+    "closed form": {"color": COLOURS["GaLU"], "marker": "", "label": "GaLU (closed form)"},
+    "ReLU": {"color": COLOURS["ReLU"], "linestyle": "none", "label": "ReLU (Adam)"},
+}
 
 
 def grid(quick: bool) -> list[Settings]:
     """Two numbers of inputs, five repeats; quick: fewer samples, steps and repeats."""
-    if quick:
-        adam = {"steps": (10_000,), "batch": (64,), "lr": (2e-3,)}
-        return product(network=("GaLU", "ReLU"), m=(128,), d=(8,), repeats=(4,), seed=(1,), **adam)
-    adam = {"steps": (100_000,), "batch": (128,), "lr": (1e-3,)}
-    return product(network=("GaLU", "ReLU"), m=(512,), d=(16, 32), repeats=(5,), seed=(1,), **adam)
+    m, d, repeats = (128, (8,), 4) if quick else (512, (16, 32), 5)
+    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
+    return [cell | adam for cell in product(network=NETWORKS, m=(m,), d=d, repeats=(repeats,), seed=(1,))]
 
 
 def rows(settings: Settings) -> Rows:
@@ -49,65 +52,28 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Loss against kd/m, a panel for every d; lines 1 − kd/m and 1 − 2kd/m."""
-    sizes = [((d, m), part) for (d, m), part in table.groupby(["d", "m"])]
-    with panels(EXPERIMENT.title, columns=len(sizes), size=(4.2, 3.4)) as axes:
-        for ax, (size, part) in zip(axes[0], sizes, strict=True):
-            theory_lines(ax)
-            losses = with_shares(part).set_index("share")
-            for kind, own in losses.groupby("network"):
-                band(ax, own.loss, color=COLOURS[str(kind)], linestyle="none", label=f"{kind} (Adam)")
-                if kind == "GaLU":
-                    band(ax, own.closed_form, color=COLOURS["GaLU"], marker="", label="GaLU (closed form)")
-            ax.set(xlabel="kd / m", ylabel="training loss", title="d = {}, m = {}".format(*size), ylim=(-0.03, 1.0))
-        axes[0, 0].legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return draw_losses(EXPERIMENT.title, by_kind(table, "closed_form", "closed form"), STYLES, width=4.2)
 
 
-def with_shares(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a column share, kd/m.
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.under_parametrised import with_shares
-    >>> with_shares(pd.DataFrame({"units": [5], "d": 10, "m": 100})).share.tolist()
-    [0.5]
-    """
-    return table.assign(share=table.units * table.d / table.m)
-
-
-def theory_lines(ax: Axes) -> None:
-    """1 − kd/m and 1 − 2kd/m, for losses over kd/m."""
-    look: dict[str, Any] = {"color": COLOURS["theory"], "linewidth": 0.8}
-    ax.plot([0, 1], [1, 0], "--", label="1 − kd/m", **look)
-    ax.plot([0, 0.5, 1], [1, 0, 0], ":", label="1 − 2kd/m", **look)
-
-
-def finding(table: pd.DataFrame) -> str:
-    """How far GaLU is from theory, and where ReLU lies, as a sentence."""
-    means = with_shares(table).groupby(["network", "m", "d", "share"]).mean()
-    texts, holds = [], []
-    kinds = set(table.network)
-    if "GaLU" in kinds:
-        galu = means.loc["GaLU"]
-        share = galu.index.get_level_values("share").to_numpy()
-        by_rank = float(np.abs(galu.closed_form - (1 - galu["rank"] / galu.index.get_level_values("m"))).max())
-        by_size = float(np.abs(galu.closed_form - (1 - share)).max())
-        behind = float((galu.loss - galu.closed_form).max())
-        holds.append(by_size < 0.05)
-        texts.append(
-            f"GaLU's least loss is within {by_size:.3f} of 1 − kd/m and {by_rank:.3f} of 1 − rank/m, means over "
-            f"{table.repeat.nunique()} repeats at {len(galu)} sizes, and Adam within {behind:.3f} of it"
-        )
-    if "ReLU" in kinds:
-        relu = means.loc["ReLU"].loss
-        # No loss can lie below that bound at kd = m, where it is zero.
-        relu = relu[relu.index.get_level_values("share") < 1]
-        share = relu.index.get_level_values("share").to_numpy()
-        inside = (relu < 1 - share) & (relu > 1 - 2 * share)
-        holds.append(bool(inside.all()))
-        texts.append(f"ReLU's lies between 1 − 2kd/m and 1 − kd/m at {int(inside.sum())} of {len(relu)} sizes, kd < m")
-    word = "Undecided" if len(holds) < 2 else "Yes" if all(holds) else "Partly" if any(holds) else "No"
-    return f"{word}: {'; '.join(texts)}."
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """How far GaLU is from theory, and where ReLU lies."""
+    fits, places = by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
+    losses = means(fits, places, "loss", STYLES, by="kind")
+    if losses.empty:
+        return undecided(EXPERIMENT.claim, "both networks at the same d")
+    least, ranks = losses["closed form"], fits.groupby(places)["rank"].mean()
+    m, share = (losses.index.get_level_values(name).to_numpy() for name in ("m", "share"))
+    by_size, by_rank = ((least - 1 + part).abs().max() for part in (share, ranks.loc[losses.index] / m))
+    # No loss can lie below the upper bound at kd = m, where it is zero.
+    inside = ((losses["ReLU"] < 1 - share) & (losses["ReLU"] > 1 - 2 * share))[share < 1]
+    sizes = f"means of {table.repeat.nunique()} repeats at {len(losses)} sizes"
+    adam = f"Adam within {(losses['GaLU'] - least).max():.3f} of the least loss"
+    within = f"within {by_size:.3f} ({by_rank:.3f} of 1 − rank/m), {sizes}; {adam}"
+    between = f"at {inside.sum()} of {len(inside)} sizes with kd < m"
+    return [
+        Verdict("GaLU's expected least loss is 1 − kd/m", within, f"within {TOLERANCE}", bool(by_size < TOLERANCE)),
+        Verdict("ReLU's lies between 1 − 2kd/m and 1 − kd/m", between, "at every such size", bool(inside.all())),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -119,5 +85,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -20,13 +20,17 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import Clusters, noisy_clusters
-from implicit_bias.experiments.galu.gaussian import NETWORKS, repeats
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
-from implicit_bias.training.stacked import Adam, train_together
+from implicit_bias.experiments.galu.common import NETWORKS, curves, finished, fits, means, named, runs, span, undecided
+from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict
 
 #: The largest σ_y, and the largest p.
 MOST_NOISE = {"regression": 1.0, "classification": 0.5}
 LOSSES = {"regression": "squared", "classification": "hinge"}
+#: How many times ReLU's test loss GaLU's is, at least and at most, where they over-fit alike.
+LEAST, MOST = 0.5, 2.0
+#: What test losses without noise stay below where networks generalise.
+LEARNT = 0.1
 #: What a panel shows: task, measure, name, and the least that is expected at a noise level.
 PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("regression", "loss", "mean squared error", np.square),
@@ -52,19 +56,13 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 def rows(settings: Settings) -> Rows:
     """For each noise and repeat: train_loss, test_loss, and in classification train_error and test_error."""
     levels = np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist()
-    pairs = [(noise, seed) for noise in levels for seed in repeats(settings)]
+    pairs, loss = runs(settings, levels), LOSSES[settings["task"]]
     samples = [sample(settings, noise, seed) for noise, seed in pairs]
-    m, loss = settings["m"], LOSSES[settings["task"]]
-    build = NETWORKS[settings["network"]]
-    networks = [build(settings["d"], settings["units"], seed=seed) for _, seed in pairs]
-    config = Adam(settings["steps"], settings["batch_size"], settings["lr"], loss)
-    inputs, labels = np.stack([s.X[:m] for s in samples]), np.stack([s.y[:m] for s in samples])
-    train_together(networks, inputs, labels, config, every=settings["steps"], seed=settings["seed"])
+    shapes = [(settings["units"], seed) for _, seed in pairs]
     found = []
-    for (noise, seed), network, (X, y, *_) in zip(pairs, networks, samples, strict=True):
-        row, scores = {"noise": noise, "repeat": seed}, network.decision_function(X)
-        for name, part in {"train": slice(m), "test": slice(m, None)}.items():
-            f, b = scores[part], y[part]
+    for (noise, seed), (_, *parts) in zip(pairs, fits(settings, shapes, samples, loss), strict=True):
+        row = {"noise": noise, "repeat": seed}
+        for name, (f, b) in zip(("train", "test"), parts, strict=True):
             each = (f - b) ** 2 if loss == "squared" else np.maximum(0.0, 1 - b * f)
             row[f"{name}_loss"] = float(each.mean())
             row[f"{name}_error"] = float("nan") if loss == "squared" else error(f, b)
@@ -82,56 +80,42 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=len(PANELS)) as axes:
         for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
             part = table[table.task == task]
-            for network, own in part.groupby("network"):
-                for name, style in {"train": "--", "test": "-"}.items():
-                    values = own.set_index("noise")[f"{name}_{measure}"]
-                    band(ax, values, color=COLOURS[str(network)], linestyle=style, label=f"{network}, {name}")
+            curves(ax, part.set_index("noise"), measure)
             if len(part):
                 levels = np.linspace(part.noise.min(), part.noise.max(), 50)
                 ax.plot(levels, least(levels), ":", color=COLOURS["theory"], label="best possible test")
             noise = "noise of labels $\\sigma_y$" if task == "regression" else "flipped labels $p$"
             ax.set(title=task, xlabel=noise, ylabel=text)
-        figure: Figure = axes[0, 0].figure
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+        figure = finished(axes, below=5)
     return figure
 
 
-def overfit(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean train_loss and test_loss and the `least` test loss of every task, network and noise.
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.clusters import overfit
-    >>> cells = pd.DataFrame({"task": "regression", "network": "GaLU", "noise": [0.5], "repeat": 1})
-    >>> overfit(cells.assign(train_loss=0.1, test_loss=0.9)).iloc[0].tolist()
-    [0.1, 0.9, 0.25]
-    """
-    means = table.groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
-    least = {task: function for task, measure, _, function in PANELS if measure == "loss"}
-    return means.assign(least=[float(least[task](noise)) for task, noise, _ in means.index])
-
-
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether both fall below the best possible loss in training and not in test, by how much, and without noise."""
-    means = overfit(table)
-    noise = means.index.get_level_values("noise")
-    noisy, quiet = means[noise > 0], means[noise == 0]
-    pairs = noisy.test_loss.unstack().dropna()
-    if not len(quiet) or not {"GaLU", "ReLU"} <= set(pairs.columns) or not len(pairs):
-        return "Undecided: no cells of both networks, with and without noise."
-    ratios = pairs["GaLU"] / pairs["ReLU"]
-    both = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
-    learnt, alike = quiet.test_loss.max() < 0.1, ratios.min() > 0.5 and ratios.max() < 2
-    word = "No" if not both.any() else "Yes" if both.all() and learnt and alike else "Partly"
-    task, level = pairs.index[-1]
-    last = means.loc[(task, level)]
-    named = {name: " and ".join(f"{last[name][n]:.3g} ({n})" for n in NETWORKS) for name in ("train_loss", "test_loss")}
-    return (
-        f"{word}: {both.sum()} of {len(both)} mean losses under noise are below the best possible in training and "
-        f"above it in test; in {task} at noise {level:g} they end at {named['train_loss']} in training and "
-        f"{named['test_loss']} in test, where {last.least.iloc[0]:.3g} is possible; GaLU's test losses are "
-        f"{ratios.min():.2f} to {ratios.max():.2f} times ReLU's, and without noise none exceeds "
-        f"{quiet.test_loss.max():.2g}."
-    )
+    losses = table.groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
+    best = {task: least for task, measure, _, least in PANELS if measure == "loss"}
+    losses["least"] = [float(best[task](noise)) for task, noise, _ in losses.index]
+    noise = losses.index.get_level_values("noise")
+    noisy, quiet = losses[noise > 0], losses[noise == 0].test_loss.max()
+    pairs = means(noisy, ["task", "noise"], "test_loss")
+    if pairs.empty or np.isnan(quiet):
+        return undecided(EXPERIMENT.claim, "both networks, with and without noise")
+    over = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
+    (task, level), ratios = pairs.index[-1], pairs["GaLU"] / pairs["ReLU"]
+    last = losses.loc[(task, level)]
+    ends = f"{named(last.train_loss, '.3g')} in training; {named(last.test_loss, '.3g')} in test"
+    possible = f"{task} at noise {level:g}, where {last.least.iloc[0]:.3g} is possible"
+    told = f"{over.sum()} of {len(over)} mean losses; in {possible}: {ends}"
+    beyond = "all below the best possible in training and above it in test"
+    between = f"between {LEAST} and {MOST} times ReLU's"
+    alike = bool(ratios.min() > LEAST and ratios.max() < MOST)
+    return [
+        Verdict("both networks over-fit noisy labels", told, beyond, bool(over.all())),
+        Verdict("GaLU over-fits as ReLU does", f"test losses {span(ratios, '.2f')} times ReLU's", between, alike),
+        Verdict(
+            "both generalise without noise", f"at most {quiet:.2g} in test", f"below {LEARNT}", bool(quiet < LEARNT)
+        ),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -143,5 +127,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

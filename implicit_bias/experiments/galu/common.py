@@ -1,0 +1,110 @@
+"""What the figures share: repeats and training of a cell, and comparing, drawing and telling what cells gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from implicit_bias.experiments.runner.experiment import COLOURS, Settings, band
+from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.ground.checks import Array
+from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
+from implicit_bias.training.stacked import Adam, train_together
+
+T = TypeVar("T")
+#: Steps between two looks at whether losses are below a target.
+LOOK = 500
+#: What most claims compare: networks with a trained readout.
+NETWORKS: dict[str, type[GaLUNetwork] | type[ReLUNetwork]] = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
+
+
+def repeats(settings: Settings) -> range:
+    """The seeds of a cell's repeats: of the samples, and of the weights and filters."""
+    return range(settings["seed"], settings["seed"] + settings["repeats"])
+
+
+def runs(settings: Settings, values: Iterable[T]) -> list[tuple[T, int]]:
+    """Each of some widths or noise levels, with the seed of every repeat."""
+    return [(value, seed) for value in values for seed in repeats(settings)]
+
+
+def train(
+    settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str, target: float | None = None
+) -> Array:
+    """Train networks in one stack, as the settings say, or until all are below a target; their training losses."""
+    config = Adam(settings["steps"], settings.get("batch_size") or settings["batch"], settings["lr"], loss)
+    # Looking at the losses takes time that only a target is worth.
+    every = settings["steps"] if target is None else LOOK
+    return train_together(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
+
+
+def fits(
+    settings: Settings, shapes: Iterable[tuple[int, int]], samples: Sequence[Any], loss: str
+) -> Iterator[tuple[float, tuple[Array, Array], tuple[Array, Array]]]:
+    """Training loss, and scores and labels of the training and of the test samples, of networks (units, seed).
+
+    Each has samples (X, y) of its own, the first m for training.
+    """
+    m, build = settings["m"], NETWORKS[settings["network"]]
+    networks = [build(settings["d"], units, seed=seed) for units, seed in shapes]
+    inputs, labels = (np.stack([sample[part][:m] for sample in samples]) for part in (0, 1))
+    losses = train(settings, networks, inputs, labels, loss)
+    for network, (X, y, *_), value in zip(networks, samples, losses, strict=True):
+        scores = network.decision_function(X)
+        yield float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
+
+
+def means(
+    table: pd.DataFrame, along: list[str], column: str, kinds: Iterable[str] = tuple(NETWORKS), by: str = "network"
+) -> pd.DataFrame:
+    """Means of a column: a row for each place in the grid that has all of some kinds, a column for each kind.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.galu.common import means
+    >>> fits = pd.DataFrame({"units": [8, 8, 9], "network": ["GaLU", "ReLU", "ReLU"], "loss": [0.5, 0.25, 0.1]})
+    >>> means(fits, ["units"], "loss").to_dict("index")
+    {8: {'GaLU': 0.5, 'ReLU': 0.25}}
+    """
+    return table.pivot_table(column, index=along, columns=by).reindex(columns=list(kinds)).dropna()
+
+
+def undecided(claim: str, needs: str) -> list[Verdict]:
+    """The verdict on a claim whose cells are missing."""
+    return [Verdict(claim.removesuffix("."), "nothing to compare", f"needs {needs}", None)]
+
+
+def span(values: pd.Series, form: str) -> str:
+    """From the least to the greatest, such as '25% to 75%'."""
+    return f"{values.min():{form}} to {values.max():{form}}"
+
+
+def named(values: pd.Series, form: str) -> str:
+    """Values with their names, such as 'GaLU 2.4%, ReLU 2.0%'."""
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
+def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> None:
+    """Training (dashed) and test values of both networks, over the index of their table."""
+    for network, own in values.groupby("network"):
+        for part, style in {"train": "--", "test": "-"}.items():
+            look = {"color": COLOURS[str(network)], "linestyle": style, "label": f"{network}, {part}"}
+            band(ax, times * own[f"{part}_{column}"], **look)
+
+
+def finished(axes: Any, below: int = 0) -> Figure:
+    """The figure of some panels, with a legend in the first, or one of all panels in columns below them.
+
+    It is called where `panels` sets the style.
+    """
+    figure: Figure = axes[0, 0].figure
+    if below:
+        lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+        figure.legend(handles=lines.values(), loc="outside lower center", ncols=below, frameon=False)
+    else:
+        axes[0, 0].legend(frameon=False)
+    return figure

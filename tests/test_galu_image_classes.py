@@ -1,0 +1,58 @@
+"""Images as principal components, in three parts, as GaLU's figure of images takes them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from implicit_bias import InputError
+from implicit_bias.datasets.classes import load_classes
+from implicit_bias.datasets.images import load_images
+
+
+def test_components_are_those_of_the_training_part():
+    parts = load_classes("digits", components=10, held_out=300)
+    X = parts.X_train[:, :-1]
+    np.testing.assert_allclose(X.T @ X / len(X), np.eye(10), atol=1e-4)
+    assert not np.allclose(parts.X_test.mean(axis=0)[:-1], 0, atol=1e-4)
+    assert all((part[:, -1] == 1).all() for part in parts[::2])
+    # No image is in two parts.
+    rows = [tuple(row) for part in parts[::2] for row in part.round(6)]
+    assert len(set(rows)) == len(rows) == 1797
+    np.testing.assert_array_equal(X, load_classes("digits", components=10, held_out=300).X_train[:, :-1])
+    assert not np.array_equal(X, load_classes("digits", components=10, held_out=300, seed=1).X_train[:, :-1])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "cifar"}, "unknown data set"),
+        ({"components": 0}, "components"),
+        ({"components": 65}, "at most 64, the number of pixels"),
+        ({"components": 64}, "only 60 components"),
+        ({"held_out": 1348}, "held_out must be below 1348"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_parts(options, words):
+    with pytest.raises(InputError, match=words):
+        load_classes(**{"name": "digits", "components": 10, "held_out": 100} | options)
+
+
+@pytest.mark.mnist
+def test_test_images_are_others_than_training_images(mnist_root):
+    pixels, labels = load_images("mnist", mnist_root, train=False)
+    assert pixels.shape == (10_000, 784)
+    assert np.bincount(labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+
+
+@pytest.mark.mnist
+def test_only_the_files_that_are_read_must_be_whole(tmp_path, mnist_root):
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for file in (Path(mnist_root) / "MNIST" / "raw").iterdir():
+        content = file.read_bytes()
+        (raw / file.name).write_bytes(content[:1000] if file.name.startswith("t10k") else content)
+    assert len(load_images("mnist", tmp_path)[1]) == 60_000
+    with pytest.raises(InputError, match="t10k-images-idx3-ubyte is damaged"):
+        load_images("mnist", tmp_path, train=False)
