@@ -11,14 +11,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, number, ordered, style
+from implicit_bias.experiments.gram.sphere import JUMP, LEAST, SMOOTH, listed, number, ordered, scaled, style
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.kernels import circle_eigenvalue, mean_square
 
 CLOSED = ("relu", "selu", "elu", "gelu", "erf")
 SERIES = ("swish", "tanh")
-#: λ_min n of ReLU for many points.
-LIMIT = 0.25
+#: λ_min n of ReLU for many points, and what part of it counts as near.
+LIMIT, NEAR = 0.25, 0.02
+#: How many times as large a power of n counts as a faster fall.
+STEEPER = 3
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -36,9 +39,8 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """λ_min(G)/E[σ'²] and a bound of its error: least, error. Nothing is drawn at random."""
-    unit = mean_square(settings["activation"])
-    found = circle_eigenvalue(settings["n"], settings["activation"], settings["digits"])
-    return [{"least": float(found.value) / unit, "error": float(found.error) / unit}]
+    name = settings["activation"]
+    return [scaled(circle_eigenvalue(settings["n"], name, settings["digits"]), name)]
 
 
 def cost(settings: Settings) -> float:
@@ -69,7 +71,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for activation in ordered(table.activation):
             own = table[table.activation == activation].sort_values("n")
             ax.plot(own.n, own.least, marker="o", markersize=3, linewidth=1.2, **style(activation))
-        ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel="$\\lambda_{\\min}(G)/E[\\sigma'^2]$")
+        ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
         for name in [name for name in JUMP if name in set(table.activation)]:
             own = table[table.activation == name].sort_values("n")
             unit = mean_square(name)
@@ -80,28 +82,23 @@ def draw(table: pd.DataFrame) -> Figure:
             each.set_xticks(sizes := [n for n in (5, 11, 21, 41, 81, 161) if n <= table.n.max()], map(str, sizes))
             each.minorticks_off()
             each.legend(frameon=False)
-        figure: Figure = ax.figure
-    return figure
+    return ax.figure
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """ReLU's limit and the powers of n by which the eigenvalues fall at last."""
-    relu, falls = table[table.activation == "relu"].sort_values("n"), powers(table)
-    sharp, smooth = (falls[falls.index.isin(names)] for names in (JUMP, SMOOTH))
-    if not len(relu) or not len(sharp) or not len(smooth):
-        return "Undecided: no jumping and smooth activations at two numbers of points."
-    product = float(relu.least.iloc[-1] * mean_square("relu") * relu.n.iloc[-1])
-    limit, apart = abs(product - LIMIT) < 0.02 * LIMIT, smooth.min() > 3 * sharp.max()
-    word = "Yes" if limit and apart else "Partly" if limit or apart else "No"
-    ends = table.sort_values("n").groupby("activation").last()
-    tiny = ends.loc[ends.index.isin(SMOOTH)]
-    texts = [f"{name} {number(row.least)} at n = {row.n:.0f}" for name, row in tiny.iterrows()]
-    steep = [f"−{falls[name]:.2f} ({name})" for name in ordered(set(falls.index) - set(SMOOTH))]
-    return (
-        f"{word}: ReLU's λ_min n is {product:.4f} at n = {relu.n.iloc[-1]}; at last λ_min falls like n to the power "
-        f"{', '.join(steep)}, and where σ is smooth like powers from −{smooth.min():.1f} to −{smooth.max():.1f} "
-        f"({', '.join(texts)}, over E[σ'²])."
-    )
+    falls, last = powers(table), table.sort_values("n").groupby("activation")[["n", "least"]].last()
+    steeper = falls.filter(items=SMOOTH).min() / falls.filter(items=JUMP).max()
+    relu = last.reindex(["relu"]).iloc[0]
+    limit = relu.n * relu.least * mean_square("relu")
+    product = f"λ_min n = {limit:.4f} at n = {relu.n:g}"
+    ends = last.filter(items=SMOOTH, axis=0).iterrows()
+    found = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of the smooth "
+    found += ", ".join(f"{name} {number(end.least)} at n = {end.n:g}" for name, end in ends)
+    return [
+        decide("λ_min of ReLU comes to 1/(4n)", product, abs(limit / LIMIT - 1), "below", NEAR, " of it away"),
+        decide("those of smooth activations fall faster than any power", found, steeper, "above", STEEPER, " times"),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -116,5 +113,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

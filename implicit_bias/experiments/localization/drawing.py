@@ -1,7 +1,8 @@
-"""How the figures of localisation are drawn, and what counts as local."""
+"""How the figures of localization are drawn, and what counts as local."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,29 @@ STYLES: dict[str, dict[str, Any]] = {
     "Gaussian": {"color": COLOURS["orange"], "marker": "s", "label": "Gaussian clone"},
 }
 NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
+
+
+def cells(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """The rows of the cells with these settings.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.localization.drawing import cells
+    >>> cells(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=1, gain=3).to_dict("records")
+    [{'units': 1, 'gain': 3}]
+    """
+    for name, value in settings.items():
+        table = table[table[name] == value]
+    return table
+
+
+def slashed(values: Iterable[float], form: str = "g") -> str:
+    """Numbers in a row.
+
+    >>> from implicit_bias.experiments.localization.drawing import slashed
+    >>> slashed([0.01, 3.0])
+    '0.01/3'
+    """
+    return "/".join(f"{value:{form}}" for value in values)
 
 
 def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:

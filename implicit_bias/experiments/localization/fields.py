@@ -11,9 +11,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr
-from implicit_bias.experiments.localization.drawing import LOCAL
+from implicit_bias.experiments.localization.drawing import LOCAL, cells
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 #: Fields a panel.
 SHOWN = 4
@@ -25,13 +26,13 @@ COLUMNS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 def grid(quick: bool) -> list[Settings]:
     """One unit and forty, three gains and a clone; quick: fewer steps of the forty."""
-    cells = []
+    grid = []
     for base, cell in ((base, cell) for base in (ONE, MANY) for cell in product(column=range(len(COLUMNS)))):
         process, gain = COLUMNS[cell["column"]]
         steps = base["steps"] // 3 if quick and base["units"] > 1 else base["steps"]
         repeats = SHOWN if base["units"] == 1 else 1
-        cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
-    return cells
+        grid.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
+    return grid
 
 
 def rows(settings: Settings) -> Rows:
@@ -67,7 +68,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=len(COLUMNS), rows=2, size=(2.6, 2.6)) as axes:
         for row, base in zip(axes, (ONE, MANY), strict=True):
             for ax, (process, gain) in zip(row, COLUMNS, strict=True):
-                part = table[(table.units == base["units"]) & (table.process == process) & (table.gain == gain)]
+                part = cells(table, units=base["units"], process=process, gain=gain)
                 for unit, field in part.groupby("unit"):
                     height = -2.2 * int(str(unit))
                     ax.axhline(height, color="0.8", linewidth=0.6)
@@ -79,28 +80,20 @@ def draw(table: pd.DataFrame) -> Figure:
             row[0].set_ylabel(f"K = {base['units']}, ξ = ({base['xi0']:g}, {base['xi1']:g})")
         for ax in axes[1]:
             ax.set_xlabel("pixel")
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """How many pixels hold most of the fields at the largest gain, and of the clone."""
-    found = shapes(table)
-    found = found[found.gain == COLUMNS[-1][1]]
-    texts, holds = [], []
-    for units, part in found.groupby("units"):
-        local, clone = (part[part.process == process][["pixels", "ipr"]].median() for process in PROCESSES)
-        if np.isnan(local.ipr) or np.isnan(clone.ipr):
-            continue
-        holds.append(local.ipr > LOCAL > clone.ipr)
-        texts.append(
-            f"{local.pixels:g} of {table.n.iloc[0]} pixels hold nine tenths of Σw² with K = {units} at g = 100, and "
-            f"{clone.pixels:g} in the clone (IPR {local.ipr:.2f} and {clone.ipr:.3f})"
-        )
-    if not texts:
-        return "Undecided: fields at g = 100 and of the clone have not both been trained."
-    word = "Yes" if all(holds) else "Partly" if any(holds) else "No"
-    return f"{word}: in the median field {'; '.join(texts)}."
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """How local the median field is at the largest gain, and that of the clone."""
+    found, decided = shapes(table), []
+    gain = COLUMNS[-1][1]
+    for units in (ONE["units"], MANY["units"]):
+        for process, relation in zip(PROCESSES, ("above", "below"), strict=True):
+            field = cells(found, units=units, gain=gain, process=process)[["pixels", "ipr"]].median()
+            text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
+            claim = f"K = {units}, {process}, g = {gain:g}: fields are {'local' if relation == 'above' else 'spread'}"
+            decided.append(decide(claim, text, field.ipr, relation, LOCAL))
+    return decided
 
 
 EXPERIMENT = Experiment(
@@ -112,5 +105,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=seconds,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )
