@@ -10,7 +10,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import BEND, JUMP, LEAST, NAMES, SMOOTH, draws, extremes, least, ordered
+from implicit_bias.experiments.gram.sphere import (
+    BEND,
+    JUMP,
+    LEAST,
+    NAMES,
+    SMOOTH,
+    draws,
+    least,
+    listed,
+    number,
+    ordered,
+)
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
@@ -81,12 +92,12 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     found = medians(table).assign(share=100 * hidden)
     parity, unit = found.index.isin(PARITY), " % of the draws"
     expected, others = found[parity], found[~parity]
-    singular = f"{', '.join(expected.index)}: {expected.share.min():.0f} % of the draws or more, λ_min/E[σ'²] up to "
-    singular += f"{expected.error.max():.0e}, without the pair {extremes(expected.alone)}"
-    left = f"others: {others.share.max():.0f} % of the draws or less, λ_min/E[σ'²] {extremes(others.paired)}"
+    singular = f"in {expected.share.min():.0f} % of the draws, λ_min/E[σ'²] up to {expected.error.max():.0e}; "
+    singular += f"without the pair {listed(expected.alone.map(number))}"
+    left = f"in {others.share.max():.0f} % of the draws; λ_min/E[σ'²] of {listed(others.paired.map(number))}"
     return [
-        decide("G is singular where σ' is even or odd", singular, expected.share.min(), "at least", 100, unit),
-        decide("it is not where σ' is neither", left, others.share.max(), "at most", 0, unit),
+        decide("σ' even or odd: G is singular", singular, expected.share.min(), "at least", 100, unit),
+        decide("σ' neither: it is not", left, others.share.max(), "at most", 0, unit),
     ]
 
 

@@ -18,8 +18,8 @@ from implicit_bias.kernels import circle_eigenvalue, mean_square
 
 CLOSED = ("relu", "selu", "elu", "gelu", "erf")
 SERIES = ("swish", "tanh")
-#: λ_min n of ReLU for many points, and what part of it counts as near.
-LIMIT, NEAR = 0.25, 0.02
+#: λ_min n of ReLU for many points, and how many percent off it count as near.
+LIMIT, NEAR = 0.25, 2
 #: How many times as large a power of n counts as a faster fall.
 STEEPER = 3
 
@@ -91,13 +91,12 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     steeper = falls.filter(items=SMOOTH).min() / falls.filter(items=JUMP).max()
     relu = last.reindex(["relu"]).iloc[0]
     limit = relu.n * relu.least * mean_square("relu")
-    product = f"λ_min n = {limit:.4f} at n = {relu.n:g}"
-    ends = last.filter(items=SMOOTH, axis=0).iterrows()
-    found = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of the smooth "
-    found += ", ".join(f"{name} {number(end.least)} at n = {end.n:g}" for name, end in ends)
+    off = 100 * abs(limit / LIMIT - 1)
+    ends = last.filter(items=SMOOTH, axis=0).apply(lambda end: f"{number(end.least)} at n = {end.n:g}", axis=1)
+    found = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of {listed(ends)}"
     return [
-        decide("λ_min of ReLU comes to 1/(4n)", product, abs(limit / LIMIT - 1), "below", NEAR, " of it away"),
-        decide("those of smooth activations fall faster than any power", found, steeper, "above", STEEPER, " times"),
+        decide("ReLU: λ_min n comes to 1/4", f"{limit:.4f} at n = {relu.n:g}", off, "below", NEAR, " % off"),
+        decide("smooth activations fall faster", found, steeper, "above", STEEPER, " times the power where σ' jumps"),
     ]
 
 

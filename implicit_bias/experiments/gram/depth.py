@@ -62,13 +62,13 @@ def growth(table: pd.DataFrame) -> pd.Series:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How the medians of smooth activations change from the fewest layers to the most."""
-    found, decided = quartiles(table, "layers").reset_index("layers"), []
+    texts, decided = quartiles(table, "layers").apply(median_text, axis=1), []
     for name, times in growth(table).reindex([name for name in ACTIVATIONS if name in SMOOTH]).items():
-        own = found[found.index == name].iterrows()
-        path = ", ".join(f"{median_text(median)} at L = {median.layers:g}" for _, median in own)
+        path = texts[texts.index.isin([name], level="activation")].droplevel("activation")
         change = f"{times:.2g} times as much" if times else "hidden by the error at last"
+        found = f"medians {'/'.join(path)} at L = {'/'.join(map(str, path.index))}: {change}"
         claim = f"depth makes λ_min of {name} larger in {table.d.iloc[0]} dimensions"
-        decided.append(decide(claim, f"{path}; {change}", times, "above", 1, " times as much"))
+        decided.append(decide(claim, found, times, "above", 1, " times as much"))
     return decided
 
 

@@ -17,9 +17,9 @@ from implicit_bias.experiments.gram.sphere import (
     SMOOTH,
     against,
     draws,
-    extremes,
     least,
-    number,
+    listed,
+    median_text,
     quartiles,
 )
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
@@ -69,14 +69,16 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     # Where the error hides a median its bound stands for it.
     upper = found.middle.fillna(found.bound).unstack("activation")
     few, many = upper.index[[0, -1]]
-    low, high = upper.loc[few].dropna(), upper.loc[many].dropna()
-    sharp, smooth = low.filter(items=JUMP), low.filter(items=SMOOTH)
-    lower = f"medians in {few} dimensions {extremes(sharp)} where σ' jumps, {extremes(smooth)} where σ is smooth"
-    relu = high.get("relu", np.nan) if many > few else np.nan
-    higher = f"medians in {many} dimensions {extremes(high)}, ReLU {number(relu)}"
+    texts = found.apply(median_text, axis=1)
+    low, high = (
+        f"medians of {table.n.iloc[0]} points for d = {d}: {listed(texts.xs(d, level=1))}" for d in (few, many)
+    )
+    sharp, smooth = upper.loc[few].filter(items=JUMP).min(), upper.loc[few].filter(items=SMOOTH).max()
+    relu = upper.loc[many].get("relu", np.nan) if many > few else np.nan
+    least = upper.loc[many].min() / relu
     return [
-        decide("low dimension: far larger where σ' jumps", lower, sharp.min() / smooth.max(), "above", FAR, " times"),
-        decide("high dimension: all are large", higher, high.min() / relu, "at least", NEAR, " of ReLU's"),
+        decide("low dimension: far larger where σ' jumps", low, sharp / smooth, "above", FAR, " times"),
+        decide("high dimension: all are large", high, least, "at least", NEAR, " of ReLU's"),
     ]
 
 

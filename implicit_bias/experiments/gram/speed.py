@@ -228,9 +228,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     d = found.index.get_level_values("d")
     (low, slower), (high, as_fast) = jump(found[d <= FEW]), jump(found[d > FEW])
     return [
-        decide("the larger ηλ_min, the faster", order, ranks.min(), "above", RANKED, " in every task"),
-        decide("smooth activations are slow on data of low dimension", low, slower, "above", SLOWER, " times"),
-        decide("and as fast on data of high dimension", high, as_fast, "at most", SLOWER, " times"),
+        decide("the larger ηλ_min, the faster networks train", order, ranks.min(), "above", RANKED, " in every task"),
+        decide("low dimension: slower where σ is smooth", low, slower, "above", SLOWER, " times"),
+        decide("high dimension: all are fast", high, as_fast, "at most", SLOWER, " times"),
     ]
 
 

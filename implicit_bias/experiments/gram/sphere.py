@@ -123,21 +123,7 @@ def median_text(found: pd.Series) -> str:
     return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
 
 
-def extremes(values: pd.Series) -> str:
-    """The least and the largest value, with their names.
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.sphere import extremes
-    >>> extremes(pd.Series({"relu": 0.5, "tanh": 0.25, "erf": 0.3})), extremes(pd.Series(dtype=float))
-    ('0.25 (tanh) to 0.50 (relu)', 'none')
-    """
-    values = values.dropna()
-    if values.empty:
-        return "none"
-    return " to ".join(f"{number(values[name])} ({name})" for name in map(str, (values.idxmin(), values.idxmax())))
-
-
-def listed(values: pd.Series, form: str) -> str:
+def listed(values: pd.Series, form: str = "") -> str:
     """Every activation with its value, in the order of all figures.
 
     >>> import pandas as pd

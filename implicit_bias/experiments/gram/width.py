@@ -99,8 +99,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     off = (found - HALF).abs().max(skipna=False)
     means = f"{powers['spread']}; mean λ_min/E[σ'²] of {lead} {path}"
     return [
-        decide("‖Ĝ − G‖ falls like 1/√k", powers["off"], off["off"], "below", NEAR, f" from {HALF}"),
-        decide("the spread of λ_min falls like 1/√k", means, off["spread"], "below", NEAR, f" from {HALF}"),
+        decide("‖Ĝ − G‖ falls like 1/√k", powers["off"], off["off"], "below", NEAR, " from −1/2"),
+        decide("the spread of λ_min falls like 1/√k", means, off["spread"], "below", NEAR, " from −1/2"),
     ]
 
 

@@ -132,17 +132,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def way(part: pd.DataFrame) -> tuple[str, float]:
     """From when on the frozen gates of a cell suffice, and how much of its way the network has come by then, in %."""
-    own = part[part.gates == "own"].sort_values("time")
-    first, late, last, row = own.iloc[0], own.iloc[-2], own.iloc[-1], enough(part)
-    text = f"g = {part.gain.iloc[0]:g}{' (one start)' if part.repeats.iloc[0] == 1 else ''}: of {last.network:.3f} at the end "
-    if row is None:
-        return f"{text}{late.ipr:.3f} from s = {late.time:.4g}", 100.0
-    share = 100 * (row.network - first.network) / (last.network - first.network)
-    return f"{text}enough from s = {row.time:.4g}, when the network has {row.network:.2f}", share
-
-
-def way(part: pd.DataFrame) -> tuple[str, float]:
-    """From when on the frozen gates of a cell suffice, and how much of its way the network has come by then, in %."""
     own = cells(part, gates="own").sort_values("time")
     first, late, last, row = own.iloc[0], own.iloc[-2], own.iloc[-1], enough(part)
     start = " (one start)" if last.repeats == 1 else ""

@@ -58,7 +58,7 @@ def fall(part: pd.DataFrame) -> tuple[float, str]:
     >>> import pandas as pd
     >>> from implicit_bias.experiments.localization.gain import fall
     >>> fall(pd.DataFrame({"gain": [1, 3, 10, 30], "ipr": [0.1, 0.5, 0.25, 0.375]}))
-    (0.25, '0.50 at g = 3 to 0.25 at g = 10')
+    (0.25, '0.500 at g = 3 to 0.250 at g = 10')
     """
     if len(part) < 2:
         return float("nan"), ""
@@ -66,7 +66,7 @@ def fall(part: pd.DataFrame) -> tuple[float, str]:
     falls = part.ipr.cummax() - part.ipr
     low = int(falls.argmax())
     ends = part.iloc[int(part.ipr[: low + 1].argmax())], part.iloc[low]
-    return float(falls.max()), " to ".join(f"{row.ipr:.2f} at g = {row.gain:g}" for row in ends)
+    return float(falls.max()), " to ".join(f"{row.ipr:.3f} at g = {row.gain:g}" for row in ends)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -83,9 +83,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         vary = widest - clone.ipr.min()
         found.append(decide(f"{name}: nonlinear data localise fields", text, last.ipr.max(), "above", LOCAL))
         found.append(decide(f"{name}: their clone does not", clones, widest, "below", LOCAL))
-        found.append(
-            decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", what the clone's vary by")
-        )
+        found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
     return found
 
 
