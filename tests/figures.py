@@ -11,6 +11,11 @@ from implicit_bias.experiments.runner.verdicts import as_markdown
 ROOT = Path(__file__).parent.parent
 
 
+def cell_name(value):
+    """The name of a module's figure, and the activation of a cell of it."""
+    return value.EXPERIMENT.name if hasattr(value, "EXPERIMENT") else str(value.get("activation", "cell"))
+
+
 def outcomes(module, table):
     """The outcomes of a module's verdicts, in order."""
     return [verdict.outcome for verdict in module.verdicts(table)]

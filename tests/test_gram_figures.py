@@ -14,7 +14,7 @@ from implicit_bias.experiments.gram.sphere import least, median_text, number, qu
 from implicit_bias.kernels import activation, gram_matrix, mean_square
 from implicit_bias.kernels.depth import layer_map
 from implicit_bias.kernels.gram import pair_mean
-from tests.figures import ROOT, outcomes, page_of, told
+from tests.figures import ROOT, cell_name, outcomes, page_of, told
 
 TINY = {"n": 12, "d": 5, "activation": "relu", "draws": 2, "seed": 3}
 TASK = {"d": 3, "rate": "own", "steps": 20, "n": 10, "units": 16, "seed": 1}
@@ -31,11 +31,7 @@ CELLS = [
 ]
 
 
-def name(value):
-    return value.__name__.rpartition(".")[2] if hasattr(value, "__name__") else value.get("activation", "")
-
-
-@pytest.mark.parametrize(("module", "settings"), CELLS, ids=name)
+@pytest.mark.parametrize(("module", "settings"), CELLS, ids=cell_name)
 def test_a_tiny_cell_is_computed_drawn_and_told(module, settings, tmp_path):
     assert set(told(module, settings, tmp_path)) <= {"undecided", "yes"}
 

@@ -10,7 +10,7 @@ from implicit_bias.experiments.localization import biases, fields, flips, frozen
 from implicit_bias.experiments.localization.figures import COLLECTION, MODULES
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, spread, trained
 from implicit_bias.experiments.runner.experiment import product
-from tests.figures import outcomes, page_of, told
+from tests.figures import cell_name, outcomes, page_of, told
 
 TINY = {"steps": 20, "batch": 20, "repeats": 2, "seed": 3}
 PROCESS = {"process": "NLGP", "gain": 3.0}
@@ -26,12 +26,12 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("module", "settings"), CELLS, ids=lambda value: getattr(value, "__name__", "")[-8:])
+@pytest.mark.parametrize(("module", "settings"), CELLS, ids=cell_name)
 def test_a_tiny_cell_is_computed_drawn_and_told(module, settings, tmp_path):
     assert set(told(module, settings, tmp_path)) <= {"yes", "no", "undecided"}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.EXPERIMENT.name)
+@pytest.mark.parametrize("module", MODULES, ids=cell_name)
 def test_the_settings_of_every_cell_are_refused_by_nothing(module):
     """Processes can be made of all settings, and full grids hold all that a drawing has a place for."""
     for settings in module.grid(False):

@@ -157,12 +157,10 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
     >>> speeds(run).iloc[0].round(4).to_dict()
     {'measured': 0.6931, 'flow': 0.3466, 'worst': 0.05}
     """
-    found = {}
-    for key, own in table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"]):
-        rates = {"measured": decay(own.step, own.loss), "flow": decay(own.step, own.flow)}
-        found[key] = rates | {"worst": own.eta.iloc[0] * own["least"].iloc[0]}
-    index = pd.MultiIndex.from_tuples(found, names=["data", "d", "labels", "rate", "activation"])
-    return pd.DataFrame(list(found.values()), index=index)
+    runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
+    decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
+    worst = runs.eta.first() * runs["least"].first()
+    return pd.DataFrame({"measured": decays[0], "flow": decays[1], "worst": worst})
 
 
 def decay(step: pd.Series, loss: pd.Series) -> float:

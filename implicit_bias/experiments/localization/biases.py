@@ -9,8 +9,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, cells, sinusoid, whiskers
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, summary, trained
+from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, where, whiskers
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
@@ -24,18 +24,18 @@ STYLES = {
 
 def grid(quick: bool) -> list[Settings]:
     """Three activations, two widths and pairs of labels, all with and without biases; quick: one unit, fewer steps."""
-    grid = []
+    cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS, biases=(True, False)):
         own = {"gain": 3.0, "batch": 300, "steps": 400 if quick else 2000, "seed": 1}
         base = ONE | RATES[cell["activation"]]
         repeats = (6 if quick else 24) if cell["units"] == 1 else 2
-        grid += [base | cell | own | {"repeats": repeats, "process": process} for process in PROCESSES]
-    return grid
+        cells += [base | cell | own | {"repeats": repeats, "process": process} for process in PROCESSES]
+    return cells
 
 
 def rows(settings: Settings) -> Rows:
     """The spread over all units of all starts, and the median loss."""
-    return summary(trained(settings))
+    return as_row(trained(settings))
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -45,7 +45,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=len(widths), size=(3.8, 3.2)) as axes:
         for ax, units in zip(axes[0], widths, strict=True):
             for place, ((process, biases), (colour, marker)) in enumerate(STYLES.items()):
-                part = cells(table, units=units, process=process, biases=biases)
+                part = where(table, units=units, process=process, biases=biases)
                 text = f"{'NLGP' if process == 'NLGP' else 'clone'}, {'with' if biases else 'no'} biases"
                 pairs = zip(part.activation, part.label, strict=True)
                 places = [0.3 - 0.2 * place - settings.index(pair) for pair in pairs]
@@ -61,12 +61,12 @@ def draw(table: pd.DataFrame) -> Figure:
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Where fields are local with biases, and where without; the claims are of every pair of labels and width."""
     found, of = [], " in every setting"
-    clone = cells(table, process="Gaussian").ipr.max()
+    clone = where(table, process="Gaussian").ipr.max()
     for activation, name in NAMES.items():
-        iprs = cells(table, process="NLGP", activation=activation).set_index("biases").ipr
+        iprs = where(table, process="NLGP", activation=activation).set_index("biases").ipr
         with_, without = (iprs[iprs.index == biases] for biases in (True, False))
-        texts = [f"{(part > LOCAL).sum()} of {len(part)} local, to IPR {part.max():.2f}" for part in (with_, without)]
-        text = f"of the settings without biases {texts[1]}, with biases {texts[0]}; the clone to {clone:.2f}"
+        texts = [f"{(own > LOCAL).sum()} of {len(own)} local, IPR up to {own.max():.2f}" for own in (with_, without)]
+        text = f"without biases {texts[1]}; with biases {texts[0]}; the clone's IPR up to {clone:.2f}"
         if activation == "relu":
             found.append(decide(f"{name} localises without biases", text, without.min(), "above", LOCAL, of))
         else:

@@ -20,12 +20,12 @@ STYLES: dict[str, dict[str, Any]] = {
 NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
 
 
-def cells(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+def where(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     """The rows of the cells with these settings.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.drawing import cells
-    >>> cells(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=1, gain=3).to_dict("records")
+    >>> from implicit_bias.experiments.localization.drawing import where
+    >>> where(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=1, gain=3).to_dict("records")
     [{'units': 1, 'gain': 3}]
     """
     for name, value in settings.items():

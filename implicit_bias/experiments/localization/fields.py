@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr
-from implicit_bias.experiments.localization.drawing import LOCAL, cells
+from implicit_bias.experiments.localization.drawing import LOCAL, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
@@ -26,13 +26,13 @@ COLUMNS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 def grid(quick: bool) -> list[Settings]:
     """One unit and forty, three gains and a clone; quick: fewer steps of the forty."""
-    grid = []
+    cells = []
     for base, cell in ((base, cell) for base in (ONE, MANY) for cell in product(column=range(len(COLUMNS)))):
         process, gain = COLUMNS[cell["column"]]
         steps = base["steps"] // 3 if quick and base["units"] > 1 else base["steps"]
         repeats = SHOWN if base["units"] == 1 else 1
-        grid.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
-    return grid
+        cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
+    return cells
 
 
 def rows(settings: Settings) -> Rows:
@@ -68,7 +68,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=len(COLUMNS), rows=2, size=(2.6, 2.6)) as axes:
         for row, base in zip(axes, (ONE, MANY), strict=True):
             for ax, (process, gain) in zip(row, COLUMNS, strict=True):
-                part = cells(table, units=base["units"], process=process, gain=gain)
+                part = where(table, units=base["units"], process=process, gain=gain)
                 for unit, field in part.groupby("unit"):
                     height = -2.2 * int(str(unit))
                     ax.axhline(height, color="0.8", linewidth=0.6)
@@ -89,7 +89,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     gain = COLUMNS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, relation in zip(PROCESSES, ("above", "below"), strict=True):
-            field = cells(found, units=units, gain=gain, process=process)[["pixels", "ipr"]].median()
+            field = where(found, units=units, gain=gain, process=process)[["pixels", "ipr"]].median()
             text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
             claim = f"K = {units}, {process}, g = {gain:g}: fields are {'local' if relation == 'above' else 'spread'}"
             decided.append(decide(claim, text, field.ipr, relation, LOCAL))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import cells, curve, sinusoid, slashed
+from implicit_bias.experiments.localization.drawing import curve, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
@@ -27,12 +27,12 @@ EARLY = 0.1
 
 def grid(quick: bool) -> list[Settings]:
     """One unit and forty, three gains; quick: one gain and fewer steps."""
-    grid = []
+    cells = []
     for base in (ONE, MANY):
         repeats, part = (10, 4) if base["units"] == 1 else (1, 3)
         own = {"repeats": repeats, "steps": base["steps"] // part} if quick else {"repeats": 2 * repeats}
-        grid += [base | own | {"process": "NLGP", "gain": g, "seed": 1} for g in ((3.0,) if quick else GAINS)]
-    return grid
+        cells += [base | own | {"process": "NLGP", "gain": g, "seed": 1} for g in ((3.0,) if quick else GAINS)]
+    return cells
 
 
 def rows(settings: Settings) -> Rows:
@@ -79,7 +79,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=len(bases), rows=3, size=(4.2, 2.2)) as axes:
         for column, base in zip(axes.T, bases, strict=True):
             for gain, colour in GAINS.items():
-                part = cells(table, units=base["units"], gain=gain).sort_values("time")
+                part = where(table, units=base["units"], gain=gain).sort_values("time")
                 part, style = part[part.time > 0], {"color": COLOURS[colour], "linewidth": 1.2}
                 column[0].plot(part.time, part.flips, label=f"g = {gain:g}, by the end", **style)
                 column[0].plot(part.time, part.recent, **style | {"linestyle": "--", "linewidth": 0.9})
@@ -100,9 +100,9 @@ def draw(table: pd.DataFrame) -> Figure:
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How much of the time and of the fields' way is gone when most flips are over, in cells whose fields localise."""
     found, most = [], 100 * EARLY
-    start = f"{100 * cells(table, time=0).flips.median():.0f} % of the gates flip from start to end"
+    start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):
-        parts = cells(table, units=units).groupby("gain")
+        parts = where(table, units=units).groupby("gain")
         local = {gain: settled(part) for gain, part in parts if part.ipr.iloc[-1] > 2 * part.ipr.iloc[0]}
         gone = {gain: np.multiply(100, shares) for gain, shares in local.items() if shares}
         settling = pd.DataFrame.from_dict(gone, orient="index", columns=["time", "way"])

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import gradient_flow, ipr
-from implicit_bias.experiments.localization.drawing import LOCAL, cells, curve
+from implicit_bias.experiments.localization.drawing import LOCAL, curve, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
@@ -37,14 +37,14 @@ OTHERS = {
 
 def grid(quick: bool) -> list[Settings]:
     """One unit and ten, two gains; quick: one unit."""
-    grid = []
+    cells = []
     for base, gain in ((base, gain) for base in (ONE, TEN) for gain in (3.0, 100.0)):
         one = base["units"] == 1
         own = {"repeats": 20 if one else 1, "times": 12 if one else 8, "samples": 40_000 if one else 400_000}
         if one or not quick:
             own |= {"repeats": 4, "times": 7, "samples": 10_000} if quick else {}
-            grid.append(base | own | {"process": "NLGP", "gain": gain, "seed": 1})
-    return grid
+            cells.append(base | own | {"process": "NLGP", "gain": gain, "seed": 1})
+    return cells
 
 
 def rows(settings: Settings) -> Rows:
@@ -108,15 +108,15 @@ def draw(table: pd.DataFrame) -> Figure:
     found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
     with panels(EXPERIMENT.title, columns=len(found), rows=2, size=(3.0, 2.5)) as axes:
         for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
-            part = cells(table, units=units, gain=gain)
-            own = cells(part[part.time > 0], gates="own").sort_values("time")
+            part = where(table, units=units, gain=gain)
+            own = where(part[part.time > 0], gates="own").sort_values("time")
             column[0].axhline(own.network.iloc[-1], color="0.6", linewidth=0.8, label="ReLU network at the end")
             column[0].plot(own.time, own.network, ":", color="black", linewidth=1.2, label="ReLU network at s")
             style: dict[str, Any] = {"color": COLOURS["blue"], "marker": "o"}
             curve(column[0], own, "time", label="its gates at s, frozen", **style)
             column[1].plot(own.time, own.away, markersize=3, linewidth=1.2, **style)
             for kind, (colour, label) in OTHERS.items():
-                other = cells(part, gates=kind, time=0).iloc[0]
+                other = where(part, gates=kind, time=0).iloc[0]
                 line = {"color": COLOURS[colour], "linestyle": "--", "linewidth": 1.0}
                 column[0].axhline(other.ipr, label=label, **line)
                 column[1].axhline(other.away, **line)
@@ -132,7 +132,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def way(part: pd.DataFrame) -> tuple[str, float]:
     """From when on the frozen gates of a cell suffice, and how much of its way the network has come by then, in %."""
-    own = cells(part, gates="own").sort_values("time")
+    own = where(part, gates="own").sort_values("time")
     first, late, last, row = own.iloc[0], own.iloc[-2], own.iloc[-1], enough(part)
     start = " (one start)" if last.repeats == 1 else ""
     text = f"g = {last.gain:g}{start}: of {last.network:.3f} at the end, "
@@ -146,13 +146,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """From when on frozen gates suffice, and what those of the start and of no training lead to."""
     found = []
     for units in (ONE["units"], TEN["units"]):
-        ways = [way(part) for _, part in cells(table, units=units).groupby("gain")]
+        ways = [way(part) for _, part in where(table, units=units).groupby("gain")]
         text, most = "; ".join(text for text, _ in ways), max((share for _, share in ways), default=np.nan)
         share, unit = f"from {most:.0f} % of the network's way on", " % of the network's way"
         found.append(decide(f"K = {units}: frozen gates run ahead", text, most, "below", 100 * NEARLY, unit))
         found.append(decide(f"K = {units}: gates frozen early suffice", share, most, "at most", 100 * EARLY, unit))
-    start = cells(table, gates="own", time=0).ipr.max()
-    random, pixel = cells(table, gates="random").ipr.max(), cells(table, gates="pixel").ipr.min()
+    start = where(table, gates="own", time=0).ipr.max()
+    random, pixel = where(table, gates="random").ipr.max(), where(table, gates="pixel").ipr.min()
     text = f"median IPR up to {start:.3f}; random gates up to {random:.3f}, pixel gates at least {pixel:.2f}"
     return [*found, decide("gates of the start make fields local", text, start, "above", LOCAL)]
 

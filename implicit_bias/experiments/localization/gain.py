@@ -10,8 +10,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, cells, curve, sinusoid, slashed
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, summary, trained
+from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid, slashed, where
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
@@ -19,20 +19,20 @@ from implicit_bias.experiments.runner.verdicts import Verdict, decide
 def grid(quick: bool) -> list[Settings]:
     """Eight gains, 24 starts of ReLU and 5 of the others; quick: three gains and fewer."""
     gains = (0.01, 1.0, 100.0) if quick else (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-    grid = []
+    cells = []
     for cell in product(activation=NAMES, process=PROCESSES, gain=gains):
         if cell["activation"] == "relu":
             own = {"steps": 1000, "repeats": 10} if quick else {"steps": 4000, "repeats": 24}
-            grid.append(ONE | cell | own | {"seed": 1})
+            cells.append(ONE | cell | own | {"seed": 1})
         else:
             many = ONE | SATURATING[cell["activation"]] | {"units": 40, "biases": True, "label": -1.0, "batch": 300}
-            grid.append(many | cell | {"steps": 500 if quick else 1500, "repeats": 2 if quick else 5, "seed": 1})
-    return grid
+            cells.append(many | cell | {"steps": 500 if quick else 1500, "repeats": 2 if quick else 5, "seed": 1})
+    return cells
 
 
 def rows(settings: Settings) -> Rows:
     """The spread over all units of all starts, and the median loss."""
-    return summary(trained(settings))
+    return as_row(trained(settings))
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -40,9 +40,9 @@ def draw(table: pd.DataFrame) -> Figure:
     there = [activation for activation in NAMES if activation in set(table.activation)]
     with panels(EXPERIMENT.title, columns=len(there), size=(3.0, 2.9)) as axes:
         for ax, activation in zip(axes[0], there, strict=True):
-            part = cells(table, activation=activation)
+            part = where(table, activation=activation)
             for process in PROCESSES:
-                curve(ax, cells(part, process=process), "gain", **STYLES[process])
+                curve(ax, where(part, process=process), "gain", **STYLES[process])
             sinusoid(ax)
             ax.set(
                 title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", xscale="log", ylim=(0, 0.65)
@@ -73,7 +73,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Where fields localise and the clone's do not, and where IPRs fall with the gain by more than the clone's vary."""
     found = []
     for activation, name in NAMES.items():
-        ours, clone = (cells(table, activation=activation, process=process) for process in PROCESSES)
+        ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)
         ends = ours[ours.gain.isin([ours.gain.min(), ours.gain.max()])].sort_values("gain")
         last, widest = ends[1:], clone.ipr.max()
         text = f"K = {slashed(ours.units.unique())}: median IPR {slashed(ends.ipr, '.3f')} at g = {slashed(ends.gain)}"
@@ -83,7 +83,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         vary = widest - clone.ipr.min()
         found.append(decide(f"{name}: nonlinear data localise fields", text, last.ipr.max(), "above", LOCAL))
         found.append(decide(f"{name}: their clone does not", clones, widest, "below", LOCAL))
-        found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
+        found.append(
+            decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary")
+        )
     return found
 
 

@@ -60,7 +60,7 @@ def spread(fields: Array) -> dict[str, float]:
     }
 
 
-def summary(training: OnlineTraining) -> Rows:
+def as_row(training: OnlineTraining) -> Rows:
     """One row: the spread over all units of all starts, and the median loss."""
     return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, pixel_moments
-from implicit_bias.experiments.localization.drawing import cells, slashed
+from implicit_bias.experiments.localization.drawing import slashed, where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
@@ -23,6 +23,11 @@ PAIRS = {(5.0, 1.0): "blue", (3.0, 1.0): "green", (2.0, 1.0): "purple", (1.0, 2.
 #: The pair whose fields are drawn, the gate's pixel in the middle.
 DRAWN = (5.0, 1.0)
 FIELDS = {0.01: "0.75", 1.0: "0.5", 3.0: "#56B4E9", 100.0: "#0072B2"}
+
+
+def named(one: float, two: float) -> str:
+    """A pair of length-scales in words."""
+    return f"ξ = ({one:g}, {two:g})"
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -59,18 +64,18 @@ def draw(table: pd.DataFrame) -> Figure:
     found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
     with panels(EXPERIMENT.title, columns=3, size=(3.2, 3.0)) as axes:
         for pair, colour in PAIRS.items():
-            part = cells(found, xi0=pair[0], xi1=pair[1])
-            style = {"color": COLOURS[colour], "linewidth": 1.2, "label": f"ξ = ({pair[0]:g}, {pair[1]:g})"}
+            part = where(found, xi0=pair[0], xi1=pair[1])
+            style = {"color": COLOURS[colour], "linewidth": 1.2, "label": named(*pair)}
             axes[0, 0].plot(part.gain, part.ipr, **style)
             axes[0, 1].plot(part.gain, part.mse, **style)
             axes[0, 1].plot(part.gain, part.sampled_mse, ".", color=COLOURS[colour], markersize=4)
         for gain, shade in FIELDS.items():
-            field = cells(table, xi0=DRAWN[0], xi1=DRAWN[1], gain=gain)
+            field = where(table, xi0=DRAWN[0], xi1=DRAWN[1], gain=gain)
             line = {"color": shade, "linewidth": 1.2, "label": f"g = {gain:g}"}
             axes[0, 2].plot(field.place, field.weight / field.weight.abs().max(), **line)
         axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR", ylim=(0, None))
         axes[0, 1].set(xscale="log", xlabel="gain g", ylabel="⟨(y − ŷ)²⟩ (dots: samples)", ylim=(0, None))
-        axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=f"ξ = ({DRAWN[0]:g}, {DRAWN[1]:g})")
+        axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=named(*DRAWN))
         axes[0, 1].legend(frameon=False, loc="lower left")
         axes[0, 2].legend(frameon=False)
     return axes[0, 0].figure
@@ -80,15 +85,15 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How far the samples are from the closed form, and where IPRs rise with the gain."""
     found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
     away = (found.mse - found.sampled_mse).abs().max()
-    named = cells(found, xi0=DRAWN[0], xi1=DRAWN[1]).query("gain in @FIELDS")
+    shown = where(found, xi0=DRAWN[0], xi1=DRAWN[1]).query("gain in @FIELDS")
     losses = f"off by at most {away:.4f} over {SAMPLES} samples in {len(found)} settings; "
-    losses += f"for ξ = (5, 1) {slashed(named.mse, '.3f')} at g = {slashed(named.gain)}"
+    losses += f"for {named(*DRAWN)} {slashed(shown.mse, '.3f')} at g = {slashed(shown.gain)}"
     decided = [decide("⟨(y − ŷ)²⟩ is known in closed form", losses, away, "at most", NEAR)]
     for one, two in PAIRS:
-        iprs = cells(found, xi0=one, xi1=two).set_index("gain").ipr
-        shown = iprs[iprs.index.isin(FIELDS)]
-        text = f"IPR {iprs.min():.2f} to {iprs.max():.2f}; {slashed(shown, '.3f')} at g = {slashed(shown.index)}"
-        claim = f"ξ = ({one:g}, {two:g}): IPR grows with g"
+        iprs = where(found, xi0=one, xi1=two).set_index("gain").ipr
+        some = iprs[iprs.index.isin(FIELDS)]
+        text = f"IPR {iprs.min():.2f} to {iprs.max():.2f}; {slashed(some, '.3f')} at g = {slashed(some.index)}"
+        claim = f"{named(one, two)}: IPR grows with g"
         decided.append(decide(claim, text, iprs.diff().min(), "above", 0, " at every step"))
     return decided
 

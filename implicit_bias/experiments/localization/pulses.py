@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import SinglePulse
 from implicit_bias.experiments.localization.drawing import LOCAL, sinusoid, whiskers
-from implicit_bias.experiments.localization.networks import ONE, seconds, summary, trained
+from implicit_bias.experiments.localization.networks import ONE, as_row, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
@@ -33,7 +33,7 @@ def rows(settings: Settings) -> Rows:
     """The spread over all starts, and the median loss."""
     names = {name: settings[name] for name in ("n", "signs", "flip")}
     pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
-    return summary(trained(settings, pulses))
+    return as_row(trained(settings, pulses))
 
 
 def name_of(row: pd.Series) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.localization.drawing import LOCAL, cells, curve, sinusoid, slashed
+from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
@@ -61,8 +61,8 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=2, size=(4.0, 3.1)) as axes:
         for order, style in STYLES.items():
             pair = {"xi0": order[0], "xi1": order[1]}
-            curve(axes[0, 0], cells(found, **pair), "gain", **style)
-            units = cells(table, **pair, gain=3.0)
+            curve(axes[0, 0], where(found, **pair), "gain", **style)
+            units = where(table, **pair, gain=3.0)
             # Frequencies are whole numbers, and dots would hide one another.
             places = units.frequency + shift.uniform(-0.3, 0.3, size=len(units))
             axes[0, 1].plot(places, units.ipr, style["marker"], color=style["color"], markersize=3, alpha=0.6)
@@ -76,7 +76,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """IPR and frequency of the median unit at the gain that both orders share last, and which units are local."""
-    local, waves = (cells(summary(table), xi0=one, xi1=two).set_index("gain") for one, two in ORDERS)
+    local, waves = (where(summary(table), xi0=one, xi1=two).set_index("gain") for one, two in ORDERS)
     gains = local.index.intersection(waves.index)
     # Below a gain of 1 the data are all but Gaussian.
     last = max(gains[gains >= 1], default=np.nan)
@@ -88,7 +88,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     return [
         decide("ξ₁ > ξ₂: fields localise", iprs[0], here.ipr, "above", LOCAL),
         decide("ξ₁ < ξ₂: few units are local", few, share, "at most", 100 * FEW, " % of the units"),
-        decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, ", as where ξ₁ > ξ₂"),
+        decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, " waves, as where ξ₁ > ξ₂"),
     ]
 
 
