@@ -14,7 +14,7 @@ from implicit_bias.experiments.gram.sphere import least, median_text, number, qu
 from implicit_bias.kernels import activation, gram_matrix, mean_square
 from implicit_bias.kernels.depth import layer_map
 from implicit_bias.kernels.gram import pair_mean
-from tests.figures import ROOT, cell_name, outcomes, page_of, told
+from tests.experiments import ROOT, cell_name, outcomes, page_of, told
 
 TINY = {"n": 12, "d": 5, "activation": "relu", "draws": 2, "seed": 3}
 TASK = {"d": 3, "rate": "own", "steps": 20, "n": 10, "units": 16, "seed": 1}

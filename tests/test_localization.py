@@ -10,7 +10,7 @@ from implicit_bias.experiments.localization import biases, fields, flips, frozen
 from implicit_bias.experiments.localization.figures import COLLECTION, MODULES
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, spread, trained
 from implicit_bias.experiments.runner.experiment import product
-from tests.figures import cell_name, outcomes, page_of, told
+from tests.experiments import cell_name, outcomes, page_of, told
 
 TINY = {"steps": 20, "batch": 20, "repeats": 2, "seed": 3}
 PROCESS = {"process": "NLGP", "gain": 3.0}

@@ -56,12 +56,9 @@ def powers(table: pd.DataFrame) -> pd.Series:
     >>> powers(pd.DataFrame({"activation": "relu", "n": [5, 10], "least": [0.2, 0.1]})).round(6).to_dict()
     {'relu': 1.0}
     """
-    found = {}
-    for activation, own in table.sort_values("n").groupby("activation"):
-        if len(own) > 1:
-            falls, grows = (np.diff(np.log(own[name].iloc[-2:])).item() for name in ("least", "n"))
-            found[activation] = -falls / grows
-    return pd.Series(found, dtype=float)
+    logs = table.sort_values("n").set_index("activation")[["n", "least"]].apply(np.log)
+    last = logs.groupby(level=0).diff().groupby(level=0).last().dropna()
+    return -last["least"] / last.n
 
 
 def draw(table: pd.DataFrame) -> Figure:

@@ -83,9 +83,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         vary = widest - clone.ipr.min()
         found.append(decide(f"{name}: nonlinear data localise fields", text, last.ipr.max(), "above", LOCAL))
         found.append(decide(f"{name}: their clone does not", clones, widest, "below", LOCAL))
-        found.append(
-            decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary")
-        )
+        found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the tests of several collections of figures ask: of a cell's table, of verdicts, and of a page of the docs."""
+"""What the tests of collections of experiments ask of a cell's table, of verdicts, and of a page of the docs."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def told(module, settings, tmp_path):
 
 
 def page_of(collection):
-    """The text of a collection's page, which shows every figure, the verdicts of the committed tables, and no others."""
+    """The text of a collection's page, which shows all figures, the verdicts of the committed tables, and no others."""
     page, shown = (ROOT / "docs" / f"{collection.name}.md").read_text(), set()
     found = load(collection, ROOT / "data" / collection.name)
     assert [figured.experiment for figured in found] == [*collection.chosen("all")]
