@@ -147,8 +147,8 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """By task, rate and activation: measured and flow, the mean rate a step at which the residual decays until the loss
-    is TRAINED or the steps end; worst, ηλ_min.
+    """By task, rate and activation: measured and flow, the mean rate per step at which the residual decays until the
+    loss is TRAINED or the steps end; worst, ηλ_min.
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.gram.speed import speeds

@@ -39,7 +39,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Median and quartiles of IPR: a panel a width, a line an activation and pair of labels."""
+    """Median and quartiles of IPR: a panel per width, a line per activation and pair of labels."""
     settings = [(activation, label) for activation in NAMES for label in LABELS]
     widths = sorted(table.units.unique())
     with panels(EXPERIMENT.title, columns=len(widths), size=(3.8, 3.2)) as axes:

@@ -33,6 +33,11 @@ def where(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     return table
 
 
+def scales(one: float, two: float) -> str:
+    """A pair of length-scales: 'ξ = (3, 1)'."""
+    return f"ξ = ({one:g}, {two:g})"
+
+
 def slashed(values: Iterable[float], form: str = "g") -> str:
     """Numbers in a row.
 
@@ -57,6 +62,6 @@ def sinusoid(ax: Axes, *, upright: bool = False) -> None:
 
 
 def whiskers(ax: Axes, part: pd.DataFrame, places: list[float], **style: Any) -> None:
-    """Medians of `spread` as dots at heights (one a row of `part`), with lines between the quartiles."""
+    """Medians of `spread` as dots at heights (one per row of `part`), with lines between the quartiles."""
     look: dict[str, Any] = {"fmt": style.pop("marker", "o"), "markersize": 4, "elinewidth": 1.2} | style
     ax.errorbar(part.ipr, places, xerr=[part.ipr - part.ipr_low, part.ipr_high - part.ipr], **look)

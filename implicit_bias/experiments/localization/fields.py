@@ -11,12 +11,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr
-from implicit_bias.experiments.localization.drawing import LOCAL, where
+from implicit_bias.experiments.localization.drawing import LOCAL, scales, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
-#: Fields a panel.
+#: Fields per panel.
 SHOWN = 4
 #: The share of Σw² that a field's pixels are counted for.
 MOST = 0.9
@@ -46,7 +46,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a field: its IPR, and how many pixels hold nine tenths of Σw².
+    """A row per field: its IPR, and how many pixels hold nine tenths of Σw².
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.localization.fields import shapes
@@ -64,7 +64,7 @@ def shapes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A row for one unit and one for forty, a column a process; the fields above one another."""
+    """A row for one unit and one for forty, a column per process; the fields above one another."""
     with panels(EXPERIMENT.title, columns=len(COLUMNS), rows=2, size=(2.6, 2.6)) as axes:
         for row, base in zip(axes, (ONE, MANY), strict=True):
             for ax, (process, gain) in zip(row, COLUMNS, strict=True):
@@ -77,7 +77,7 @@ def draw(table: pd.DataFrame) -> Figure:
                 name = "NLGP" if process == "NLGP" else "Gaussian clone of"
                 ax.set(title=f"{name} g = {gain:g}", yticks=[], xlim=(0, base["n"] - 1))
                 ax.spines["left"].set_visible(False)
-            row[0].set_ylabel(f"K = {base['units']}, ξ = ({base['xi0']:g}, {base['xi1']:g})")
+            row[0].set_ylabel(f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}")
         for ax in axes[1]:
             ax.set_xlabel("pixel")
     return axes[0, 0].figure

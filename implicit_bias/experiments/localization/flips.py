@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import curve, sinusoid, slashed, where
+from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
@@ -36,7 +36,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a time: shares flipped by the end and since the time before (a gap at first), spread of IPR, and loss."""
+    """A row per time: shares flipped by the end and since the time before (a gap at first), spread of IPR, and loss."""
     training = trained(settings, record=25)
     X, y = process_of(settings).sample(HELD_OUT, seed=settings["seed"] + 1)
     gates = training.gates(X)
@@ -89,7 +89,7 @@ def draw(table: pd.DataFrame) -> Figure:
             sinusoid(column[1])
             for ax, label in zip(column, ("share of gates that flip", "IPR", "½⟨(y − ŷ)²⟩"), strict=True):
                 ax.set(xscale="log", ylabel=label)
-            column[0].set(title=f"K = {base['units']}, ξ = ({base['xi0']:g}, {base['xi1']:g})", ylim=(0, None))
+            column[0].set(title=f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}", ylim=(0, None))
             column[1].set(ylim=(0, None))
             column[2].set(xlabel="time, lr · steps")
         axes[0, 0].legend(frameon=False)

@@ -48,7 +48,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
+    """A row per kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
 
     network is the median IPR of the network itself at that time, loss what the closed form says of its samples.
     """

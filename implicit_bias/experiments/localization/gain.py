@@ -36,7 +36,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel an activation: IPR against gain of the process and of its clone."""
+    """A panel per activation: IPR against gain of the process and of its clone."""
     there = [activation for activation in NAMES if activation in set(table.activation)]
     with panels(EXPERIMENT.title, columns=len(there), size=(3.0, 2.9)) as axes:
         for ax, activation in zip(axes[0], there, strict=True):

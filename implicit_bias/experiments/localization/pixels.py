@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, pixel_moments
-from implicit_bias.experiments.localization.drawing import slashed, where
+from implicit_bias.experiments.localization.drawing import scales, slashed, where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
@@ -23,11 +23,6 @@ PAIRS = {(5.0, 1.0): "blue", (3.0, 1.0): "green", (2.0, 1.0): "purple", (1.0, 2.
 #: The pair whose fields are drawn, the gate's pixel in the middle.
 DRAWN = (5.0, 1.0)
 FIELDS = {0.01: "0.75", 1.0: "0.5", 3.0: "#56B4E9", 100.0: "#0072B2"}
-
-
-def named(one: float, two: float) -> str:
-    """A pair of length-scales in words."""
-    return f"ξ = ({one:g}, {two:g})"
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -43,7 +38,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a pixel: its weight, and the IPR, the loss and the loss over samples of them all."""
+    """A row per pixel: its weight, and the IPR, the loss and the loss over samples of them all."""
     process = process_of(settings)
     moments = pixel_moments(process, settings["pixel"])
     w = moments.best_weights
@@ -65,7 +60,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=3, size=(3.2, 3.0)) as axes:
         for pair, colour in PAIRS.items():
             part = where(found, xi0=pair[0], xi1=pair[1])
-            style = {"color": COLOURS[colour], "linewidth": 1.2, "label": named(*pair)}
+            style = {"color": COLOURS[colour], "linewidth": 1.2, "label": scales(*pair)}
             axes[0, 0].plot(part.gain, part.ipr, **style)
             axes[0, 1].plot(part.gain, part.mse, **style)
             axes[0, 1].plot(part.gain, part.sampled_mse, ".", color=COLOURS[colour], markersize=4)
@@ -75,7 +70,7 @@ def draw(table: pd.DataFrame) -> Figure:
             axes[0, 2].plot(field.place, field.weight / field.weight.abs().max(), **line)
         axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR", ylim=(0, None))
         axes[0, 1].set(xscale="log", xlabel="gain g", ylabel="⟨(y − ŷ)²⟩ (dots: samples)", ylim=(0, None))
-        axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=named(*DRAWN))
+        axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=scales(*DRAWN))
         axes[0, 1].legend(frameon=False, loc="lower left")
         axes[0, 2].legend(frameon=False)
     return axes[0, 0].figure
@@ -87,13 +82,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     away = (found.mse - found.sampled_mse).abs().max()
     shown = where(found, xi0=DRAWN[0], xi1=DRAWN[1]).query("gain in @FIELDS")
     losses = f"off by at most {away:.4f} over {SAMPLES} samples in {len(found)} settings; "
-    losses += f"for {named(*DRAWN)} {slashed(shown.mse, '.3f')} at g = {slashed(shown.gain)}"
+    losses += f"for {scales(*DRAWN)} {slashed(shown.mse, '.3f')} at g = {slashed(shown.gain)}"
     decided = [decide("⟨(y − ŷ)²⟩ is known in closed form", losses, away, "at most", NEAR)]
     for one, two in PAIRS:
         iprs = where(found, xi0=one, xi1=two).set_index("gain").ipr
         some = iprs[iprs.index.isin(FIELDS)]
         text = f"IPR {iprs.min():.2f} to {iprs.max():.2f}; {slashed(some, '.3f')} at g = {slashed(some.index)}"
-        claim = f"{named(one, two)}: IPR grows with g"
+        claim = f"{scales(one, two)}: IPR grows with g"
         decided.append(decide(claim, text, iprs.diff().min(), "above", 0, " at every step"))
     return decided
 

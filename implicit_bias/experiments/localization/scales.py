@@ -35,7 +35,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a unit: its IPR and peak frequency."""
+    """A row per unit: its IPR and peak frequency."""
     fields = trained(settings).fields.reshape(-1, settings["n"])
     pairs = zip(ipr(fields), peak_frequency(fields), strict=True)
     return [{"unit": k, "ipr": round(float(i), 5), "frequency": int(f)} for k, (i, f) in enumerate(pairs)]
