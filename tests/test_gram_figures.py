@@ -1,7 +1,6 @@
-"""The study of Gram matrices: tiny cells, drawings, findings of tables made up for each verdict; its page."""
+"""The study of Gram matrices: tiny cells, drawings, verdicts of tables made up for each outcome; its page."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,11 +10,11 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram import antipodal, circle, depth, dimension, rank, speed, width
 from implicit_bias.experiments.gram.figures import COLLECTION
-from implicit_bias.experiments.gram.sphere import least, number, quartiles, style, unit_points
-from implicit_bias.experiments.runner.results import load
+from implicit_bias.experiments.gram.sphere import least, median_text, number, quartiles, style, unit_points
 from implicit_bias.kernels import activation, gram_matrix, mean_square
 from implicit_bias.kernels.depth import layer_map
 from implicit_bias.kernels.gram import pair_mean
+from tests.experiments import ROOT, cell_name, outcomes, page_of, told
 
 TINY = {"n": 12, "d": 5, "activation": "relu", "draws": 2, "seed": 3}
 TASK = {"d": 3, "rate": "own", "steps": 20, "n": 10, "units": 16, "seed": 1}
@@ -32,24 +31,9 @@ CELLS = [
 ]
 
 
-def name(value):
-    return value.__name__.rpartition(".")[2] if hasattr(value, "__name__") else value.get("activation", "")
-
-
-def tabulated(tmp_path, cells):
-    """As the results' folder does it: through a file."""
-    pd.DataFrame([settings | row for settings, rows in cells for row in rows]).to_csv(tmp_path / "t.csv", index=False)
-    return pd.read_csv(tmp_path / "t.csv")
-
-
-@pytest.mark.parametrize(("module", "settings"), CELLS, ids=name)
+@pytest.mark.parametrize(("module", "settings"), CELLS, ids=cell_name)
 def test_a_tiny_cell_is_computed_drawn_and_told(module, settings, tmp_path):
-    rows = module.rows(settings)
-    assert rows == module.rows(settings)
-    table = tabulated(tmp_path, [(settings, rows)])
-    assert isinstance(module.draw(table), Figure)
-    assert module.finding(table).split(":")[0] in ("Undecided", "Yes")
-    assert module.EXPERIMENT.cost(settings) > 0
+    assert set(told(module, settings, tmp_path)) <= {"undecided", "yes"}
 
 
 def test_draws_are_those_of_their_seed_and_uniform_on_the_sphere():
@@ -77,26 +61,34 @@ def test_a_hidden_median_is_a_bound_and_no_median():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "word"),
-    [((0.1, 1e-6), (0.4, 0.1), "Yes"), ((0.1, 0.05), (0.4, 0.1), "Partly"), ((0.1, 0.05), (0.4, 0.01), "No")],
+    ("low", "high", "expected"),
+    [((0.1, 1e-6), (0.4, 0.1), "yes yes"), ((0.1, 0.05), (0.4, 0.1), "no yes"), ((0.1, 0.05), (0.4, 0.01), "no no")],
 )
-def test_findings_of_the_dimension(low, high, word):
+def test_verdicts_of_the_dimension(low, high, expected):
     rows = [
         {"n": 9, "d": d, "activation": sigma, "least": value, "error": 1e-12}
         for d, values in ((2, low), (50, high))
         for sigma, value in zip(("relu", "tanh"), values, strict=True)
     ]
-    assert dimension.finding(pd.DataFrame(rows)).startswith(f"{word}: for 9 points in 2 dimensions")
-    assert dimension.finding(pd.DataFrame(rows[:2])).startswith("Undecided: ")
+    table = pd.DataFrame(rows)
+    assert outcomes(dimension, table) == expected.split()
+    assert dimension.verdicts(table)[1].found == f"medians of 9 points for d = 50: relu 0.40, tanh {number(high[1])}"
+    assert outcomes(dimension, table[table.d == 2]) == [expected.split()[0], "undecided"]
+    assert outcomes(dimension, table[table.activation == "relu"])[0] == "undecided"
 
 
-@pytest.mark.parametrize(("relu", "erf", "word"), [(0.5, 1e-9, "Yes"), (0.7, 1e-9, "Partly"), (0.7, 0.1, "No")])
-def test_findings_of_the_circle(relu, erf, word):
+@pytest.mark.parametrize(
+    ("relu", "erf", "expected"), [(0.5, 1e-9, "yes yes"), (0.7, 1e-9, "no yes"), (0.7, 0.1, "no no")]
+)
+def test_verdicts_of_the_circle(relu, erf, expected):
     rows = [{"activation": "relu", "n": n, "least": relu / n, "error": 0.0} for n in (10, 20)]
     rows += [{"activation": "erf", "n": n, "least": erf ** (n / 20), "error": 0.0} for n in (10, 20)]
-    text = circle.finding(pd.DataFrame(rows))
-    assert text.startswith(f"{word}: ReLU's λ_min n is {relu / 2:.4f} at n = 20")
-    assert "−1.00 (relu)" in text
+    table = pd.DataFrame(rows)
+    limit, powers = circle.verdicts(table)
+    assert [limit.outcome, powers.outcome] == expected.split()
+    assert limit.found == f"{relu / 2:.4f} at n = 20"
+    assert "relu −1.00, erf −" in powers.found
+    assert outcomes(circle, table[table.activation == "erf"]) == ["undecided", "undecided"]
 
 
 def test_the_rank_of_polynomials_is_the_number_of_monomials():
@@ -107,14 +99,23 @@ def test_the_rank_of_polynomials_is_the_number_of_monomials():
             for row in rank.rows({"degree": degree, "d": d, "most": most + 2, "step": most + 2, "seed": 1})
         )
         assert rank.ranks(table)["rank"].tolist() == [most]
-        assert rank.finding(table).startswith("Yes: at 1 of 1 sizes")
-        assert rank.finding(table.assign(eigenvalue=1.0)).startswith("Undecided: ")
+        assert outcomes(rank, table) == ["yes", "yes"]
 
 
-def test_findings_of_ranks_that_differ():
-    table = pd.DataFrame({"degree": 2, "d": 2, "n": 4, "index": range(1, 5), "error": 1e-12})
-    assert rank.finding(table.assign(eigenvalue=[1, 0.5, 1e-15, 1e-15])).startswith("Partly: at 0 of 1")
-    assert rank.finding(table.assign(eigenvalue=[1, 0.5, 0.1, 1e-15])).startswith("Yes: at 1 of 1")
+@pytest.mark.parametrize(
+    ("n", "values", "expected"),
+    [
+        (4, [1, 0.5, 0.1, 1e-15], "yes yes"),
+        (4, [1, 0.5, 1e-15, 1e-15], "yes no"),
+        (4, [1, 0.5, 0.1, 0.1], "no no"),
+        (2, [1, 0.5], "undecided yes"),
+    ],
+)
+def test_verdicts_of_ranks(n, values, expected):
+    """Three monomials, so that at most three eigenvalues count."""
+    table = pd.DataFrame({"degree": 2, "d": 2, "n": n, "index": range(1, n + 1), "eigenvalue": values, "error": 1e-12})
+    assert outcomes(rank, table) == expected.split()
+    assert f"at {int(expected.endswith('yes'))} of 1 sizes" in rank.verdicts(table)[1].found
 
 
 def paired(**least):
@@ -126,35 +127,34 @@ def paired(**least):
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize(("tanh", "relu", "word"), [(1e-14, 0.1, "Yes"), (1e-14, 1e-14, "Partly"), (0.01, 0.1, "No")])
-def test_findings_of_antipodal_pairs(tanh, relu, word):
+@pytest.mark.parametrize(
+    ("tanh", "relu", "expected"), [(1e-14, 0.1, "yes yes"), (1e-14, 1e-14, "yes no"), (0.01, 0.1, "no yes")]
+)
+def test_verdicts_of_antipodal_pairs(tanh, relu, expected):
     table = paired(tanh=(0.2, tanh), relu=(0.2, relu), swish=(0.2, 0.1))
-    assert antipodal.finding(table).startswith(f"{word}: ")
-    assert antipodal.finding(table[table.activation == "tanh"]).startswith("Undecided: ")
+    assert outcomes(antipodal, table) == expected.split()
+    assert outcomes(antipodal, table[table.activation == "tanh"]) == [expected.split()[0], "undecided"]
     assert isinstance(antipodal.draw(table), Figure)
 
 
-@pytest.mark.parametrize(("tanh", "swish", "word"), [(2, 3, "Yes"), (2, 0.5, "Partly"), (0.5, 0.5, "No")])
-def test_findings_of_depth(tanh, swish, word):
+@pytest.mark.parametrize(("tanh", "swish"), [(2, 3), (2, 0.5), (0.5, 0.5), (2, 1e-11)])
+def test_verdicts_of_depth(tanh, swish):
+    """An eigenvalue that the error hides in the end has not grown."""
     rows = [
         {"d": 3, "activation": sigma, "layers": layers, "least": value, "error": 1e-12}
         for sigma, last in (("tanh", tanh), ("swish", swish), ("relu", 1.0))
         for layers, value in ((1, 0.01), (8, 0.01 * last))
     ]
-    text = depth.finding(pd.DataFrame(rows))
-    assert text.startswith(f"{word}: in 3 dimensions the median of λ_min/E[σ'²] of tanh is 0.010 (L = 1)")
-    assert f"relu 1, swish {swish:g}" in text
-
-
-def test_depth_that_hides_an_eigenvalue_is_no_growth():
-    rows = [
-        {"d": 3, "activation": sigma, "layers": layers, "least": value, "error": 1e-12}
-        for sigma, last in (("tanh", 0.1), ("sigmoid", 1e-13))
-        for layers, value in ((1, 0.01), (8, last))
-    ]
-    text = depth.finding(pd.DataFrame(rows))
-    assert text.startswith("Partly: ")
-    assert text.endswith("; sigmoid: below 1.1e-12 at L = 8.")
+    table = pd.DataFrame(rows)
+    found = {verdict.claim.split()[4]: verdict for verdict in depth.verdicts(table)}
+    assert "relu" not in found
+    assert {found[name].outcome for name in found.keys() - {"tanh", "swish"}} == {"undecided"}
+    for name, times in (("tanh", tanh), ("swish", swish)):
+        assert found[name].outcome == ("yes" if times > 1 else "no")
+        hidden = "< 1.1e-12 at L = 1/8: hidden by the error at last"
+        end = hidden if times < 1e-9 else f"{number(0.01 * times)} at L = 1/8: {times:g} times as much"
+        assert found[name].found == f"medians 0.010/{end}"
+    assert set(outcomes(depth, table[table.layers == 1])) == {"undecided"}
 
 
 def test_layers_pull_near_points_apart_but_those_of_softplus_and_sigmoid():
@@ -167,20 +167,18 @@ def test_layers_pull_near_points_apart_but_those_of_softplus_and_sigmoid():
 
 
 @pytest.mark.parametrize(
-    ("power", "spread", "word"),
-    [(-0.5, -0.5, "Yes"), (-0.5, -0.1, "Partly"), (-0.2, -0.5, "Partly"), (-0.2, 0.0, "No")],
+    ("power", "spread", "expected"),
+    [(-0.5, -0.5, "yes yes"), (-0.5, -0.1, "yes no"), (-0.2, -0.5, "no yes"), (-0.2, 0.0, "no no")],
 )
-def test_findings_of_the_width(power, spread, word):
+def test_verdicts_of_the_width(power, spread, expected):
     widths = np.repeat([100, 1000, 10_000], 2)
     sampled = 0.1 + widths**spread * np.tile([0.01, -0.01], 3)
     table = pd.DataFrame(
         {"activation": "relu", "width": widths, "off": widths**power, "sampled": sampled, "least": 0.1}
     )
-    text = width.finding(table)
-    assert text.startswith(
-        f"{word}: ‖Ĝ − G‖ falls like k to the power relu {power:.2f}, and the spread of λ_min like relu"
-    )
-    assert width.finding(table[table.width == 100]).startswith("Undecided: ")
+    assert outcomes(width, table) == expected.split()
+    assert width.verdicts(table)[0].found == f"like k to the powers relu {power:.2f}".replace("-", "−")
+    assert outcomes(width, table[table.width == 100]) == ["undecided", "undecided"]
 
 
 TORCH = {
@@ -238,18 +236,21 @@ def test_losses_that_leave_floating_point_are_gaps():
 
 
 @pytest.mark.parametrize(
-    ("speeds", "word"), [((0.3, 0.2, 0.1), "Yes"), ((0.15, 0.12, 0.1), "Partly"), ((0.1, 0.2, 0.3), "No")]
+    ("speeds", "expected"),
+    [((0.3, 0.2, 0.1), "yes yes no"), ((0.15, 0.12, 0.1), "yes no yes"), ((0.1, 0.2, 0.3), "no no yes")],
 )
-def test_findings_of_speed(speeds, word):
+def test_verdicts_of_speed(speeds, expected):
     rows = []
     for d in (3, 50):
         for sigma, worst, rate in zip(("relu", "elu", "tanh"), (0.1, 0.01, 0.001), speeds, strict=True):
             about = {"data": "sphere", "d": d, "labels": "random", "rate": "own", "activation": sigma, "least": worst}
             rows += [about | {"eta": 1.0, "step": t, "loss": np.exp(-2 * rate * t), "flow": 0.5**t} for t in (0, 5)]
     table = pd.DataFrame(rows)
-    assert speed.finding(table).startswith(f"{word}: the order of the activations by speed and by ηλ_min has rank ")
-    assert f"where σ' jumps training is {speeds[0] / speeds[2]:.2g} times as fast" in speed.finding(table)
-    assert speed.finding(table[table.activation != "elu"]).startswith("Undecided: ")
+    assert outcomes(speed, table) == expected.split()
+    times = f"in 3 dimensions training is {speeds[0] / speeds[2]:.2g} times as fast where σ' jumps"
+    assert speed.verdicts(table)[1].found.startswith(times)
+    assert outcomes(speed, table[table.activation != "elu"])[0] == "undecided"
+    assert outcomes(speed, table[table.d == 3]) == [*expected.split()[:2], "undecided"]
     assert isinstance(speed.draw(table), Figure)
 
 
@@ -259,24 +260,17 @@ def test_no_two_activations_of_a_figure_look_alike():
         assert len({tuple(value for key, value in look if key != "label") for look in looks}) == len(names)
 
 
-ROOT = Path(__file__).parent.parent
-
-
-def test_the_table_of_the_page_is_that_of_the_run():
-    found = quartiles(pd.read_csv(ROOT / "data" / "gram" / "dimension.csv"), "d")
-    page = (ROOT / "docs" / "gram.md").read_text()
+def test_the_page_says_what_the_committed_tables_say():
+    """The verdicts, the table of the dimensions, and the growth with depth that the text tells beside the verdicts."""
+    page = page_of(COLLECTION)
+    tables = {name: pd.read_csv(ROOT / "data" / "gram" / f"{name}.csv") for name in ("dimension", "depth")}
+    found = quartiles(tables["dimension"], "d")
     for name in dimension.ACTIVATIONS:
         cells = []
         for d in (2, 3, 5, 20, 100):
             own = found.loc[(name, d)]
-            spread = f"{number(own.middle)} ({number(own.low)}–{number(own.high)})"
-            cells.append(f"< {number(own.bound)}" if np.isnan(own.middle) else spread)
+            spread = "" if np.isnan(own.middle) else f" ({number(own.low)}–{number(own.high)})"
+            cells.append(median_text(own) + spread)
         assert f"| {name} | {' | '.join(cells)} |" in page
-
-
-def test_the_findings_of_the_page_are_those_of_the_run():
-    page = (ROOT / "docs" / "gram.md").read_text()
-    for figured in load(COLLECTION, ROOT / "data" / "gram"):
-        assert f"**{figured.finding()}**" in page
-        assert (ROOT / "docs" / f"gram_{figured.experiment.name}.png").is_file()
-        assert figured.record["missing"] == 0
+    growth = depth.growth(tables["depth"])
+    assert ", ".join(f"{name} {growth[name]:.2g}" for name in ("relu", "selu", "elu")) in page.replace("\n", " ")

@@ -1,6 +1,4 @@
-"""The figures of localisation: tiny cells, drawings, and findings of tables made up for each verdict."""
-
-from pathlib import Path
+"""The figures of localization: tiny cells, drawings, verdicts of tables made up for each outcome; their page."""
 
 import numpy as np
 import pandas as pd
@@ -12,9 +10,8 @@ from implicit_bias.experiments.localization import biases, fields, flips, frozen
 from implicit_bias.experiments.localization.figures import COLLECTION, MODULES
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, spread, trained
 from implicit_bias.experiments.runner.experiment import product
-from implicit_bias.experiments.runner.results import load
+from tests.experiments import cell_name, outcomes, page_of, told
 
-ROOT = Path(__file__).parent.parent
 TINY = {"steps": 20, "batch": 20, "repeats": 2, "seed": 3}
 PROCESS = {"process": "NLGP", "gain": 3.0}
 CELLS = [
@@ -29,24 +26,12 @@ CELLS = [
 ]
 
 
-def tabulated(tmp_path, settings, rows):
-    """As the results' folder does it: through a file."""
-    pd.DataFrame([settings | row for row in rows]).to_csv(tmp_path / "table.csv", index=False)
-    return pd.read_csv(tmp_path / "table.csv")
-
-
-@pytest.mark.parametrize(("module", "settings"), CELLS, ids=lambda value: getattr(value, "__name__", "")[-8:])
+@pytest.mark.parametrize(("module", "settings"), CELLS, ids=cell_name)
 def test_a_tiny_cell_is_computed_drawn_and_told(module, settings, tmp_path):
-    rows = module.rows(settings)
-    # NaN differs from itself.
-    assert str(rows) == str(module.rows(settings))
-    table = tabulated(tmp_path, settings, rows)
-    module.draw(table).savefig(tmp_path / "figure.png")
-    assert module.finding(table).split(":")[0] in ("Yes", "No", "Partly", "Undecided")
-    assert module.EXPERIMENT.cost(settings) > 0
+    assert set(told(module, settings, tmp_path)) <= {"yes", "no", "undecided"}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.EXPERIMENT.name)
+@pytest.mark.parametrize("module", MODULES, ids=cell_name)
 def test_the_settings_of_every_cell_are_refused_by_nothing(module):
     """Processes can be made of all settings, and full grids hold all that a drawing has a place for."""
     for settings in module.grid(False):
@@ -117,19 +102,22 @@ def trained_at(low, high, clone):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "clone", "word"), [(0.04, 0.5, 0.04, "Yes"), (0.04, 0.05, 0.04, "No"), (0.04, 0.5, 0.4, "No")]
+    ("low", "high", "clone", "expected"),
+    [(0.04, 0.5, 0.04, "yes yes yes"), (0.04, 0.05, 0.04, "no yes yes"), (0.04, 0.5, 0.4, "yes no yes")],
 )
-def test_findings_of_gain(low, high, clone, word):
+def test_verdicts_of_gain(low, high, clone, expected):
+    """Three of every activation: local, the clone not, nowhere falling."""
     table = trained_at(low, high, clone)
-    assert gain.finding(table).startswith(f"{word}: ")
+    assert outcomes(gain, table) == 3 * expected.split()
     assert isinstance(gain.draw(table), Figure)
     half = table.assign(ipr=table.ipr.where(table.activation == "relu", 0.05))
-    assert gain.finding(half).startswith("Partly: " if word == "Yes" else "No: ")
+    assert outcomes(gain, half) == expected.split() + 2 * ["no", "yes", "yes"]
     fallen = pd.concat([table, table[table.gain > 1].assign(gain=300.0, ipr=0.9 * high)])
     fallen.loc[fallen.process == "Gaussian", "ipr"] = clone
-    assert gain.finding(fallen).startswith("Partly: " if word == "Yes" else "No: ")
-    assert f"not with ReLU ({high:.2f} at g = 100, {0.9 * high:.2f} at g = 300)" in gain.finding(fallen)
-    assert gain.finding(table[table.process == "NLGP"]).startswith("Undecided: ")
+    assert outcomes(gain, fallen)[2] == "no"
+    assert gain.verdicts(fallen)[2].found == f"{high:.3f} at g = 100 to {0.9 * high:.3f} at g = 300"
+    assert outcomes(gain, table[table.process == "NLGP"])[:3] == [expected.split()[0], "undecided", "undecided"]
+    assert outcomes(gain, table[table.process == "Gaussian"])[:3] == ["undecided", expected.split()[1], "undecided"]
 
 
 def units_at(ipr_first, ipr_second, frequency):
@@ -144,47 +132,57 @@ def units_at(ipr_first, ipr_second, frequency):
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "frequency", "word"),
-    [(0.2, 0.06, 15, "Yes"), (0.2, 0.06, 1, "Partly"), (0.2, 0.3, 15, "Partly"), (0.06, 0.3, 1, "No")],
-)
-def test_findings_of_scales(first, second, frequency, word):
-    table = units_at(first, second, frequency)
-    assert scales.finding(table).startswith(f"{word}: ")
-    assert isinstance(scales.draw(table), Figure)
-    assert scales.finding(table[table.xi0 > table.xi1]).startswith("Undecided: ")
-
-
-@pytest.mark.parametrize(
-    ("flipped", "word"),
+    ("first", "second", "frequency", "expected"),
     [
-        ([0.3, 0.11, 0.05, 0.0], "Yes"),
-        ([0.3, 0.3, 0.14, 0.0], "Partly"),
-        ([0.3, 0.3, 0.17, 0.0], "No"),
+        (0.2, 0.06, 15, "yes yes yes"),
+        (0.2, 0.06, 1, "yes yes no"),
+        (0.2, 0.3, 15, "yes no yes"),
+        (0.06, 0.3, 1, "no no no"),
     ],
 )
-def test_findings_of_flips(flipped, word):
-    """Three quarters are over from .15 on, where noise makes .1."""
-    part = {"units": 1, "gain": 3.0, "time": [0.0, 1.0, 2.0, 21.0], "flips": flipped, "recent": 0.1, "loss": 0.1}
-    table = pd.DataFrame(part | {"ipr": [0.0, 0.1, 0.5, 1.0], "ipr_low": 0.0, "ipr_high": 1.0})
-    assert flips.finding(table).startswith(f"{word}: 30 % of the gates")
-    assert isinstance(flips.draw(table), Figure)
-    assert flips.finding(table.assign(ipr=0.1)).startswith("Undecided: ")
-    assert flips.finding(table.assign(recent=0.3)).startswith("Undecided: ")
+def test_verdicts_of_scales(first, second, frequency, expected):
+    table = units_at(first, second, frequency)
+    assert outcomes(scales, table) == expected.split()
+    assert isinstance(scales.draw(table), Figure)
+    assert outcomes(scales, table[table.xi0 > table.xi1]) == 3 * ["undecided"]
+    assert outcomes(scales, table[table.gain < 1]) == 3 * ["undecided"]
 
 
 @pytest.mark.parametrize(
-    ("ends", "word"), [([0.5, 0.5, 0.5], "Yes"), ([0.1, 0.1, 0.46], "Partly"), ([0.1, 0.1, 0.2], "No")]
+    ("flipped", "expected"),
+    [
+        ([0.3, 0.11, 0.05, 0.0], "yes yes"),
+        ([0.3, 0.3, 0.14, 0.0], "yes no"),
+        ([0.3, 0.3, 0.17, 0.0], "no no"),
+    ],
 )
-def test_findings_of_frozen_gates(ends, word):
+def test_verdicts_of_flips(flipped, expected):
+    """Three quarters are over from .15 on, where noise makes .1; there are no forty units."""
+    part = {"units": 1, "gain": 3.0, "time": [0.0, 1.0, 2.0, 21.0], "flips": flipped, "recent": 0.1, "loss": 0.1}
+    table = pd.DataFrame(part | {"ipr": [0.0, 0.1, 0.5, 1.0], "ipr_low": 0.0, "ipr_high": 1.0})
+    assert outcomes(flips, table) == [*expected.split(), "undecided", "undecided"]
+    assert flips.verdicts(table)[0].found.endswith("30 % of the gates flip from start to end")
+    assert isinstance(flips.draw(table), Figure)
+    assert outcomes(flips, table.assign(ipr=0.1)) == 4 * ["undecided"]
+    assert outcomes(flips, table.assign(recent=0.3)) == 4 * ["undecided"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [([0.5, 0.5, 0.5], "yes yes yes"), ([0.1, 0.1, 0.46], "yes no no"), ([0.1, 0.1, 0.2], "no no no")],
+)
+def test_verdicts_of_frozen_gates(ends, expected):
+    """Ahead of the network, early, and from the start; there are no ten units."""
     own = {"gates": "own", "time": [0.0, 1.0, 2.0, 3.0], "network": [0.1, 0.15, 0.4, 0.5], "ipr": [*ends, 0.5]}
     others = {"gates": ["random", "pixel"], "time": 0.0, "network": 0.1, "ipr": [0.07, 0.4]}
     table = pd.concat([pd.DataFrame(own), pd.DataFrame(others)], ignore_index=True)
     table = table.assign(units=1, gain=3.0, repeats=1, away=0.1, ipr_low=table.ipr, ipr_high=table.ipr)
-    text = frozen.finding(table)
-    assert text.startswith(f"{word}: ")
-    assert "networks end at median IPRs of 0.50 (K = 1, g = 3, one start)" in text
-    assert "random ones to 0.070, pixel gates to at least 0.40" in text
-    assert ("if frozen never before the end (K = 1, g = 3; 0.200 of 0.500 from s = 2)" in text) == (word == "No")
+    ahead, early, start = expected.split()
+    assert outcomes(frozen, table) == [ahead, early, "undecided", "undecided", start]
+    found = frozen.verdicts(table)
+    assert found[0].found.startswith("g = 3 (one start): of 0.500 at the end, ")
+    assert found[0].found.endswith("0.200 from s = 2") == (ahead == "no")
+    assert found[4].found.endswith("random gates up to 0.070, pixel gates at least 0.40")
     assert isinstance(frozen.draw(table), Figure)
 
 
@@ -199,66 +197,72 @@ def pixels_at(rising, away):
 
 
 @pytest.mark.parametrize(
-    ("rising", "away", "word"),
+    ("rising", "away", "expected"),
     [
-        (((0.1, 0.4), (0.5, 0.6)), 0.0, "Yes"),
-        (((0.1, 0.4), (0.6, 0.5)), 0.0, "Partly"),
-        (((0.4, 0.1), (0.5, 0.6)), 0.0, "No"),
-        (((0.1, 0.4), (0.5, 0.6)), 0.1, "No"),
+        (((0.1, 0.4), (0.5, 0.6)), 0.0, "yes yes yes"),
+        (((0.1, 0.4), (0.6, 0.5)), 0.0, "yes yes no"),
+        (((0.4, 0.1), (0.5, 0.6)), 0.0, "yes no yes"),
+        (((0.1, 0.4), (0.5, 0.6)), 0.1, "no yes yes"),
     ],
 )
-def test_findings_of_pixel_gates(rising, away, word):
+def test_verdicts_of_pixel_gates(rising, away, expected):
+    """The closed form, and the first and the last pair of length-scales; the others are missing."""
     table = pixels_at(rising, away)
-    assert pixels.finding(table).startswith(f"{word}: ")
+    closed, first, last = expected.split()
+    assert outcomes(pixels, table) == [closed, first, "undecided", "undecided", last]
     assert isinstance(pixels.draw(table), Figure)
-    assert pixels.finding(table[table.xi0 > 1]).startswith("Undecided: ")
-
-
-@pytest.mark.parametrize(("iprs", "word"), [((0.5, 0.4), "Yes"), ((0.03, 0.2), "Partly"), ((0.03, 0.1), "No")])
-def test_findings_of_pulses(iprs, word):
-    table = pd.DataFrame({"lengths": "11 / 3", "signs": [False, True], "flip": False, "label": 0.0, "ipr": iprs})
-    table = table.assign(ipr_low=table.ipr, ipr_high=table.ipr)
-    assert pulses.finding(table).startswith(f"{word}: ")
-    assert isinstance(pulses.draw(table), Figure)
+    assert outcomes(pixels, table[table.xi0 > 1]) == [closed, first, *3 * ["undecided"]]
+    assert outcomes(pixels, table[table.gain > 1]) == [closed, *4 * ["undecided"]]
 
 
 @pytest.mark.parametrize(
-    ("relu", "others", "word"),
-    [(0.4, (0.2, 0.07), "Yes"), (0.4, (0.07, 0.07), "Partly"), (0.07, (0.07, 0.2), "No")],
+    ("iprs", "expected"), [((0.5, 0.4), "yes yes"), ((0.03, 0.2), "no yes"), ((0.03, 0.1), "no no")]
 )
-def test_findings_of_biases(relu, others, word):
-    """ReLU alike with and without biases, the others not."""
+def test_verdicts_of_pulses(iprs, expected):
+    table = pd.DataFrame({"lengths": "11 / 3", "signs": [False, True], "flip": False, "label": 0.0, "ipr": iprs})
+    table = table.assign(ipr_low=table.ipr, ipr_high=table.ipr)
+    assert outcomes(pulses, table) == expected.split()
+    assert isinstance(pulses.draw(table), Figure)
+    assert outcomes(pulses, table[:1]) == ["undecided", "undecided"]
+
+
+@pytest.mark.parametrize(
+    ("relu", "others", "expected"),
+    [
+        ((0.4, 0.4), (0.2, 0.07), "yes yes yes"),
+        ((0.4, 0.4), (0.07, 0.07), "yes yes no"),
+        ((0.4, 0.05), (0.07, 0.2), "no no no"),
+    ],
+)
+def test_verdicts_of_biases(relu, others, expected):
+    """Of ReLU without biases, and of the others without and with; the iprs are those with biases and without."""
     cells = product(activation=biases.NAMES, label=(0.0, -1.0), biases=(True, False), process=("NLGP", "Gaussian"))
     rows = []
     for cell in cells:
-        value = relu if cell["activation"] == "relu" else others[0 if cell["biases"] else 1]
-        value = (0.4 if cell["biases"] else 0.05) if word == "No" and cell["activation"] == "relu" else value
-        value = 0.05 if cell["process"] == "Gaussian" else value
+        iprs = relu if cell["activation"] == "relu" else others
+        value = 0.05 if cell["process"] == "Gaussian" else iprs[0 if cell["biases"] else 1]
         rows.append(cell | {"units": 1, "ipr_low": value, "ipr": value, "ipr_high": value})
     table = pd.DataFrame(rows)
-    assert biases.finding(table).startswith(f"{word}: ")
+    first, *rest = expected.split()
+    assert outcomes(biases, table) == [first, *rest, *rest]
     assert isinstance(biases.draw(table), Figure)
-    assert biases.finding(table[table.activation == "relu"]).startswith("Undecided: ")
+    assert outcomes(biases, table[table.activation == "relu"]) == [first, *4 * ["undecided"]]
     some = table.assign(ipr=table.ipr.where(table.label == 0, 0.05))
-    assert biases.finding(some).startswith("No: " if word == "No" else "Partly: ")
+    assert outcomes(biases, some) == ["no", rest[0], "no", rest[0], "no"]
 
 
-def test_findings_of_fields():
+def test_verdicts_of_fields():
+    """Of one unit and its clone; there are no forty."""
     pixel = np.arange(8)
     shapes = {"NLGP": np.where(pixel == 3, 1.0, 0.0), "Gaussian": np.ones(8)}
     one = {"n": 8, "units": 1, "gain": 100.0, "unit": 0, "pixel": pixel}
     parts = [pd.DataFrame(one | {"process": process, "weight": w}) for process, w in shapes.items()]
     table = pd.concat(parts, ignore_index=True)
-    assert fields.finding(table).startswith("Yes: in the median field 1 of 8 pixels hold nine tenths of Σw² with K = 1")
-    assert fields.finding(table.assign(weight=1.0)).startswith("No: ")
-    assert fields.finding(parts[0]).startswith("Undecided: ")
+    assert outcomes(fields, table) == ["yes", "yes", "undecided", "undecided"]
+    assert fields.verdicts(table)[0].found == "1 of 8 pixels hold 90 % of Σw², IPR 1.000"
+    assert outcomes(fields, table.assign(weight=1.0))[:2] == ["no", "yes"]
+    assert outcomes(fields, parts[0])[:2] == ["yes", "undecided"]
 
 
 def test_the_page_says_what_the_committed_tables_say():
-    page = (ROOT / "docs" / "localization.md").read_text()
-    found = load(COLLECTION, ROOT / "data" / "localization")
-    assert [figured.experiment for figured in found] == list(COLLECTION.chosen("all"))
-    for figured in found:
-        assert figured.record["missing"] == 0
-        assert f"**{figured.finding()}**" in page
-        assert f"](localization_{figured.experiment.name}.png)" in page
+    page_of(COLLECTION)

@@ -10,8 +10,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import BEND, JUMP, NAMES, SMOOTH, least, number, ordered, unit_points
+from implicit_bias.experiments.gram.sphere import (
+    BEND,
+    JUMP,
+    LEAST,
+    NAMES,
+    SMOOTH,
+    draws,
+    least,
+    listed,
+    number,
+    ordered,
+)
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 #: Activations with an even or odd derivative.
 PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
@@ -19,15 +31,14 @@ PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 
 def grid(quick: bool) -> list[Settings]:
     """All activations, nine draws of 50 points in ten dimensions; quick: three draws of 30."""
-    n, draws = (30, 3) if quick else (50, 9)
-    return [{"n": n, "d": 10, "activation": a, "draws": draws, "seed": 2} for a in (*JUMP, *BEND, *SMOOTH)]
+    n, repeats = (30, 3) if quick else (50, 9)
+    return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in (*JUMP, *BEND, *SMOOTH)]
 
 
 def rows(settings: Settings) -> Rows:
     """λ_min(G)/E[σ'²] and a bound of its error, without and with a pair: pair, least, error."""
     found = []
-    for turn in range(settings["draws"]):
-        X = unit_points(settings["n"], settings["d"], settings["seed"], turn)
+    for turn, X in draws(settings):
         paired = np.vstack([X[:-1], -X[:1]])
         found += [
             {"draw": turn, "pair": pair} | least(points, settings["activation"])
@@ -70,28 +81,24 @@ def draw(table: pd.DataFrame) -> Figure:
         look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
         ax.plot(found.error[hidden], places[hidden], "<", **look)
         ax.set_yticks(places, [NAMES.get(name, name) for name in found.index])
-        ax.set(xscale="log", xlabel="$\\lambda_{\\min}(G)/E[\\sigma'^2]$")
+        ax.set(xscale="log", xlabel=LEAST)
         ax.legend(frameon=False, loc="upper center")
-        figure: Figure = ax.figure
-    return figure
+    return ax.figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """Which activations are singular, in all draws, and what is left to the others."""
-    shown = table[table.pair].assign(hidden=table.least.abs() <= table.error).groupby("activation").hidden
-    singular, some = ordered(shown.all().pipe(lambda s: s.index[s])), ordered(shown.any().pipe(lambda s: s.index[s]))
-    expected = ordered(set(PARITY) & set(table.activation))
-    if not expected or len(expected) == table.activation.nunique():
-        return "Undecided: no activations of both kinds."
-    word = "Yes" if singular == some == expected else "Partly" if set(expected) & set(singular) else "No"
-    found = medians(table)
-    left = found.paired.dropna()
-    alone, most = found.alone[expected], found.error[expected].max()
-    return (
-        f"{word}: with an antipodal pair {', '.join(singular)} are singular in all draws, up to {most:.0e} (without it "
-        f"λ_min/E[σ'²] is {number(alone.min())} to {number(alone.max())}); the others keep {number(left.min())} "
-        f"({left.idxmin()}) to {number(left.max())} ({left.idxmax()})."
-    )
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """In which share of the draws activations are singular, and what is left to the others."""
+    hidden = table[table.pair].assign(share=table.least.abs() <= table.error).groupby("activation").share.mean()
+    found = medians(table).assign(share=100 * hidden)
+    parity, unit = found.index.isin(PARITY), " % of the draws"
+    expected, others = found[parity], found[~parity]
+    singular = f"in {expected.share.min():.0f} % of the draws, λ_min/E[σ'²] up to {expected.error.max():.0e}; "
+    singular += f"without the pair {listed(expected.alone.map(number))}"
+    left = f"in {others.share.max():.0f} % of the draws; λ_min/E[σ'²] of {listed(others.paired.map(number))}"
+    return [
+        decide("σ' even or odd: G is singular", singular, expected.share.min(), "at least", 100, unit),
+        decide("σ' neither: it is not", left, others.share.max(), "at most", 0, unit),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -103,5 +110,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -11,14 +11,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, number, ordered, style
+from implicit_bias.experiments.gram.sphere import JUMP, LEAST, SMOOTH, listed, number, ordered, scaled, style
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.kernels import circle_eigenvalue, mean_square
 
 CLOSED = ("relu", "selu", "elu", "gelu", "erf")
 SERIES = ("swish", "tanh")
-#: λ_min n of ReLU for many points.
-LIMIT = 0.25
+#: λ_min n of ReLU for many points, and how many percent off it count as near.
+LIMIT, NEAR = 0.25, 2
+#: How many times as large a power of n counts as a faster fall.
+STEEPER = 3
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -36,9 +39,8 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """λ_min(G)/E[σ'²] and a bound of its error: least, error. Nothing is drawn at random."""
-    unit = mean_square(settings["activation"])
-    found = circle_eigenvalue(settings["n"], settings["activation"], settings["digits"])
-    return [{"least": float(found.value) / unit, "error": float(found.error) / unit}]
+    name = settings["activation"]
+    return [scaled(circle_eigenvalue(settings["n"], name, settings["digits"]), name)]
 
 
 def cost(settings: Settings) -> float:
@@ -54,12 +56,9 @@ def powers(table: pd.DataFrame) -> pd.Series:
     >>> powers(pd.DataFrame({"activation": "relu", "n": [5, 10], "least": [0.2, 0.1]})).round(6).to_dict()
     {'relu': 1.0}
     """
-    found = {}
-    for activation, own in table.sort_values("n").groupby("activation"):
-        if len(own) > 1:
-            falls, grows = (np.diff(np.log(own[name].iloc[-2:])).item() for name in ("least", "n"))
-            found[activation] = -falls / grows
-    return pd.Series(found, dtype=float)
+    logs = table.sort_values("n").set_index("activation")[["n", "least"]].apply(np.log)
+    last = logs.groupby(level=0).diff().groupby(level=0).last().dropna()
+    return -last["least"] / last.n
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -69,7 +68,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for activation in ordered(table.activation):
             own = table[table.activation == activation].sort_values("n")
             ax.plot(own.n, own.least, marker="o", markersize=3, linewidth=1.2, **style(activation))
-        ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel="$\\lambda_{\\min}(G)/E[\\sigma'^2]$")
+        ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
         for name in [name for name in JUMP if name in set(table.activation)]:
             own = table[table.activation == name].sort_values("n")
             unit = mean_square(name)
@@ -80,28 +79,22 @@ def draw(table: pd.DataFrame) -> Figure:
             each.set_xticks(sizes := [n for n in (5, 11, 21, 41, 81, 161) if n <= table.n.max()], map(str, sizes))
             each.minorticks_off()
             each.legend(frameon=False)
-        figure: Figure = ax.figure
-    return figure
+    return ax.figure
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """ReLU's limit and the powers of n by which the eigenvalues fall at last."""
-    relu, falls = table[table.activation == "relu"].sort_values("n"), powers(table)
-    sharp, smooth = (falls[falls.index.isin(names)] for names in (JUMP, SMOOTH))
-    if not len(relu) or not len(sharp) or not len(smooth):
-        return "Undecided: no jumping and smooth activations at two numbers of points."
-    product = float(relu.least.iloc[-1] * mean_square("relu") * relu.n.iloc[-1])
-    limit, apart = abs(product - LIMIT) < 0.02 * LIMIT, smooth.min() > 3 * sharp.max()
-    word = "Yes" if limit and apart else "Partly" if limit or apart else "No"
-    ends = table.sort_values("n").groupby("activation").last()
-    tiny = ends.loc[ends.index.isin(SMOOTH)]
-    texts = [f"{name} {number(row.least)} at n = {row.n:.0f}" for name, row in tiny.iterrows()]
-    steep = [f"−{falls[name]:.2f} ({name})" for name in ordered(set(falls.index) - set(SMOOTH))]
-    return (
-        f"{word}: ReLU's λ_min n is {product:.4f} at n = {relu.n.iloc[-1]}; at last λ_min falls like n to the power "
-        f"{', '.join(steep)}, and where σ is smooth like powers from −{smooth.min():.1f} to −{smooth.max():.1f} "
-        f"({', '.join(texts)}, over E[σ'²])."
-    )
+    falls, last = powers(table), table.sort_values("n").groupby("activation")[["n", "least"]].last()
+    steeper = falls.filter(items=SMOOTH).min() / falls.filter(items=JUMP).max()
+    relu = last.reindex(["relu"]).iloc[0]
+    limit = relu.n * relu.least * mean_square("relu")
+    off = 100 * abs(limit / LIMIT - 1)
+    ends = last.filter(items=SMOOTH, axis=0).apply(lambda end: f"{number(end.least)} at n = {end.n:g}", axis=1)
+    found = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of {listed(ends)}"
+    return [
+        decide("ReLU: λ_min n comes to 1/4", f"{limit:.4f} at n = {relu.n:g}", off, "below", NEAR, " % off"),
+        decide("smooth activations fall faster", found, steeper, "above", STEEPER, " times the power where σ' jumps"),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -116,5 +109,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

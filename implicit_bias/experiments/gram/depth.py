@@ -10,9 +10,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import SMOOTH, against, number, ordered, quartiles, unit_points
+from implicit_bias.experiments.gram.sphere import LEAST, SMOOTH, against, draws, median_text, quartiles, scaled
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.kernels import deep_gram, least_eigenvalue, mean_square
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.kernels import deep_gram, least_eigenvalue
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
 LAYERS = (1, 2, 4, 8, 16, 30)
@@ -20,19 +21,15 @@ LAYERS = (1, 2, 4, 8, 16, 30)
 
 def grid(quick: bool) -> list[Settings]:
     """Nine activations, six depths, 15 draws of 100 points; quick: three depths, three draws of 30."""
-    n, draws = (30, 3) if quick else (100, 15)
+    n, repeats = (30, 3) if quick else (100, 15)
     depths = LAYERS[::2] if quick else LAYERS
-    return product(n=(n,), d=(3,), activation=ACTIVATIONS, layers=depths, draws=(draws,), seed=(1,))
+    return product(n=(n,), d=(3,), activation=ACTIVATIONS, layers=depths, draws=(repeats,), seed=(1,))
 
 
 def rows(settings: Settings) -> Rows:
     """λ_min/E[σ'²] of the last layer's Gram matrix, and its error (an estimate beyond one layer): least, error."""
-    found, unit = [], mean_square(settings["activation"])
-    for turn in range(settings["draws"]):
-        X = unit_points(settings["n"], settings["d"], settings["seed"], turn)
-        value = least_eigenvalue(deep_gram(X, settings["activation"], settings["layers"]))
-        found.append({"draw": turn, "least": value.value / unit, "error": value.error / unit})
-    return found
+    name, layers = settings["activation"], settings["layers"]
+    return [{"draw": t} | scaled(least_eigenvalue(deep_gram(X, name, layers)), name) for t, X in draws(settings)]
 
 
 def cost(settings: Settings) -> float:
@@ -42,31 +39,37 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the number of layers."""
-    ylabel = "$\\lambda_{\\min}(G_L)/E[\\sigma'^2]$"
-    return against(table, "layers", EXPERIMENT.title, (5.6, 3.8), "layers $L$", ylabel)
+    return against(table, "layers", EXPERIMENT.title, "layers $L$", LEAST.replace("(G)", "(G_L)"))
 
 
-def finding(table: pd.DataFrame) -> str:
+def growth(table: pd.DataFrame) -> pd.Series:
+    """By activation: the median at the most layers over that at the fewest; 0 if it is hidden, NaN of one depth.
+
+    Where the first is hidden its bound stands for it, which makes the growth look smaller than it is.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.gram.depth import growth
+    >>> draws = pd.DataFrame({"activation": "erf", "layers": [1, 8], "least": [0.5, 2.0], "error": 1e-12})
+    >>> growth(draws).to_dict()
+    {'erf': 4.0}
+    """
+    found = quartiles(table, "layers")
+    middle, bound = found.middle.unstack("layers"), found.bound.unstack("layers")
+    first, last = middle.columns[[0, -1]]
+    grown = middle[last].mask(bound[last].notna(), 0.0) / middle[first].fillna(bound[first])
+    return grown * (1.0 if last > first else float("nan"))
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How the medians of smooth activations change from the fewest layers to the most."""
-    found = quartiles(table, "layers").middle.unstack("layers")
-    bounds = quartiles(table, "layers").bound.unstack("layers")
-    smooth = found[found.index.isin(SMOOTH)]
-    if found.shape[1] < 2 or not len(smooth):
-        return "Undecided: no smooth activation at two depths."
-    first, last = found.columns[0], found.columns[-1]
-    # Where the first is hidden its bound stands for it, which makes the growth look smaller than it is.
-    growth = found[last] / found[first].fillna(bounds[first])
-    up = growth[smooth.index] > 1
-    word = "Yes" if up.all() else "Partly" if up.any() else "No"
-    lead = "tanh" if "tanh" in smooth.index else str(smooth.index[0])
-    path = [f"{number(value)} (L = {depth})" for depth, value in found.T[lead].dropna().items()]
-    texts = [f"{name} {growth[name]:.2g}" for name in ordered(growth.dropna().index) if name != lead]
-    hidden = ordered(bounds.index[bounds[last].notna()])
-    below = f"; {', '.join(hidden)}: below {number(bounds[last].max())} at L = {last}" if hidden else ""
-    return (
-        f"{word}: in {table.d.iloc[0]} dimensions the median of λ_min/E[σ'²] of {lead} is {', '.join(path)}; from "
-        f"L = {first} to {last} the others change by factors of {', '.join(texts)}{below}."
-    )
+    texts, decided = quartiles(table, "layers").apply(median_text, axis=1), []
+    for name, times in growth(table).reindex([name for name in ACTIVATIONS if name in SMOOTH]).items():
+        path = texts[texts.index.isin([name], level="activation")].droplevel("activation")
+        change = f"{times:.2g} times as much" if times else "hidden by the error at last"
+        found = f"medians {'/'.join(path)} at L = {'/'.join(map(str, path.index))}: {change}"
+        claim = f"depth makes λ_min of {name} larger in {table.d.iloc[0]} dimensions"
+        decided.append(decide(claim, found, times, "above", 1, " times as much"))
+    return decided
 
 
 EXPERIMENT = Experiment(
@@ -78,5 +81,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -11,36 +11,44 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, against, least, number, quartiles, unit_points
+from implicit_bias.experiments.gram.sphere import (
+    JUMP,
+    LEAST,
+    SMOOTH,
+    against,
+    draws,
+    least,
+    listed,
+    median_text,
+    quartiles,
+)
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf", "square")
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)
 #: Digits of multiprecision, by dimension and activation.
 DIGITS = {(2, "gelu"): 90, (2, "erf"): 90, (3, "swish"): 18, (3, "softplus"): 18}
-#: How far apart eigenvalues are that differ "far": at low dimension; and how near to ReLU's they are at high.
-FAR, NEAR = 100, 10
+#: How many times as large counts as far larger, and what part of ReLU's as large.
+FAR, NEAR = 100, 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
     """Nine activations in seven dimensions, 25 draws of 100 points in doubles, nine in multiprecision; quick: 30."""
-    n, draws = (30, 3) if quick else (100, 25)
+    n, repeats = (30, 3) if quick else (100, 25)
     cells = []
     for d in DIMENSIONS[:: 3 if quick else 1]:
         for activation in ACTIVATIONS:
             digits = None if quick else DIGITS.get((d, activation))
             fixed = {"n": n, "d": d, "activation": activation, "digits": digits}
-            cells.append(fixed | {"draws": 9 if digits else draws, "seed": 1})
+            cells.append(fixed | {"draws": 9 if digits else repeats, "seed": 1})
     return cells
 
 
 def rows(settings: Settings) -> Rows:
     """λ_min(G)/E[σ'²] of every draw, and a bound of its error, in that unit: least, error."""
-    n, d = settings["n"], settings["d"]
-    return [
-        {"draw": turn} | least(unit_points(n, d, settings["seed"], turn), settings["activation"], settings["digits"])
-        for turn in range(settings["draws"])
-    ]
+    name, digits = settings["activation"], settings["digits"]
+    return [{"draw": turn} | least(X, name, digits) for turn, X in draws(settings)]
 
 
 def cost(settings: Settings) -> float:
@@ -50,33 +58,28 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the dimension."""
-    ylabel = "$\\lambda_{\\min}(G)/E[\\sigma'^2]$"
-    figure = against(table, "d", EXPERIMENT.title, (5.6, 4.0), "dimension $d'$", ylabel)
+    figure = against(table, "d", EXPERIMENT.title, "dimension $d'$", LEAST)
     figure.axes[0].set_ylim(max(1e-16, 0.3 * np.nanmin(quartiles(table, "d")[["low", "bound"]])), 3)
     return figure
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Jumping against smooth activations in the lowest dimension, and how far all are from ReLU's in the highest."""
-    found, n = quartiles(table, "d"), table.n.iloc[0]
-    upper = found.middle.fillna(found.bound).unstack("d").T
-    sharp, smooth = (upper[[name for name in names if name in upper]].dropna() for names in (JUMP, SMOOTH))
-    both = sharp.index.intersection(smooth.index)
-    if len(both) < 2 or sharp.empty or smooth.empty or "relu" not in sharp:
-        return "Undecided: no jumping and smooth activations in two dimensions."
-    low, last = upper.loc[both[0]], upper.loc[both[-1]]
-    least_sharp, most_smooth = float(low[sharp.columns].min()), float(low[smooth.columns].max())
-    apart, near = least_sharp > FAR * most_smooth, float(last.min()) * NEAR >= float(last["relu"])
-    word = "Yes" if apart and near else "Partly" if apart or near else "No"
-    told = found.middle.unstack("d").T.loc[both[0]].reindex(smooth.columns).dropna()
-    tiny = f", down to {number(float(told.min()))} ({told.idxmin()})" if len(told) else ""
-    return (
-        f"{word}: for {n} points in {both[0]} dimensions the medians of λ_min/E[σ'²] are at least "
-        f"{number(least_sharp)} where σ' jumps (ReLU {number(float(low['relu']))}) and at most {number(most_smooth)} "
-        f"where σ is smooth ({low[smooth.columns].idxmax()}){tiny}; in {both[-1]} dimensions they lie between "
-        f"{number(float(last.min()))} ({last.idxmin()}) and {number(float(last.max()))} ({last.idxmax()}), ReLU "
-        f"{number(float(last['relu']))}."
+    found = quartiles(table, "d")
+    # Where the error hides a median its bound stands for it.
+    upper = found.middle.fillna(found.bound).unstack("activation")
+    few, many = upper.index[[0, -1]]
+    texts = found.apply(median_text, axis=1)
+    low, high = (
+        f"medians of {table.n.iloc[0]} points for d = {d}: {listed(texts.xs(d, level=1))}" for d in (few, many)
     )
+    sharp, smooth = upper.loc[few].filter(items=JUMP).min(), upper.loc[few].filter(items=SMOOTH).max()
+    relu = upper.loc[many].get("relu", np.nan) if many > few else np.nan
+    least = upper.loc[many].min() / relu
+    return [
+        decide("low dimension: far larger where σ' jumps", low, sharp / smooth, "above", FAR, " times"),
+        decide("high dimension: all are large", high, least, "at least", NEAR, " of ReLU's"),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -91,5 +94,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import unit_points
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.kernels import gram_matrix, polynomial
 
 DEGREES = (2, 3, 4)
@@ -93,27 +94,24 @@ def draw(table: pd.DataFrame) -> Figure:
         other.set(xlabel="index", ylabel="|eigenvalue| / largest", title=f"$n = {own.n.max()}$")
         ax.legend(frameon=False)
         other.legend(frameon=False)
-        figure: Figure = ax.figure
-    return figure
+    return ax.figure
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether every rank is min(n, number of monomials), and the gap in the eigenvalues."""
-    found = ranks(table)
-    most = [min(n, ceiling(degree, d)) for degree, d, n in found.index]
-    right = int((found["rank"] == most).sum())
-    full = found[found.cut.notna()]
-    if not len(full):
-        return "Undecided: there are not more points than monomials."
-    gap = (full.kept / full.cut).min()
-    word = "Yes" if right == len(found) else "No" if (found["rank"] > most).any() else "Partly"
-    last = found.xs(found.index.get_level_values("n").max(), level="n")
-    texts = [f"{row['rank']} (z^{row['degree']} in R^{row['d']})" for row in last.reset_index().to_dict("records")]
-    return (
-        f"{word}: at {right} of {len(found)} sizes the rank is the smaller of the numbers of points and of monomials; "
-        f"for {found.index.get_level_values('n').max()} points it is {', '.join(texts)}, and the last eigenvalue that "
-        f"counts is at least {gap:.0e} times the first that does not."
-    )
+    found = ranks(table).reset_index()
+    found["monomials"] = [ceiling(degree, d) for degree, d in zip(found.degree, found.d, strict=True)]
+    beyond = found[found.n > found.monomials]
+    gap = f"the last eigenvalue that counts is at least {(found.kept / found.cut).min():.0e} times the next"
+    reached = (found["rank"] == found[["n", "monomials"]].min(axis=1)).sum()
+    most = found[found.n == found.n.max()]
+    texts = [f"{rank} (z^{degree} in R^{d})" for degree, d, rank in most[["degree", "d", "rank"]].to_numpy()]
+    sizes = f"at {reached} of {len(found)} sizes; for {found.n.max()} points {', '.join(texts)}"
+    excess = (beyond["rank"] - beyond.monomials).max()
+    return [
+        decide("the rank is at most the number of monomials", f"larger by {excess}; {gap}", excess, "at most", 0),
+        decide("it is that number, or that of the points if smaller", sizes, reached, "at least", len(found), " sizes"),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -125,5 +123,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -24,6 +24,7 @@ from implicit_bias.datasets import load_binary
 from implicit_bias.dynamics import gradient_flow
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import Activation, activation, gram_matrix, mean_square
@@ -146,8 +147,8 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """By task, rate and activation: measured and flow, the mean rate a step at which the residual decays until the loss
-    is TRAINED or the steps end; worst, ηλ_min.
+    """By task, rate and activation: measured and flow, the mean rate per step at which the residual decays until the
+    loss is TRAINED or the steps end; worst, ηλ_min.
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.gram.speed import speeds
@@ -156,12 +157,10 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
     >>> speeds(run).iloc[0].round(4).to_dict()
     {'measured': 0.6931, 'flow': 0.3466, 'worst': 0.05}
     """
-    found = {}
-    for key, own in table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"]):
-        rates = {"measured": decay(own.step, own.loss), "flow": decay(own.step, own.flow)}
-        found[key] = rates | {"worst": own.eta.iloc[0] * own["least"].iloc[0]}
-    index = pd.MultiIndex.from_tuples(found, names=["data", "d", "labels", "rate", "activation"])
-    return pd.DataFrame(list(found.values()), index=index)
+    runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
+    decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
+    worst = runs.eta.first() * runs["least"].first()
+    return pd.DataFrame({"measured": decays[0], "flow": decays[1], "worst": worst})
 
 
 def decay(step: pd.Series, loss: pd.Series) -> float:
@@ -184,12 +183,12 @@ def draw(table: pd.DataFrame) -> Figure:
                 curves(ax, part)
                 ax.set(title=f"{data}, $d' = {d}$, {labels} labels", xlabel="steps", ylabel="loss / first loss")
             scatter(line[-1], speeds(own[own.d == d]))
-        figure: Figure = axes[0, 0].figure
         handles: dict[str, Any] = {}
         for ax in axes.ravel():
             handles |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=6, frameon=False)
-    return figure
+        place = {"loc": "outside lower center", "ncols": 6, "frameon": False}
+        axes[0, 0].figure.legend(list(handles.values()), list(handles), **place)
+    return axes[0, 0].figure
 
 
 def curves(ax: Axes, part: pd.DataFrame) -> None:
@@ -218,30 +217,34 @@ def scatter(ax: Axes, found: pd.DataFrame) -> None:
     ax.set(xlabel="worst rate $\\eta\\lambda_{\\min}$", ylabel="rate of decay a step", title="all three tasks")
 
 
-def finding(table: pd.DataFrame) -> str:
-    """Rank correlations of speed and ηλ_min in each task, how far both range, and what a jump of σ' is worth."""
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Rank correlations of speed and ηλ_min in each task, and what a jump of σ' is worth in few and many dimensions."""
     found = speeds(table).dropna()
-    ranks, texts, slow = [], [], []
-    for d, own in found.groupby("d"):
-        tasks = [part for _, part in own.groupby(["data", "labels", "rate"]) if len(part) > 2]
-        ranks += [part.measured.corr(part.worst, method="spearman") for part in tasks]
-        pick = own.query("rate == 'own' and worst > 0")
-        sharp, smooth = (pick[pick.index.isin(names, level="activation")].median() for names in (JUMP, SMOOTH))
-        slow.append(sharp.measured > SLOWER * smooth.measured)
-        wide, seen = (pick[name].max() / pick[name].min() for name in ("worst", "measured"))
-        texts.append(
-            f"in {d} dimensions ηλ_min ranges over a factor of {wide:.1e} and speed over {seen:.2g}; where σ' jumps "
-            f"training is {sharp.measured / smooth.measured:.2g} times as fast as where σ is smooth (flow: "
-            f"{sharp.flow / smooth.flow:.2g}, ηλ_min: {sharp.worst / smooth.worst:.1e})"
-        )
-    if not ranks or len(texts) < 2:
-        return "Undecided: no tasks with three activations in two dimensions."
-    order = [rank > RANKED for rank in ranks]
-    word = "Yes" if all(order) and slow[0] else "Partly" if all(order) or slow[0] else "No"
-    return (
-        f"{word}: the order of the activations by speed and by ηλ_min has rank correlations of {min(ranks):.2f} to "
-        f"{max(ranks):.2f} in {len(ranks)} tasks; {'; '.join(texts)}."
+    tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
+    ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
+    order = f"rank correlations {ranks.min():.2f} to {ranks.max():.2f} in {len(ranks)} tasks"
+    d = found.index.get_level_values("d")
+    (low, slower), (high, as_fast) = jump(found[d <= FEW]), jump(found[d > FEW])
+    return [
+        decide("the larger ηλ_min, the faster networks train", order, ranks.min(), "above", RANKED, " in every task"),
+        decide("low dimension: slower where σ is smooth", low, slower, "above", SLOWER, " times"),
+        decide("high dimension: all are fast", high, as_fast, "at most", SLOWER, " times"),
+    ]
+
+
+def jump(found: pd.DataFrame) -> tuple[str, float]:
+    """How many times as fast networks train where σ' jumps as where σ is smooth, in words and as a number."""
+    own = found.query("rate == 'own' and worst > 0")
+    names = own.index.get_level_values("activation")
+    times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()
+    wide = own.max() / own.min()
+    dimensions = "/".join(f"{d}" for d in sorted(set(own.index.get_level_values("d"))))
+    text = (
+        f"in {dimensions} dimensions training is {times.measured:.2g} times as fast where σ' jumps (flow: "
+        f"{times.flow:.2g}, ηλ_min: {times.worst:.1e}); ηλ_min ranges over a factor of {wide.worst:.1e}, speed over "
+        f"{wide.measured:.2g}"
     )
+    return text, times.measured
 
 
 EXPERIMENT = Experiment(
@@ -256,5 +259,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.experiment import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import COLOURS, Settings, panels
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import gram_matrix, least_eigenvalue, mean_square
 
@@ -21,6 +21,8 @@ NAMES = {"relu": "ReLU", "leaky relu": "leaky ReLU", "selu": "SELU", "elu": "ELU
 NAMES |= {"cube": "$z^3$"}
 HUES = {"relu": "orange", "selu": "red", "elu": "purple", "gelu": "sky", "swish": "green", "tanh": "blue", "erf": "sky"}
 HUES |= {"leaky relu": "yellow", "softplus": "green", "sigmoid": "purple", "square": "black", "cube": "black"}
+#: The axis of smallest eigenvalues.
+LEAST = "$\\lambda_{\\min}(G)/E[\\sigma'^2]$"
 
 
 def unit_points(n: int, d: int, *seed: int) -> Array:
@@ -34,16 +36,26 @@ def unit_points(n: int, d: int, *seed: int) -> Array:
     return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
+def draws(settings: Settings) -> Iterator[tuple[int, Array]]:
+    """Each draw's number and its points, shape (n, d)."""
+    for turn in range(settings["draws"]):
+        yield turn, unit_points(settings["n"], settings["d"], settings["seed"], turn)
+
+
+def scaled(found: Any, activation: str) -> dict[str, float]:
+    """A smallest eigenvalue over E[σ'²], with a bound of its error: least, error."""
+    unit = mean_square(activation)
+    return {"least": float(found.value) / unit, "error": float(found.error) / unit}
+
+
 def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
-    """λ_min of the points' Gram matrix over E[σ'²], with a bound of its error: least, error.
+    """λ_min of the points' Gram matrix, `scaled`.
 
     >>> from implicit_bias.experiments.gram.sphere import least
     >>> {name: round(value, 6) for name, value in least([[1.0, 0.0], [0.0, 1.0]], "tanh").items()}
     {'least': 1.0, 'error': 0.0}
     """
-    found = least_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits))
-    unit = mean_square(activation)
-    return {"least": float(found.value) / unit, "error": float(found.error) / unit}
+    return scaled(least_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits)), activation)
 
 
 def style(activation: str) -> dict[str, Any]:
@@ -100,45 +112,57 @@ def number(value: float) -> str:
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
 
 
-def against(table: pd.DataFrame, over: str, title: str, size: tuple[float, float], xlabel: str, ylabel: str) -> Figure:
+def median_text(found: pd.Series) -> str:
+    """A median of `quartiles`, or below what it lies.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.gram.sphere import median_text
+    >>> median_text(pd.Series({"middle": 0.5})), median_text(pd.Series({"middle": float("nan"), "bound": 1e-12}))
+    ('0.50', '< 1.0e-12')
+    """
+    return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
+
+
+def listed(values: pd.Series, form: str = "") -> str:
+    """Every activation with its value, in the order of all figures.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.gram.sphere import listed
+    >>> listed(pd.Series({"tanh": -2.0, "relu": 1.0}), ".1f")
+    'relu 1.0, tanh −2.0'
+    """
+    return ", ".join(f"{name} {values[name]:{form}}".replace(" -", " −") for name in ordered(values.index))
+
+
+def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str) -> Figure:
     """Medians and quartiles of every activation against `over`, on logarithmic axes, with a legend beside them.
+
+    Triangles stand where only a bound is known.
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.gram.sphere import against
     >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
-    >>> against(draws, "d", "Least eigenvalues", (4.0, 3.0), "d", "least").axes[0].get_xlabel()
-    'd'
+    >>> ax = against(draws, "d", "Least eigenvalues", "d", "least").axes[0]
+    >>> ax.get_xlabel(), [line.get_ydata().tolist() for line in ax.get_lines()]
+    ('d', [[2.0], [0.4], []])
     """
     found, places = quartiles(table, over), sorted(table[over].unique())
-    with panels(title, size=size) as axes:
+    with panels(title, size=(5.6, 4.0)) as axes:
         ax = axes[0, 0]
         for activation in ordered(table.activation):
-            bounded(ax, found, activation)
+            bounded(ax, pd.DataFrame(found.loc[activation]), style(activation))
         ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
         ax.set_xticks(places, [str(place) for place in places])
         ax.minorticks_off()
         if found.bound.notna().any():
             ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
-        figure: Figure = axes[0, 0].figure
-        figure.legend(loc="outside right center", frameon=False)
-    return figure
+        ax.figure.legend(loc="outside right center", frameon=False)
+    return ax.figure
 
 
-def bounded(ax: Axes, found: pd.DataFrame, activation: str) -> None:
-    """The `quartiles` of an activation: a line through medians, a band, and triangles where only a bound is known.
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.runner.experiment import panels
-    >>> from implicit_bias.experiments.gram.sphere import bounded, quartiles
-    >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
-    >>> with panels("Least eigenvalues") as axes:
-    ...     bounded(axes[0, 0], quartiles(draws, "d"), "erf")
-    >>> [line.get_ydata().tolist() for line in axes[0, 0].get_lines()]
-    [[2.0], [0.4]]
-    """
-    own = found[found.index.get_level_values("activation") == activation].droplevel("activation")
+def bounded(ax: Axes, own: pd.DataFrame, look: dict[str, Any]) -> None:
+    """The `quartiles` of one activation: a line through medians, a band, and triangles where only a bound is known."""
     shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
-    look = style(activation)
     ax.plot(shown.index, shown.middle, marker="o", markersize=3, linewidth=1.2, **look)
     ax.fill_between(shown.index, shown.low, shown.high, color=look["color"], alpha=0.15, linewidth=0)
     ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)

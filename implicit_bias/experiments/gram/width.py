@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import ordered, style, unit_points
+from implicit_bias.experiments.gram.sphere import listed, ordered, style, unit_points
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.kernels import empirical_gram, gram_matrix, mean_square
 
 ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
+#: The power of k that is claimed, and how near counts as that.
+HALF, NEAR = -0.5, 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -43,32 +46,25 @@ def cost(settings: Settings) -> float:
     return settings["draws"] * (0.01 + 2e-7 * settings["n"] * settings["width"])
 
 
-def slopes(table: pd.DataFrame) -> dict[str, float]:
-    """The power of k that the mean ‖Ĝ − G‖/‖G‖ follows, by least squares on logarithms, of each activation.
+def exponents(table: pd.DataFrame) -> pd.DataFrame:
+    """The powers of k that the mean ‖Ĝ − G‖/‖G‖ and the standard deviation of λ_min over draws follow: off, spread.
+
+    By least squares on logarithms, of each activation; NaN of fewer than two widths, or draws.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.width import slopes
-    >>> slopes(pd.DataFrame({"activation": "relu", "width": [100, 10_000], "off": [0.1, 0.01]}))
-    {'relu': -0.5}
+    >>> from implicit_bias.experiments.gram.width import exponents
+    >>> table = pd.DataFrame({"activation": "relu", "width": [100, 100, 10_000, 10_000], "off": [0.1, 0.1, 0.01, 0.01]})
+    >>> exponents(table.assign(sampled=[0.2, 0.3, 0.25, 0.26])).to_dict("index")
+    {'relu': {'off': -0.5, 'spread': -0.5}}
     """
-    return {str(name): power(own.groupby("width").off.mean()) for name, own in table.groupby("activation")}
-
-
-def spreads(table: pd.DataFrame) -> dict[str, float]:
-    """The power of k that the standard deviation of λ_min over draws follows, of each activation.
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.width import spreads
-    >>> draws = {"activation": "relu", "width": [100, 100, 10_000, 10_000], "sampled": [0.2, 0.3, 0.25, 0.26]}
-    >>> spreads(pd.DataFrame(draws))
-    {'relu': -0.5}
-    """
-    return {str(name): power(own.groupby("width").sampled.std()) for name, own in table.groupby("activation")}
+    parts = table.groupby(["activation", "width"])
+    sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
+    return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T
 
 
 def power(sizes: pd.Series) -> float:
     """The power of its index that a positive series follows; NaN of fewer than two."""
-    if len(sizes) < 2:
+    if sizes.count() < 2:
         return float("nan")
     return round(float(np.polyfit(np.log(sizes.index), np.log(sizes), 1)[0]), 6)
 
@@ -88,26 +84,24 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
         ax.set_title("dotted: infinite width", fontsize=8)
         other.set(xscale="log", yscale="log", xlabel="units $k$", ylabel="$\\|\\hat G - G\\| / \\|G\\|$")
-        figure: Figure = ax.figure
-        figure.legend(*other.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
-    return figure
+        ax.figure.legend(*other.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    return ax.figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """The powers of k of the matrix and of the spread of λ_min, and ReLU's smallest eigenvalues."""
-    found, spread = slopes(table), spreads(table)
-    if not np.isfinite([*found.values(), *spread.values()]).all():
-        return "Undecided: there are fewer than two widths, or draws."
-    near = [abs(slope + 0.5) < 0.1 for slope in (*found.values(), *spread.values())]
-    word = "Yes" if all(near) else "Partly" if any(near) else "No"
-    lead = "relu" if "relu" in found else ordered(found)[0]
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """The powers of k of the matrix and of the spread of λ_min, and one activation's smallest eigenvalues."""
+    found = exponents(table)
+    lead = ordered(found.index)[0]
     own = table[table.activation == lead].groupby("width")
-    path = [f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items()]
-    texts = [", ".join(f"{name} {powers[name]:.2f}" for name in ordered(found)) for powers in (found, spread)]
-    return (
-        f"{word}: ‖Ĝ − G‖ falls like k to the power {texts[0]}, and the spread of λ_min like {texts[1]}; the mean "
-        f"λ_min/E[σ'²] of {lead} is {', '.join(path)}, and {own['least'].first().iloc[-1]:.3g} at infinite width."
-    )
+    path = ", ".join(f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items())
+    path += f" and {own['least'].first().iloc[-1]:.3g} at infinite width"
+    powers = {name: f"like k to the powers {listed(found[name], '.2f')}" for name in found}
+    off = (found - HALF).abs().max(skipna=False)
+    means = f"{powers['spread']}; mean λ_min/E[σ'²] of {lead} {path}"
+    return [
+        decide("‖Ĝ − G‖ falls like 1/√k", powers["off"], off["off"], "below", NEAR, " from −1/2"),
+        decide("the spread of λ_min falls like 1/√k", means, off["spread"], "below", NEAR, " from −1/2"),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -119,5 +113,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

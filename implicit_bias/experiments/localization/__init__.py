@@ -1,1 +1,1 @@
-"""The figures of the notes on localisation in gated deep linear networks: one module each."""
+"""The figures of the notes on localization in gated deep linear networks: one module each."""

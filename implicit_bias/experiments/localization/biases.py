@@ -6,13 +6,13 @@ each class: the best such unit is silent, w = 0. Rates and starts as in `gain`.
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
+from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, where, whiskers
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 RATES = {"relu": {"lr": 0.2}} | SATURATING
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
@@ -35,18 +35,17 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """The spread over all units of all starts, and the median loss."""
-    training = trained(settings)
-    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
+    return as_row(trained(settings))
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Median and quartiles of IPR: a panel a width, a line an activation and pair of labels."""
+    """Median and quartiles of IPR: a panel per width, a line per activation and pair of labels."""
     settings = [(activation, label) for activation in NAMES for label in LABELS]
     widths = sorted(table.units.unique())
     with panels(EXPERIMENT.title, columns=len(widths), size=(3.8, 3.2)) as axes:
         for ax, units in zip(axes[0], widths, strict=True):
             for place, ((process, biases), (colour, marker)) in enumerate(STYLES.items()):
-                part = table[(table.units == units) & (table.process == process) & (table.biases == biases)]
+                part = where(table, units=units, process=process, biases=biases)
                 text = f"{'NLGP' if process == 'NLGP' else 'clone'}, {'with' if biases else 'no'} biases"
                 pairs = zip(part.activation, part.label, strict=True)
                 places = [0.3 - 0.2 * place - settings.index(pair) for pair in pairs]
@@ -56,32 +55,24 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.set(title=f"K = {units}", yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
             ax.set_xlabel("IPR, median and quartiles")
         axes[0, -1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """Where fields are local with biases, and where without; the claim is of every pair of labels and width."""
-    ours = table[table.process == "NLGP"]
-    texts, holds = [], {}
-    for activation in NAMES:
-        part = ours[ours.activation == activation]
-        with_, without = (part[part.biases == biases].ipr for biases in (True, False))
-        if len(with_) and len(without):
-            counts = [f"{int((iprs > LOCAL).sum())} of {len(iprs)} settings" for iprs in (with_, without)]
-            texts.append(
-                f"{NAMES[activation]} in {counts[0]} with biases (IPR up to {with_.max():.2f}) and {counts[1]} without "
-                f"(up to {without.max():.2f})"
-            )
-            expected = without if activation == "relu" else with_
-            needless = activation != "relu" and without.max() > LOCAL
-            holds[activation] = 0.0 if needless else float((expected > LOCAL).mean())
-    if set(holds) != set(NAMES):
-        return "Undecided: not all activations have been trained with and without biases."
-    word = "Yes" if min(holds.values()) == 1 else "Partly" if any(holds.values()) else "No"
-    clone = table[table.process == "Gaussian"]
-    ends = f"; the clone's median IPR is at most {clone.ipr.max():.2f}" if len(clone) else ""
-    return f"{word}: fields are local (median IPR above {LOCAL:.2f}) for {'; '.join(texts)}{ends}."
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Where fields are local with biases, and where without; the claims are of every pair of labels and width."""
+    found, of = [], " in every setting"
+    clone = where(table, process="Gaussian").ipr.max()
+    for activation, name in NAMES.items():
+        iprs = where(table, process="NLGP", activation=activation).set_index("biases").ipr
+        with_, without = (iprs[iprs.index == biases] for biases in (True, False))
+        texts = [f"{(own > LOCAL).sum()} of {len(own)} local, IPR up to {own.max():.2f}" for own in (with_, without)]
+        text = f"without biases {texts[1]}; with biases {texts[0]}; the clone's IPR up to {clone:.2f}"
+        if activation == "relu":
+            found.append(decide(f"{name} localises without biases", text, without.min(), "above", LOCAL, of))
+        else:
+            found.append(decide(f"{name} does not localise without biases", text, without.max(), "at most", LOCAL, of))
+            found.append(decide(f"{name} localises with biases", texts[0], with_.min(), "above", LOCAL, of))
+    return found
 
 
 EXPERIMENT = Experiment(
@@ -93,5 +84,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=seconds,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -1,7 +1,8 @@
-"""How the figures of localisation are drawn, and what counts as local."""
+"""How the figures of localization are drawn, and what counts as local."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,34 @@ STYLES: dict[str, dict[str, Any]] = {
 NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
 
 
+def where(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """The rows of the cells with these settings.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.localization.drawing import where
+    >>> where(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=1, gain=3).to_dict("records")
+    [{'units': 1, 'gain': 3}]
+    """
+    for name, value in settings.items():
+        table = table[table[name] == value]
+    return table
+
+
+def scales(one: float, two: float) -> str:
+    """A pair of length-scales: 'ξ = (3, 1)'."""
+    return f"ξ = ({one:g}, {two:g})"
+
+
+def slashed(values: Iterable[float], form: str = "g") -> str:
+    """Numbers in a row.
+
+    >>> from implicit_bias.experiments.localization.drawing import slashed
+    >>> slashed([0.01, 3.0])
+    '0.01/3'
+    """
+    return "/".join(f"{value:{form}}" for value in values)
+
+
 def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
     """A line through the medians of `spread` over x, and a band between the quartiles."""
     part = part.sort_values(x)
@@ -33,6 +62,6 @@ def sinusoid(ax: Axes, *, upright: bool = False) -> None:
 
 
 def whiskers(ax: Axes, part: pd.DataFrame, places: list[float], **style: Any) -> None:
-    """Medians of `spread` as dots at heights (one a row of `part`), with lines between the quartiles."""
+    """Medians of `spread` as dots at heights (one per row of `part`), with lines between the quartiles."""
     look: dict[str, Any] = {"fmt": style.pop("marker", "o"), "markersize": 4, "elinewidth": 1.2} | style
     ax.errorbar(part.ipr, places, xerr=[part.ipr - part.ipr_low, part.ipr_high - part.ipr], **look)

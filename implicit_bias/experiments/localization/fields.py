@@ -11,11 +11,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr
-from implicit_bias.experiments.localization.drawing import LOCAL
+from implicit_bias.experiments.localization.drawing import LOCAL, scales, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
-#: Fields a panel.
+#: Fields per panel.
 SHOWN = 4
 #: The share of Σw² that a field's pixels are counted for.
 MOST = 0.9
@@ -45,7 +46,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a field: its IPR, and how many pixels hold nine tenths of Σw².
+    """A row per field: its IPR, and how many pixels hold nine tenths of Σw².
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.localization.fields import shapes
@@ -63,11 +64,11 @@ def shapes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A row for one unit and one for forty, a column a process; the fields above one another."""
+    """A row for one unit and one for forty, a column per process; the fields above one another."""
     with panels(EXPERIMENT.title, columns=len(COLUMNS), rows=2, size=(2.6, 2.6)) as axes:
         for row, base in zip(axes, (ONE, MANY), strict=True):
             for ax, (process, gain) in zip(row, COLUMNS, strict=True):
-                part = table[(table.units == base["units"]) & (table.process == process) & (table.gain == gain)]
+                part = where(table, units=base["units"], process=process, gain=gain)
                 for unit, field in part.groupby("unit"):
                     height = -2.2 * int(str(unit))
                     ax.axhline(height, color="0.8", linewidth=0.6)
@@ -76,31 +77,23 @@ def draw(table: pd.DataFrame) -> Figure:
                 name = "NLGP" if process == "NLGP" else "Gaussian clone of"
                 ax.set(title=f"{name} g = {gain:g}", yticks=[], xlim=(0, base["n"] - 1))
                 ax.spines["left"].set_visible(False)
-            row[0].set_ylabel(f"K = {base['units']}, ξ = ({base['xi0']:g}, {base['xi1']:g})")
+            row[0].set_ylabel(f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}")
         for ax in axes[1]:
             ax.set_xlabel("pixel")
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """How many pixels hold most of the fields at the largest gain, and of the clone."""
-    found = shapes(table)
-    found = found[found.gain == COLUMNS[-1][1]]
-    texts, holds = [], []
-    for units, part in found.groupby("units"):
-        local, clone = (part[part.process == process][["pixels", "ipr"]].median() for process in PROCESSES)
-        if np.isnan(local.ipr) or np.isnan(clone.ipr):
-            continue
-        holds.append(local.ipr > LOCAL > clone.ipr)
-        texts.append(
-            f"{local.pixels:g} of {table.n.iloc[0]} pixels hold nine tenths of Σw² with K = {units} at g = 100, and "
-            f"{clone.pixels:g} in the clone (IPR {local.ipr:.2f} and {clone.ipr:.3f})"
-        )
-    if not texts:
-        return "Undecided: fields at g = 100 and of the clone have not both been trained."
-    word = "Yes" if all(holds) else "Partly" if any(holds) else "No"
-    return f"{word}: in the median field {'; '.join(texts)}."
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """How local the median field is at the largest gain, and that of the clone."""
+    found, decided = shapes(table), []
+    gain = COLUMNS[-1][1]
+    for units in (ONE["units"], MANY["units"]):
+        for process, relation in zip(PROCESSES, ("above", "below"), strict=True):
+            field = where(found, units=units, gain=gain, process=process)[["pixels", "ipr"]].median()
+            text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
+            claim = f"K = {units}, {process}, g = {gain:g}: fields are {'local' if relation == 'above' else 'spread'}"
+            decided.append(decide(claim, text, field.ipr, relation, LOCAL))
+    return decided
 
 
 EXPERIMENT = Experiment(
@@ -112,5 +105,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=seconds,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

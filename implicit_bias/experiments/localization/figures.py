@@ -1,4 +1,4 @@
-"""Every figure of the study of localisation."""
+"""Every figure of the study of localization."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from implicit_bias.experiments.runner.collection import Collection
 MODULES = (gain, fields, scales, flips, frozen, pixels, pulses, biases)
 COLLECTION = Collection(
     name="localization",
-    source="the notes on localisation and gated deep linear networks",
+    source="the notes on localization and gated deep linear networks",
     figures={module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES},
 )

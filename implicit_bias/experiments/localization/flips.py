@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import curve, sinusoid
+from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 #: Held-out samples.
 HELD_OUT = 4000
@@ -35,7 +36,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a time: shares flipped by the end and since the time before (a gap at first), spread of IPR, and loss."""
+    """A row per time: shares flipped by the end and since the time before (a gap at first), spread of IPR, and loss."""
     training = trained(settings, record=25)
     X, y = process_of(settings).sample(HELD_OUT, seed=settings["seed"] + 1)
     gates = training.gates(X)
@@ -78,7 +79,7 @@ def draw(table: pd.DataFrame) -> Figure:
     with panels(EXPERIMENT.title, columns=len(bases), rows=3, size=(4.2, 2.2)) as axes:
         for column, base in zip(axes.T, bases, strict=True):
             for gain, colour in GAINS.items():
-                part = table[(table.units == base["units"]) & (table.gain == gain)].sort_values("time")
+                part = where(table, units=base["units"], gain=gain).sort_values("time")
                 part, style = part[part.time > 0], {"color": COLOURS[colour], "linewidth": 1.2}
                 column[0].plot(part.time, part.flips, label=f"g = {gain:g}, by the end", **style)
                 column[0].plot(part.time, part.recent, **style | {"linestyle": "--", "linewidth": 0.9})
@@ -88,34 +89,29 @@ def draw(table: pd.DataFrame) -> Figure:
             sinusoid(column[1])
             for ax, label in zip(column, ("share of gates that flip", "IPR", "½⟨(y − ŷ)²⟩"), strict=True):
                 ax.set(xscale="log", ylabel=label)
-            column[0].set(title=f"K = {base['units']}, ξ = ({base['xi0']:g}, {base['xi1']:g})", ylim=(0, None))
+            column[0].set(title=f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}", ylim=(0, None))
             column[1].set(ylim=(0, None))
             column[2].set(xlabel="time, lr · steps")
         axes[0, 0].legend(frameon=False)
         axes[1, 0].legend(frameon=False, loc="upper left")
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How much of the time and of the fields' way is gone when most flips are over, in cells whose fields localise."""
-    texts, early, before = [], [], []
-    for (units, gain), part in table.groupby(["units", "gain"]):
-        found = settled(part) if part.ipr.iloc[-1] > 2 * part.ipr.iloc[0] else None
-        if found is not None:
-            early.append(found[0] <= EARLY)
-            before.append(found[1] <= EARLY)
-            texts.append(f"{100 * found[0]:.0f} and {100 * found[1]:.0f} % (K = {units}, g = {gain:g})")
-    if not texts:
-        return "Undecided: in no cell do gates flip by more than noise and does the median IPR double."
-    start = 100 * table[table.time == 0].flips.median()
-    word = "Yes" if all(early + before) else "Partly" if any(early + before) else "No"
-    return (
-        f"{word}: {start:.0f} % of the gates flip from start to end; gates settle within a tenth of the time in "
-        f"{sum(early)} of {len(early)} settings, and before the fields localise in {sum(before)}: when three quarters "
-        f"of the flips are over, noise apart, there have gone of the time and of the way of the median IPR "
-        f"{', '.join(texts)}."
-    )
+    found, most = [], 100 * EARLY
+    start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
+    for units in (ONE["units"], MANY["units"]):
+        parts = where(table, units=units).groupby("gain")
+        local = {gain: settled(part) for gain, part in parts if part.ipr.iloc[-1] > 2 * part.ipr.iloc[0]}
+        gone = {gain: np.multiply(100, shares) for gain, shares in local.items() if shares}
+        settling = pd.DataFrame.from_dict(gone, orient="index", columns=["time", "way"])
+        at = f"at g = {slashed(settling.index)}, when {100 * MOST:.0f} % of the flips are over"
+        time, way = (f"{slashed(settling[name], '.0f')} % gone {at}" for name in settling)
+        claims = f"K = {units}: gates settle early", f"K = {units}: gates settle before fields localise"
+        found.append(decide(claims[0], f"{time}; {start}", settling.time.max(), "at most", most, " % of the time"))
+        found.append(decide(claims[1], way, settling.way.max(), "at most", most, " % of the IPR's way"))
+    return found
 
 
 EXPERIMENT = Experiment(
@@ -127,5 +123,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=seconds,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

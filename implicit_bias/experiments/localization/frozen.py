@@ -15,8 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import gradient_flow, ipr
+from implicit_bias.experiments.localization.drawing import LOCAL, curve, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining
@@ -24,6 +26,8 @@ from implicit_bias.training.online import OnlineTraining
 TEN = MANY | {"units": 10, "steps": 8000}
 #: A share of the network's own IPR at the end that counts as the same.
 NEARLY = 0.9
+#: A share of the network's way that counts as early.
+EARLY = 0.5
 OTHERS = {
     "own": ("sky", "its gates at the start"),
     "random": ("orange", "random half-spaces"),
@@ -44,7 +48,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
+    """A row per kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
 
     network is the median IPR of the network itself at that time, loss what the closed form says of its samples.
     """
@@ -101,19 +105,18 @@ def enough(part: pd.DataFrame) -> pd.Series | None:
 
 def draw(table: pd.DataFrame) -> Figure:
     """IPR in closed form against the time of freezing, and the distance from the network's own weights."""
-    cells = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
-    with panels(EXPERIMENT.title, columns=len(cells), rows=2, size=(3.0, 2.5)) as axes:
-        for column, (units, gain) in zip(axes.T, cells.itertuples(index=False), strict=True):
-            part = table[(table.units == units) & (table.gain == gain)]
-            own = part[(part.gates == "own") & (part.time > 0)].sort_values("time")
+    found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
+    with panels(EXPERIMENT.title, columns=len(found), rows=2, size=(3.0, 2.5)) as axes:
+        for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
+            part = where(table, units=units, gain=gain)
+            own = where(part[part.time > 0], gates="own").sort_values("time")
             column[0].axhline(own.network.iloc[-1], color="0.6", linewidth=0.8, label="ReLU network at the end")
             column[0].plot(own.time, own.network, ":", color="black", linewidth=1.2, label="ReLU network at s")
-            style = {"color": COLOURS["blue"], "marker": "o", "markersize": 3, "linewidth": 1.2}
-            column[0].plot(own.time, own.ipr, label="its gates at s, frozen", **style)
-            column[0].fill_between(own.time, own.ipr_low, own.ipr_high, color=COLOURS["blue"], alpha=0.2, linewidth=0)
-            column[1].plot(own.time, own.away, **style)
+            style: dict[str, Any] = {"color": COLOURS["blue"], "marker": "o"}
+            curve(column[0], own, "time", label="its gates at s, frozen", **style)
+            column[1].plot(own.time, own.away, markersize=3, linewidth=1.2, **style)
             for kind, (colour, label) in OTHERS.items():
-                other = part[(part.gates == kind) & (part.time == 0)].iloc[0]
+                other = where(part, gates=kind, time=0).iloc[0]
                 line = {"color": COLOURS[colour], "linestyle": "--", "linewidth": 1.0}
                 column[0].axhline(other.ipr, label=label, **line)
                 column[1].axhline(other.away, **line)
@@ -124,34 +127,34 @@ def draw(table: pd.DataFrame) -> Figure:
         axes[0, 0].set_ylabel("IPR at the end")
         axes[1, 0].set_ylabel("‖w − w(end)‖ / ‖w(end)‖")
         axes[0, -1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
+def way(part: pd.DataFrame) -> tuple[str, float]:
+    """From when on the frozen gates of a cell suffice, and how much of its way the network has come by then, in %."""
+    own = where(part, gates="own").sort_values("time")
+    first, late, last, row = own.iloc[0], own.iloc[-2], own.iloc[-1], enough(part)
+    start = " (one start)" if last.repeats == 1 else ""
+    text = f"g = {last.gain:g}{start}: of {last.network:.3f} at the end, "
+    if row is None:
+        return f"{text}{late.ipr:.3f} from s = {late.time:.4g}", 100.0
+    share = 100 * (row.network - first.network) / (last.network - first.network)
+    return f"{text}enough from s = {row.time:.4g}, when the network has {row.network:.2f}", share
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """From when on frozen gates suffice, and what those of the start and of no training lead to."""
-    ends, times, ways = [], [], []
-    for (units, gain), part in table.groupby(["units", "gain"]):
-        own = part[part.gates == "own"].sort_values("time")
-        first, last, row = own.iloc[0], own.iloc[-1], enough(part)
-        name = f"K = {units}, g = {gain:g}"
-        ends.append(f"{last.network:.2f} ({name}{', one start' if part.repeats.iloc[0] == 1 else ''})")
-        if row is None:
-            late = own.iloc[-2]
-            times.append(
-                f"never before the end ({name}; {late.ipr:.3f} of {last.network:.3f} from s = {late.time:.4g})"
-            )
-        else:
-            times.append(f"from s = {row.time:.4g} ({name}; the network itself has {row.network:.2f} then)")
-        ways.append(1.0 if row is None else (row.network - first.network) / (last.network - first.network))
-    word = "Yes" if max(ways) <= 0.5 else "Partly" if min(ways) < NEARLY else "No"
-    start = table[(table.gates == "own") & (table.time == 0)].ipr.max()
-    random, pixel = (table[table.gates == kind].ipr for kind in ("random", "pixel"))
-    return (
-        f"{word}: networks end at median IPRs of {', '.join(ends)}; gates of the start lead to at most {start:.3f}, "
-        f"random ones to {random.max():.3f}, pixel gates to at least {pixel.min():.2f}; their own gates lead to nine "
-        f"tenths if frozen {', '.join(times)}."
-    )
+    found = []
+    for units in (ONE["units"], TEN["units"]):
+        ways = [way(part) for _, part in where(table, units=units).groupby("gain")]
+        text, most = "; ".join(text for text, _ in ways), max((share for _, share in ways), default=np.nan)
+        share, unit = f"from {most:.0f} % of the network's way on", " % of the network's way"
+        found.append(decide(f"K = {units}: frozen gates run ahead", text, most, "below", 100 * NEARLY, unit))
+        found.append(decide(f"K = {units}: gates frozen early suffice", share, most, "at most", 100 * EARLY, unit))
+    start = where(table, gates="own", time=0).ipr.max()
+    random, pixel = where(table, gates="random").ipr.max(), where(table, gates="pixel").ipr.min()
+    text = f"median IPR up to {start:.3f}; random gates up to {random:.3f}, pixel gates at least {pixel:.2f}"
+    return [*found, decide("gates of the start make fields local", text, start, "above", LOCAL)]
 
 
 EXPERIMENT = Experiment(
@@ -163,5 +166,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

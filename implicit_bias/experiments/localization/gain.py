@@ -7,13 +7,13 @@ which without biases would be odd functions and learn nothing of symmetric data.
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
+from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid, slashed, where
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -32,73 +32,59 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """The spread over all units of all starts, and the median loss."""
-    training = trained(settings)
-    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
+    return as_row(trained(settings))
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel an activation: IPR against gain of the process and of its clone."""
+    """A panel per activation: IPR against gain of the process and of its clone."""
     there = [activation for activation in NAMES if activation in set(table.activation)]
     with panels(EXPERIMENT.title, columns=len(there), size=(3.0, 2.9)) as axes:
         for ax, activation in zip(axes[0], there, strict=True):
-            part = table[table.activation == activation]
+            part = where(table, activation=activation)
             for process in PROCESSES:
-                curve(ax, part[part.process == process], "gain", **STYLES[process])
+                curve(ax, where(part, process=process), "gain", **STYLES[process])
             sinusoid(ax)
             ax.set(
                 title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", xscale="log", ylim=(0, 0.65)
             )
         axes[0, 0].set_ylabel("IPR, median and quartiles")
         axes[0, 0].legend(frameon=False, loc="upper left")
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def fall(part: pd.DataFrame) -> tuple[float, pd.Series, pd.Series]:
-    """By how much medians of IPR fall most as the gain grows, from which row to which.
+def fall(part: pd.DataFrame) -> tuple[float, str]:
+    """By how much medians of IPR fall most as the gain grows, and from which gain to which; NaN of a single gain.
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.localization.gain import fall
-    >>> most, first, last = fall(pd.DataFrame({"gain": [1, 3, 10, 30], "ipr": [0.1, 0.5, 0.25, 0.375]}))
-    >>> most, int(first.gain), int(last.gain)
-    (0.25, 3, 10)
+    >>> fall(pd.DataFrame({"gain": [1, 3, 10, 30], "ipr": [0.1, 0.5, 0.25, 0.375]}))
+    (0.25, '0.500 at g = 3 to 0.250 at g = 10')
     """
+    if len(part) < 2:
+        return float("nan"), ""
     part = part.sort_values("gain")
-    falls = (part.ipr.cummax() - part.ipr).to_numpy()
-    low = int(np.argmax(falls))
-    return float(falls[low]), part.iloc[int(np.argmax(part.ipr.iloc[: low + 1]))], part.iloc[low]
+    falls = part.ipr.cummax() - part.ipr
+    low = int(falls.argmax())
+    ends = part.iloc[int(part.ipr[: low + 1].argmax())], part.iloc[low]
+    return float(falls.max()), " to ".join(f"{row.ipr:.3f} at g = {row.gain:g}" for row in ends)
 
 
-def finding(table: pd.DataFrame) -> str:
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Where fields localise and the clone's do not, and where IPRs fall with the gain by more than the clone's vary."""
-    texts, local, growing, falling = [], [], [], []
-    for activation in NAMES:
-        part = table[table.activation == activation].sort_values("gain")
-        ours, clone = (part[part.process == process] for process in PROCESSES)
-        if ours.gain.nunique() < 2 or clone.empty:
-            continue
-        first, last, name = ours.iloc[0], ours.iloc[-1], NAMES[activation]
-        local.append(last.ipr > LOCAL > clone.ipr.max())
-        texts.append(
-            f"with {name} (K = {first.units}) from {first.ipr:.3f} at g = {first.gain:g} to {last.ipr:.2f} at "
-            f"g = {last.gain:g} (quartiles {last.ipr_low:.2f} and {last.ipr_high:.2f}), the clone at most "
-            f"{clone.ipr.max():.3f}"
-        )
-        most, before, after = fall(ours)
-        if last.ipr > first.ipr and most <= clone.ipr.max() - clone.ipr.min():
-            growing.append(name)
-        else:
-            falling.append(f"{name} ({before.ipr:.2f} at g = {before.gain:g}, {after.ipr:.2f} at g = {after.gain:g})")
-    if not texts:
-        return "Undecided: no activation was trained on both processes and at two gains."
-    word = "Yes" if all(local) and not falling else "Partly" if any(local) else "No"
-    rises = f"with {', '.join(growing)}" if growing else "with none"
-    rises += f", not with {', '.join(falling)}" if falling else ""
-    return (
-        f"{word}: nonlinear data localise and the clone does not for {sum(local)} of {len(local)} activations: median "
-        f"IPRs go {'; '.join(texts)}; they rise with g throughout {rises}; a sinusoid has "
-        f"{1.5 / table.n.iloc[0]:.3f}."
-    )
+    found = []
+    for activation, name in NAMES.items():
+        ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)
+        ends = ours[ours.gain.isin([ours.gain.min(), ours.gain.max()])].sort_values("gain")
+        last, widest = ends[1:], clone.ipr.max()
+        text = f"K = {slashed(ours.units.unique())}: median IPR {slashed(ends.ipr, '.3f')} at g = {slashed(ends.gain)}"
+        text += f", quartiles at last {slashed(last.ipr_low, '.2f')} and {slashed(last.ipr_high, '.2f')}"
+        clones = f"median IPR up to {widest:.3f}"
+        most, path = fall(ours)
+        vary = widest - clone.ipr.min()
+        found.append(decide(f"{name}: nonlinear data localise fields", text, last.ipr.max(), "above", LOCAL))
+        found.append(decide(f"{name}: their clone does not", clones, widest, "below", LOCAL))
+        found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
+    return found
 
 
 EXPERIMENT = Experiment(
@@ -110,5 +96,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=seconds,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -1,4 +1,4 @@
-"""What the figures of localisation share: processes and networks by their settings, and how local these become."""
+"""What the figures of localization share: processes and networks by their settings, and how local these become."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.runner.experiment import Settings
+from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining, train_online
 
@@ -36,10 +36,10 @@ def process_of(settings: Settings) -> RingProcess:
 
 def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
     """The networks of the settings, on their process unless there are other data."""
-    names = {"steps": "steps", "lr": "lr", "scale": "scale", "biases": "biases", "repeats": "repeats", "seed": "seed"}
-    given = {option: settings[name] for option, name in names.items()} | {"batch_size": settings["batch"]} | options
+    given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "repeats", "seed")}
+    given |= {"batch_size": settings["batch"], "record": []} | options
     data = process_of(settings) if data is None else data
-    training = train_online(data, settings["units"], settings["activation"], **{"record": [], **given})
+    training = train_online(data, settings["units"], settings["activation"], **given)
     if training.interrupted:
         raise KeyboardInterrupt  # Networks that are half trained are no result.
     return training
@@ -58,6 +58,11 @@ def spread(fields: Array) -> dict[str, float]:
         "frequency": float(np.median(peak_frequency(fields))),
         "length": float(np.median(np.linalg.norm(fields, axis=-1))),
     }
+
+
+def as_row(training: OnlineTraining) -> Rows:
+    """One row: the spread over all units of all starts, and the median loss."""
+    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
 
 
 def seconds(settings: Settings) -> float:

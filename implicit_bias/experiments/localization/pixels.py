@@ -11,8 +11,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, pixel_moments
+from implicit_bias.experiments.localization.drawing import scales, slashed, where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 SAMPLES = 20_000
 #: How far apart the loss in closed form and over samples may be: five standard errors of ⟨(y − ŷ)²⟩ about 0.2.
@@ -36,7 +38,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a pixel: its weight, and the IPR, the loss and the loss over samples of them all."""
+    """A row per pixel: its weight, and the IPR, the loss and the loss over samples of them all."""
     process = process_of(settings)
     moments = pixel_moments(process, settings["pixel"])
     w = moments.best_weights
@@ -57,51 +59,38 @@ def draw(table: pd.DataFrame) -> Figure:
     found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
     with panels(EXPERIMENT.title, columns=3, size=(3.2, 3.0)) as axes:
         for pair, colour in PAIRS.items():
-            part = found[(found.xi0 == pair[0]) & (found.xi1 == pair[1])]
-            style = {"color": COLOURS[colour], "linewidth": 1.2, "label": f"ξ = ({pair[0]:g}, {pair[1]:g})"}
+            part = where(found, xi0=pair[0], xi1=pair[1])
+            style = {"color": COLOURS[colour], "linewidth": 1.2, "label": scales(*pair)}
             axes[0, 0].plot(part.gain, part.ipr, **style)
             axes[0, 1].plot(part.gain, part.mse, **style)
             axes[0, 1].plot(part.gain, part.sampled_mse, ".", color=COLOURS[colour], markersize=4)
         for gain, shade in FIELDS.items():
-            field = table[(table.xi0 == DRAWN[0]) & (table.xi1 == DRAWN[1]) & (table.gain == gain)]
+            field = where(table, xi0=DRAWN[0], xi1=DRAWN[1], gain=gain)
             line = {"color": shade, "linewidth": 1.2, "label": f"g = {gain:g}"}
             axes[0, 2].plot(field.place, field.weight / field.weight.abs().max(), **line)
         axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR", ylim=(0, None))
         axes[0, 1].set(xscale="log", xlabel="gain g", ylabel="⟨(y − ŷ)²⟩ (dots: samples)", ylim=(0, None))
-        axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=f"ξ = ({DRAWN[0]:g}, {DRAWN[1]:g})")
+        axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=scales(*DRAWN))
         axes[0, 1].legend(frameon=False, loc="lower left")
         axes[0, 2].legend(frameon=False)
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """IPR and loss of the drawn pair at its gains, and how far the samples are from the closed form."""
-    found = table.drop_duplicates(["xi0", "xi1", "gain"])
-    ours = found[(found.xi0 == DRAWN[0]) & (found.xi1 == DRAWN[1])].sort_values("gain")
-    named = ours[ours.gain.isin(FIELDS)]
-    if len(named) < 2 or len(_by_pair(found)) < 2:
-        return "Undecided: fewer than two pairs of length-scales have been computed at two of the drawn gains."
-    away = float((found.mse - found.sampled_mse).abs().max())
-    rising = {pair: bool((np.diff(part.sort_values("gain").ipr) > 0).all()) for pair, part in _by_pair(found)}
-    word = "No" if away > NEAR or not rising[DRAWN] else "Yes" if all(rising.values()) else "Partly"
-    iprs, losses = ("/".join(f"{value:.3f}" for value in named[name]) for name in ("ipr", "mse"))
-    others = [
-        f"for ({pair[0]:g}, {pair[1]:g}) from {part.ipr.min():.2f} to {part.ipr.max():.2f}"
-        + ("" if rising[pair] else ", not rising throughout")
-        for pair, part in _by_pair(found)
-        if pair != DRAWN
-    ]
-    return (
-        f"{word}: at g = {'/'.join(f'{gain:g}' for gain in named.gain)} and ξ = (5, 1) the IPR is {iprs} and "
-        f"⟨(y − ŷ)²⟩ is {losses}; IPR {'rises' if rising[DRAWN] else 'does not rise'} with g there, and goes "
-        f"{'; '.join(others)}; over {SAMPLES} samples losses differ by at most {away:.4f} in {len(found)} settings."
-    )
-
-
-def _by_pair(found: pd.DataFrame) -> list[tuple[tuple[float, float], pd.DataFrame]]:
-    parts = ((pair, found[(found.xi0 == pair[0]) & (found.xi1 == pair[1])]) for pair in PAIRS)
-    return [(pair, part) for pair, part in parts if len(part) > 1]
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """How far the samples are from the closed form, and where IPRs rise with the gain."""
+    found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
+    away = (found.mse - found.sampled_mse).abs().max()
+    shown = where(found, xi0=DRAWN[0], xi1=DRAWN[1]).query("gain in @FIELDS")
+    losses = f"off by at most {away:.4f} over {SAMPLES} samples in {len(found)} settings; "
+    losses += f"for {scales(*DRAWN)} {slashed(shown.mse, '.3f')} at g = {slashed(shown.gain)}"
+    decided = [decide("⟨(y − ŷ)²⟩ is known in closed form", losses, away, "at most", NEAR)]
+    for one, two in PAIRS:
+        iprs = where(found, xi0=one, xi1=two).set_index("gain").ipr
+        some = iprs[iprs.index.isin(FIELDS)]
+        text = f"IPR {iprs.min():.2f} to {iprs.max():.2f}; {slashed(some, '.3f')} at g = {slashed(some.index)}"
+        claim = f"{scales(one, two)}: IPR grows with g"
+        decided.append(decide(claim, text, iprs.diff().min(), "above", 0, " at every step"))
+    return decided
 
 
 EXPERIMENT = Experiment(
@@ -113,5 +102,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import SinglePulse
 from implicit_bias.experiments.localization.drawing import LOCAL, sinusoid, whiskers
-from implicit_bias.experiments.localization.networks import ONE, seconds, spread, trained
+from implicit_bias.experiments.localization.networks import ONE, as_row, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}
 LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")}
@@ -32,8 +33,7 @@ def rows(settings: Settings) -> Rows:
     """The spread over all starts, and the median loss."""
     names = {name: settings[name] for name in ("n", "signs", "flip")}
     pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
-    training = trained(settings, pulses)
-    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
+    return as_row(trained(settings, pulses))
 
 
 def name_of(row: pd.Series) -> str:
@@ -58,22 +58,19 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.set(yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
         ax.set(xlabel="IPR, median and quartiles of starts")
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """How many variants localise, from where to where their medians go."""
-    if len(table) < 2:
-        return "Undecided: one variant is no comparison."
-    ordered = table.sort_values("ipr")
-    local, least, best = table[table.ipr > LOCAL], ordered.iloc[0], ordered.iloc[-1]
-    word = "No" if local.empty else "Yes" if len(local) == len(table) else "Partly"
-    return (
-        f"{word}: {len(local)} of {len(table)} variants have a median IPR above {LOCAL:.2f}: from "
-        f"{least.ipr:.3f} ({name_of(least)}; labels 1 and {least.label:g}) to "
-        f"{best.ipr:.2f} ({name_of(best)}; labels 1 and {best.label:g})."
-    )
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Whether all variants localise, or any."""
+    variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
+    least, best = variants.iloc[0], variants.iloc[-1]
+    texts = [f"median IPR {row.ipr:.3f} ({name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]
+    count = f"; {(table.ipr > LOCAL).sum()} of {len(table)} variants are local"
+    return [
+        decide("every variant localises fields", texts[0] + count, least.ipr, "above", LOCAL),
+        decide("some variant localises fields", texts[1], best.ipr, "above", LOCAL),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -85,5 +82,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=seconds,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

@@ -13,9 +13,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid
+from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, seconds, trained
 from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 #: A share of units that does not count.
 FEW = 0.1
@@ -34,7 +35,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row a unit: its IPR and peak frequency."""
+    """A row per unit: its IPR and peak frequency."""
     fields = trained(settings).fields.reshape(-1, settings["n"])
     pairs = zip(ipr(fields), peak_frequency(fields), strict=True)
     return [{"unit": k, "ipr": round(float(i), 5), "frequency": int(f)} for k, (i, f) in enumerate(pairs)]
@@ -59,9 +60,9 @@ def draw(table: pd.DataFrame) -> Figure:
     found, shift = summary(table), np.random.default_rng(0)
     with panels(EXPERIMENT.title, columns=2, size=(4.0, 3.1)) as axes:
         for order, style in STYLES.items():
-            ours = (found.xi0 == order[0]) & (found.xi1 == order[1])
-            curve(axes[0, 0], found[ours], "gain", **style)
-            units = table[(table.xi0 == order[0]) & (table.xi1 == order[1]) & (table.gain == 3.0)]
+            pair = {"xi0": order[0], "xi1": order[1]}
+            curve(axes[0, 0], where(found, **pair), "gain", **style)
+            units = where(table, **pair, gain=3.0)
             # Frequencies are whole numbers, and dots would hide one another.
             places = units.frequency + shift.uniform(-0.3, 0.3, size=len(units))
             axes[0, 1].plot(places, units.ipr, style["marker"], color=style["color"], markersize=3, alpha=0.6)
@@ -70,30 +71,25 @@ def draw(table: pd.DataFrame) -> Figure:
         axes[0, 0].legend(frameon=False)
         axes[0, 1].set(xlabel="peak frequency, waves around the ring", ylabel="IPR", title="units at g = 3")
         axes[0, 1].set(xlim=(-1, table.n.iloc[0] / 2 + 1), ylim=(0, None))
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
-def finding(table: pd.DataFrame) -> str:
-    """Medians of IPR by gain, and of the frequency at the gain that both orders share last."""
-    found = summary(table)
-    parts = [found[(found.xi0 == one) & (found.xi1 == two)].set_index("gain") for one, two in ORDERS]
-    gains = sorted(set(parts[0].index) & set(parts[1].index))
-    if not gains or gains[-1] < 1:
-        return "Undecided: both orders have not been trained at the same gain of at least 1."
-    local, waves = (part.loc[gains] for part in parts)
-    last = gains[-1]
-    oscillating = waves.local.max() <= FEW and waves.frequency[last] > local.frequency[last]
-    holds = (local.ipr[last] > LOCAL, oscillating)
-    word = "Yes" if all(holds) else "Partly" if any(holds) else "No"
-    texts = ["/".join(f"{value:.3f}" for value in part.ipr) for part in (local, waves)]
-    shares = "/".join(f"{100 * share:.0f}" for share in waves.local)
-    return (
-        f"{word}: at g = {'/'.join(f'{gain:g}' for gain in gains)} the median IPR of 40 units is {texts[0]} for "
-        f"ξ = (2, 1) and {texts[1]} for ξ = (1, 2), with median peak frequencies {local.frequency[last]:g} and "
-        f"{waves.frequency[last]:g} at g = {last:g}; {shares} % of the latter's units are above "
-        f"{LOCAL:.2f}."
-    )
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """IPR and frequency of the median unit at the gain that both orders share last, and which units are local."""
+    local, waves = (where(summary(table), xi0=one, xi1=two).set_index("gain") for one, two in ORDERS)
+    gains = local.index.intersection(waves.index)
+    # Below a gain of 1 the data are all but Gaussian.
+    last = max(gains[gains >= 1], default=np.nan)
+    here, there = (part.reindex([last]).iloc[0] for part in (local, waves))
+    iprs = [f"median IPR {slashed(part.ipr[gains], '.3f')} at g = {slashed(gains)}" for part in (local, waves)]
+    few = f"{slashed(100 * waves.local[gains], '.0f')} % of the units; {iprs[1]}"
+    share = 100 * waves.local[gains].max() + 0 * last
+    more = f"median peak frequency {there.frequency:g} at g = {last:g}; ξ₁ > ξ₂: {here.frequency:g}"
+    return [
+        decide("ξ₁ > ξ₂: fields localise", iprs[0], here.ipr, "above", LOCAL),
+        decide("ξ₁ < ξ₂: few units are local", few, share, "at most", 100 * FEW, " % of the units"),
+        decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, " waves, as where ξ₁ > ξ₂"),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -105,5 +101,5 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=seconds,
     draw=draw,
-    finding=finding,
+    verdicts=verdicts,
 )

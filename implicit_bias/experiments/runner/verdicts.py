@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+#: What a figure may be to its threshold.
+RELATIONS = {"above": operator.gt, "below": operator.lt, "at least": operator.ge, "at most": operator.le}
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,21 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.outcome.capitalize()}: {self.claim}; found: {self.found}; threshold: {self.threshold}."
+
+
+def decide(claim: str, found: str, value: float, relation: str, limit: float, unit: str = "") -> Verdict:
+    """The verdict of a comparison: 'above', 'below', 'at least' or 'at most' a limit; undecided if a number is NaN.
+
+    >>> from implicit_bias.experiments.runner.verdicts import decide
+    >>> print(decide("the loss falls", "to 40 %", 40, "below", 50, " %"))
+    Yes: the loss falls; found: to 40 %; threshold: below 50 %.
+    >>> decide("the loss falls", "to nan %", float("nan"), "below", 50, " %").found
+    'too few cells'
+    """
+    threshold = f"{relation} {float(f'{limit:.3g}'):g}{unit}"
+    if math.isnan(value) or math.isnan(limit):
+        return Verdict(claim, "too few cells", threshold, None)
+    return Verdict(claim, found, threshold, bool(RELATIONS[relation](value, limit)))
 
 
 def outcome(verdicts: Sequence[Verdict]) -> str:
