@@ -9,8 +9,8 @@ import pytest
 from implicit_bias import InputError
 from implicit_bias.experiments.paper.gln import STUDY
 from implicit_bias.experiments.paper.study import Config
-from implicit_bias.experiments.paper.sweep import run
 from implicit_bias.experiments.runner import engines, jobs
+from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
 
 distributed = pytest.importorskip("distributed")

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from implicit_bias.experiments.runner.collect import collect
+from implicit_bias.experiments.runner.digests import closure_of
+from implicit_bias.experiments.runner.figure_jobs import jobs_of
 from matplotlib.figure import Figure
 
 from implicit_bias import InputError
@@ -17,10 +20,8 @@ from implicit_bias.experiments.galu.norms import correlations
 from implicit_bias.experiments.gram.figures import COLLECTION as GRAM
 from implicit_bias.experiments.localization.figures import COLLECTION as LOCALIZATION
 from implicit_bias.experiments.runner import engines
-from implicit_bias.experiments.runner.collect import collect
-from implicit_bias.experiments.runner.digests import closure_of
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, band, panels, product
-from implicit_bias.experiments.runner.figure_jobs import jobs_of
+from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
+from implicit_bias.experiments.runner.experiment import Experiment, product
 from implicit_bias.experiments.runner.results import load
 from implicit_bias.experiments.runner.store import Store
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from implicit_bias.experiments.paper.findings import findings
 
 from implicit_bias import InputError
 from implicit_bias.experiments.paper.figures import LAYOUTS, paper_figure
-from implicit_bias.experiments.paper.findings import as_markdown, findings
 from implicit_bias.experiments.paper.plan import FIGURES, chosen, plan
 from implicit_bias.experiments.paper.report import load_results, save_results
+from implicit_bias.experiments.runner.verdicts import as_markdown
 
 ROOT = Path(__file__).parent.parent
 OURS = ROOT / "data" / "paper"

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from implicit_bias.experiments.paper.sweep import jobs_of
 
 from implicit_bias import InputError
 from implicit_bias.experiments.paper.gln import STUDY
 from implicit_bias.experiments.paper.study import VERSIONS, Config
-from implicit_bias.experiments.paper.sweep import jobs_of, run
 from implicit_bias.experiments.runner import engines, jobs
-from implicit_bias.experiments.runner.jobs import Result
+from implicit_bias.experiments.runner.cells import Result
+from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.ground import files
 

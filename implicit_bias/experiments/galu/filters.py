@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.gaussian import repeats, samples, trained, widths
 from implicit_bias.experiments.galu.under_parametrised import theory_lines, with_shares
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.regression import improve_filters
 
 #: kd/m of the widths.

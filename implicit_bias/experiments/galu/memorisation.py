@@ -18,7 +18,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.gaussian import closed_form, mean_losses, repeats, search, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 
 LEVEL = 0.01
 #: How many times m/d counts as "about m/d".

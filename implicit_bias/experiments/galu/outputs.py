@@ -17,7 +17,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.gaussian import mean_losses, network, repeats, samples, search, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.regression import alternate_convex_search
 
 LEVEL = 0.3

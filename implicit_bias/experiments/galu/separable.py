@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
 from implicit_bias.experiments.galu.gaussian import NETWORKS, repeats
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.stacked import Adam, train_together
 

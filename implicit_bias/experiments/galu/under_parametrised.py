@@ -17,7 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.gaussian import closed_form, trained, widths
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 
 #: kd/m of the widths.
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)

@@ -11,7 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import BEND, JUMP, NAMES, SMOOTH, least, number, ordered, unit_points
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
 #: Activations with an even or odd derivative.
 PARITY = ("tanh", "sigmoid", "erf", "square", "cube")

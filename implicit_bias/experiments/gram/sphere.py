@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.experiment import COLOURS, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import gram_matrix, least_eigenvalue, mean_square
 
@@ -128,7 +128,7 @@ def bounded(ax: Axes, found: pd.DataFrame, activation: str) -> None:
     """The `quartiles` of an activation: a line through medians, a band, and triangles where only a bound is known.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.runner.experiment import panels
+    >>> from implicit_bias.experiments.runner.drawing import panels
     >>> from implicit_bias.experiments.gram.sphere import bounded, quartiles
     >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
     >>> with panels("Least eigenvalues") as axes:

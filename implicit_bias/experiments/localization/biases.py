@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 
 RATES = {"relu": {"lr": 0.2}} | SATURATING
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import curve, sinusoid
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
 #: Held-out samples.
 HELD_OUT = 4000

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, seconds, spread, trained
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 
 
 def grid(quick: bool) -> list[Settings]:

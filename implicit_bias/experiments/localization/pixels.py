@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, pixel_moments
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 
 SAMPLES = 20_000
 #: How far apart the loss in closed form and over samples may be: five standard errors of ⟨(y − ŷ)²⟩ about 0.2.

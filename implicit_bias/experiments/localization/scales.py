@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr, peak_frequency
 from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid
 from implicit_bias.experiments.localization.networks import MANY, seconds, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
 #: A share of units that does not count.
 FEW = 0.1
