@@ -27,8 +27,8 @@ from implicit_bias.ground.threads import one_thread
 Engine = Callable[[list[Cell]], Iterator[tuple[Cell, Result]]]
 #: How often in a row a local process may be lost.
 ATTEMPTS = 3
-#: Seconds that a Dask cluster may be without workers.
-PATIENCE = 60.0
+#: Seconds in which a Dask scheduler must answer, and for which a cluster may be without workers.
+ANSWER, PATIENCE = 10.0, 60.0
 
 
 def compute(cell: Cell, one_core: bool = True) -> Result:
@@ -173,7 +173,7 @@ def compute_there(cell: Cell, wanted: str) -> Result:
 def _connect(distributed: Any, scheduler: str) -> Any:
     try:
         distributed.comm.get_address_host_port(scheduler)
-        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"no Dask scheduler answers at {scheduler} ({reason}); check the address") from None
