@@ -4,6 +4,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -29,24 +30,23 @@ EXPERIMENTS = {
     "paper": PAPER,
     "limit": LIMIT,
 }
-#: Seconds that a cell may take here: longer ones have settings that make them shorter.
-SHORT = 3.0
+#: Settings that make a quick run's cheapest cell cheaper still.
 SHORTER = {
     "paper": {"dataset": "digits", "train_size": 60, "units": 3, "steps": 40},
     "paper compare_gln": {"train_size": 60, "units": 3, "steps": 40},
     "paper compare_relu": {"train_size": 60, "units": 3, "steps": 40},
     "paper compare_shallow_gln": {"train_size": 60, "steps": 40},
     "limit": {"network": "linear", "max_seconds": 60.0},
-    "galu images": {"steps": 20},
+    **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
+    **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
+    **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "frozen")},
 }
 each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
 def cheapest(name):
-    """The settings of a cell that takes little time; None if there is none."""
-    experiment = EXPERIMENTS[name]
-    settings = min(experiment.grid(True), key=experiment.cost) | SHORTER.get(name, {})
-    return settings if name in SHORTER or experiment.cost(settings) <= SHORT else None
+    """The settings of a cell that takes little time."""
+    return min(EXPERIMENTS[name].grid(True), key=EXPERIMENTS[name].cost) | SHORTER.get(name, {})
 
 
 @each_experiment
@@ -71,8 +71,6 @@ def test_what_every_experiment_promises(name):
 def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
     """The same rows twice, a drawing and verdicts, and rows that a stored cell of this revision has."""
     experiment, settings = EXPERIMENTS[name], cheapest(name)
-    if settings is None:
-        pytest.skip("too long")
     runs = [run(cells_of(experiment, [settings]), store=store) for store in (Store(tmp_path), None)]
     tables = [one.table() for one in runs]
     times = [column for column in tables[0] if "seconds" in column]
@@ -83,17 +81,18 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
         figure.savefig(io.BytesIO(), dpi=30)
     assert found.outcome() in ("yes", "no", "partly", "undecided")
     expected = json.loads(EXPECTED.read_text())
-    assert summary(name, found.table) == pytest.approx(expected.get(name), rel=1e-3, abs=1e-6, nan_ok=True), (
+    assert summary(name, settings, found.table) == pytest.approx(expected.get(name), rel=0.01, abs=1e-6), (
         f"the rows of {name} have changed: raise its revision, so that stored cells of before are not used, and then "
         f"let `python -m tests.test_experiments` write {EXPECTED.name} again"
     )
 
 
-def summary(name, table):
+def summary(name, settings, table):
     """The revision, the number of rows, and the means of the numbers that the rows say."""
-    numbers = table.drop(columns=[column for column in table if "seconds" in column]).select_dtypes("number")
-    means = {column: float(f"{mean:.6g}") for column, mean in numbers.mean().dropna().items()}
-    return {"revision": EXPERIMENTS[name].revision, "rows": len(table)} | means
+    numbers = table.drop(columns=[column for column in table if column in settings or "seconds" in column])
+    means = numbers.select_dtypes("number").replace([np.inf, -np.inf], np.nan).mean().dropna().items()
+    revision = EXPERIMENTS[name].revision
+    return {"revision": revision, "rows": len(table)} | {column: float(f"{mean:.6g}") for column, mean in means}
 
 
 def committed():
@@ -113,11 +112,10 @@ def test_every_experiment_has_a_committed_table():
     assert {name for name, _ in committed()} == EXPERIMENTS.keys() - parts | {"limit seed1", "limit seed2"}
 
 
-@pytest.mark.parametrize(("name", "found"), committed(), ids=lambda value: value if isinstance(value, str) else "")
-def test_committed_tables_are_drawn_and_judged(name, found):
+@pytest.mark.parametrize("found", [pytest.param(found, id=name) for name, found in committed()])
+def test_committed_tables_are_drawn_and_judged(found):
     assert found.experiment.figures(found.table)
     assert found.verdicts()
-    assert all(verdict.holds is not None for verdict in found.verdicts()) or name in ("paper",)
     assert found.outcome() in ("yes", "no", "partly")
 
 
@@ -130,12 +128,12 @@ def test_the_correlation_of_gap_and_norm():
 
 def write_expected():
     """Write the table that `test_a_single_cell_is_computed_as_expected_drawn_and_judged` holds the rows against."""
-    cells = {name: settings for name in EXPERIMENTS if (settings := cheapest(name)) is not None}
-    tables = {
-        name: figured(run(cells_of(EXPERIMENTS[name], [settings])), EXPERIMENTS[name]).table
-        for name, settings in cells.items()
-    }
-    EXPECTED.write_text(json.dumps({name: summary(name, table) for name, table in tables.items()}, indent=1) + "\n")
+    lines = []
+    for name, experiment in EXPERIMENTS.items():
+        settings = cheapest(name)
+        table = figured(run(cells_of(experiment, [settings])), experiment).table
+        lines.append(f"{json.dumps(name)}: {json.dumps(summary(name, settings, table))}")
+    EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -120,10 +120,10 @@ def write_alone(found: Figured, folder: Path, record: str, page: Page | None = N
 
     Everything is made before anything is written.
     """
-    contents = found.contents()
+    found, contents = replace(found, record=found.signed()), found.contents()
     shown = [name for name in contents if name.endswith(".png")]
     text = findings_page(f"the claim of {found.experiment.source}", [section(found, shown)])
-    contents |= {"findings.md": text, record: json.dumps(found.signed(), indent=2).encode()}
+    contents |= {"findings.md": text, record: json.dumps(found.record, indent=2).encode()}
     contents |= {"report.html": page(found, contents)} if page else {}
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
