@@ -11,7 +11,6 @@ from .comparison import inconsistency as inconsistency
 from .comparison import normalised_margin as normalised_margin
 from .comparison import optimality_ratio as optimality_ratio
 from .comparison import predictions as predictions
-from .comparison import summarise as summarise
 from .datasets import BinaryTask as BinaryTask
 from .datasets import dataset_names as dataset_names
 from .datasets import load_binary as load_binary
@@ -20,6 +19,7 @@ from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
 from .estimators import NotSeparableError as NotSeparableError
+from .experiments.paper.summary import summarise as summarise
 from .features import GatedFeatures as GatedFeatures
 from .features import KernelFeatures as KernelFeatures
 from .gates import ConstantGate as ConstantGate

@@ -1,20 +1,28 @@
-"""The same sweep on a Dask cluster of separate worker processes on this machine, one of them killed on the way."""
+"""Cells on a Dask cluster of separate worker processes on this machine, one of them killed on the way."""
 
 import os
 import signal
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.experiments.paper.gln import STUDY
-from implicit_bias.experiments.paper.study import Config
-from implicit_bias.experiments.paper.sweep import run
-from implicit_bias.experiments.runner import engines, jobs
+from implicit_bias.experiments.runner import engines
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.experiment import product
+from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
+from tests import toys
+from tests.toys import TOY
 
 distributed = pytest.importorskip("distributed")
-SMALL = Config(train_size=(60,), units=(3, 4, 5), seeds=(1, 2), steps=40)
+
+
+def work(marker):
+    """Six cells, of which five end only once there is a file `marker`."""
+    grid = product(width=(6, 5, 4, 3, 2, 1), seed=(1,), marker=(str(marker),))
+    return cells_of(replace(TOY, rows=toys.awaited), grid)
 
 
 @pytest.fixture(scope="module")
@@ -26,42 +34,42 @@ def cluster():
 def test_a_killed_worker_costs_nothing(cluster, tmp_path):
     killed = []
 
-    def kill_one(job, stored):
+    def kill_one(cell, stored):
         if not killed:
             with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
                 killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
+            (tmp_path / "marker").touch()
 
-    done = run([(STUDY, SMALL)], engines.dask(cluster.scheduler_address), Store(tmp_path), kill_one)
+    cells = work(tmp_path / "marker")
+    done = run(cells, engines.dask(cluster.scheduler_address), Store(tmp_path / "cells"), kill_one)
     assert killed
     assert done.missing == 0
-    assert len(list(tmp_path.glob("*.json"))) == 6
-    here = run([(STUDY, SMALL)])
-    columns = ["units", "seed", "model", "status", "error", "inconsistency", "iterations"]
-    pd.testing.assert_frame_equal(done.table[columns], here.table[columns])
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 6
+    pd.testing.assert_frame_equal(done.table(), run(cells).table())
 
 
 def test_workers_with_other_code_are_refused(cluster, monkeypatch, tmp_path):
-    monkeypatch.setattr(jobs, "code_version", lambda *functions: "other")
+    monkeypatch.setattr(engines, "installed", lambda: "other")
     with pytest.raises(InputError, match="runs other code"):
-        run([(STUDY, SMALL)], engines.dask(cluster.scheduler_address), Store(tmp_path))
+        run(work(tmp_path), engines.dask(cluster.scheduler_address))
 
 
 def test_a_cluster_that_loses_its_last_worker_is_given_up(monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "PATIENCE", 2.0)
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as lone:
 
-        def retire(job, stored):
+        def retire(cell, stored):
             lone.scale(0)
 
         with pytest.raises(InputError, match="no Dask worker is left"):
-            run([(STUDY, SMALL)], engines.dask(lone.scheduler_address), Store(tmp_path), retire)
+            run(work(tmp_path / "never"), engines.dask(lone.scheduler_address), Store(tmp_path), retire)
     assert list(tmp_path.glob("*.json"))
 
 
-def test_a_cluster_without_workers_is_refused():
+def test_a_cluster_without_workers_is_refused(tmp_path):
     with (
         distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as empty,
         pytest.raises(InputError, match="has no workers"),
     ):
-        run([(STUDY, SMALL)], engines.dask(empty.scheduler_address))
+        run(work(tmp_path), engines.dask(empty.scheduler_address))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -26,11 +27,12 @@ from implicit_bias import (
     svm_shallow,
     train,
 )
+from implicit_bias.experiments.limit import study
 from implicit_bias.training.homogeneous import Samples, log_sum_exp
 from implicit_bias.training.limit import Descent, LossScaled, PlainDescent, descend_to_limit
 from implicit_bias.training.stationarity import stationarity
 from tests.cases import inputs
-from tests.test_scripts import run
+from tests.commands import run
 
 X = inputs(n=60)
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -312,10 +314,16 @@ def with_biases():
     return network
 
 
-def test_the_script(tmp_path):
-    names = ["gln", "deep-gln", "deep-relu"]
-    done = run("limit_of_gradient_descent", "--network", *names, "--units", 5, "--train-size", 40, "--start", "initial",
-               "--tolerance", 0.05, "--max-seconds", 3, "--out", tmp_path)  # fmt: skip
+SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05)
+
+
+def limit(out, *options):
+    return run(*SMALL, *options, "--out", out, command="reproduce limit")
+
+
+def test_the_command(tmp_path):
+    names = ["gln", "linear"]
+    done = limit(tmp_path, "--network", *names)
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "limit.csv")
     assert table.network.drop_duplicates().tolist() == names
@@ -323,8 +331,24 @@ def test_the_script(tmp_path):
     last = table[table.descent == "loss-scaled"].groupby("network").last()
     assert last.ratio["gln"] <= 1.05
     assert (table.ratio.dropna() >= 1 - 1e-9).all()
-    assert json.loads((tmp_path / "limit.json").read_text())["results"][0]["optimum"] > 0
+    record = json.loads((tmp_path / "limit.json").read_text())
+    assert record["end"] == "finished"
+    assert [row["end"] for row in record["results"]] == ["converged", "max_steps"] * 2
+    assert record["results"][0]["optimum"] > 0
     assert (tmp_path / "limit.png").stat().st_size > 10_000
+    assert "ends at the certified optimum" in (tmp_path / "findings.md").read_text()
+    again = limit(tmp_path, "--network", *names)
+    assert "2 stored earlier" in again.stderr
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "limit.csv"), table)
+
+
+def test_the_command_on_networks_without_a_known_problem(tmp_path):
+    names = ["deep-gln", "deep-relu"]
+    assert limit(tmp_path, "--network", *names, "--max-seconds", 0.2).returncode == 0
+    table = pd.read_csv(tmp_path / "limit.csv")
+    assert table.network.drop_duplicates().tolist() == names
+    assert table[["ratio", "optimum"]].isna().all(axis=None)
+    assert np.isfinite(table.normalised_margin).all()
 
 
 @pytest.mark.parametrize(
@@ -335,22 +359,41 @@ def test_the_script(tmp_path):
         (["--network", "linear", "--train-size", "500"], "cannot separate"),
     ],
 )
-def test_the_script_refuses_bad_input_in_one_sentence(options, words, tmp_path):
-    done = run("limit_of_gradient_descent", *options, "--out", tmp_path)
+def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path):
+    done = limit(tmp_path, *options)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_the_script_keeps_what_is_finished_when_a_later_network_is_refused(tmp_path):
-    done = run("limit_of_gradient_descent", "--network", "gln", "linear", "--train-size", 300, "--max-seconds", 2,
-               "--start", "initial", "--out", tmp_path)  # fmt: skip
+def test_the_command_keeps_what_is_finished_when_a_later_network_is_refused(tmp_path):
+    options = ("--network", "gln", "linear", "--train-size", 300, "--max-seconds", 0.5)
+    done = limit(tmp_path, *options)
     assert done.returncode == 2
     assert "cannot separate" in done.stderr
     assert "Traceback" not in done.stderr
     assert set(pd.read_csv(tmp_path / "limit.csv").descent) == {"plain", "loss-scaled"}
     assert "cannot separate" in json.loads((tmp_path / "limit.json").read_text())["end"]
+
+
+def test_ctrl_c_keeps_the_networks_that_are_finished(tmp_path, monkeypatch):
+    """Within a descent of the second network; the same command then goes on with that one."""
+    real, begun = study.descend_to_limit, []
+
+    def interrupted(network, *arguments, **options):
+        begun.append(network)
+        return replace(real(network, *arguments, **options), **({"end": "interrupted"} if len(begun) == 3 else {}))
+
+    monkeypatch.setattr(study, "descend_to_limit", interrupted)
+    done = limit(tmp_path, "--network", "gln", "linear")
+    assert done.returncode == 130
+    assert "1 of 2 cells are stored" in done.stderr
+    assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln"}
+    assert json.loads((tmp_path / "limit.json").read_text())["end"] == "interrupted"
+    assert limit(tmp_path, "--network", "gln", "linear").returncode == 0
+    assert len(begun) == 5
+    assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln", "linear"}
 
 
 class Wide(torch.nn.Module):

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +11,25 @@ import pandas as pd
 import pytest
 
 from implicit_bias import InputError
+from implicit_bias.experiments.paper import gln, plan
+from implicit_bias.experiments.paper.experiment import EXPERIMENT, reproduction
 from implicit_bias.experiments.paper.figures import LAYOUTS, paper_figure
-from implicit_bias.experiments.paper.findings import as_markdown, findings
-from implicit_bias.experiments.paper.plan import FIGURES, chosen, plan
-from implicit_bias.experiments.paper.report import load_results, save_results
+from implicit_bias.experiments.paper.plan import chosen
+from implicit_bias.experiments.paper.study import Config
+from implicit_bias.experiments.paper.verdicts import verdicts
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.results import Figured, load_alone, write_alone
+from implicit_bias.experiments.runner.verdicts import as_markdown
+from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
-OURS = ROOT / "data" / "paper"
+OURS, RECORD = ROOT / "data" / "paper", "record.json"
+FIGURE_2 = reproduction(["2"])
 
 
 @pytest.fixture(scope="module")
 def ours():
-    return load_results(OURS)[0]
+    return load_alone(EXPERIMENT, OURS, RECORD, "reproduce paper").table
 
 
 def cells(study, models, **values):
@@ -35,13 +44,11 @@ def cells(study, models, **values):
     return pd.DataFrame(rows)
 
 
-def test_the_grid_is_the_issues():
-    count = {study.name: 0 for study, _ in plan(FIGURES)}
-    for study, config in plan(FIGURES):
-        count[study.name] += len(config.cells())
-        assert config.momentum == (0.0, 0.9)
-        assert config.versions == ("corrected", "published")
-    assert count == {"compare_gln": 144, "compare_relu": 54, "compare_shallow_gln": 288}
+def test_the_grid_is_the_papers():
+    grid = [cell.settings for cell in cells_of(EXPERIMENT, EXPERIMENT.grid(False))]
+    count = {"compare_gln": 144, "compare_relu": 54, "compare_shallow_gln": 288}
+    assert Counter(cell["study"] for cell in grid) == count
+    assert all(cell["momentum"] == [0.0, 0.9] and cell["versions"] == ["corrected", "published"] for cell in grid)
 
 
 def test_figures_are_chosen_by_name():
@@ -76,70 +83,114 @@ def test_figures_refuse_what_the_table_lacks():
         paper_figure(table, "1")
 
 
-@pytest.mark.parametrize(("l2", "word"), [(0.13, "Yes"), (0.08, "No")])
-def test_the_verdict_follows_the_numbers(l2, word):
+def verdict_of(table, claim):
+    """The verdict on a claim, None if the table lacks what it is about."""
+    return next((verdict for verdict in verdicts(table) if verdict.claim == claim), None)
+
+
+@pytest.mark.parametrize(("l2", "holds"), [(0.13, True), (0.08, False)])
+def test_a_verdict_follows_the_numbers(l2, holds):
     errors = lambda model, seed: {"SVM-L2": l2, "SVM-GLN": 0.1}.get(model, 0.12) + 0.001 * seed  # noqa: E731
-    found = findings(cells("compare_gln", ["GD-GLN", "SVM-L2", "SVM-GLN"], error=errors))
-    assert found[0].answer.startswith(word)
-    assert (
-        f"{abs(100 * (l2 - 0.1)):.2f} ± 0.00 percentage points {'above' if word == 'Yes' else 'below'}"
-        in found[0].answer
-    )
+    table = cells("compare_gln", ["GD-GLN", "SVM-L2", "SVM-GLN"], error=errors)
+    found = verdict_of(table, "SVM-L2 errs more than SVM-GLN")
+    assert found.holds is holds
+    assert found.found == f"{100 * l2 + 0.2:.2f} − 10.20 = {'3.00' if holds else '−2.00'} ± 0.00 %"
+    assert verdict_of(table[table.seed == 1], "SVM-L2 errs more than SVM-GLN").holds is None
 
 
-def test_missing_cells_are_counted_by_their_reason():
+def test_a_verdict_is_told_by_width_where_there_are_several():
+    narrow, wide = (cells("compare_gln", ["SVM-L2", "SVM-GLN"], units=units, error=lambda model, seed, units=units:
+                    0.1 + (model == "SVM-L2") * (0.02 if units == 10 else -0.01)) for units in (10, 50))  # fmt: skip
+    found = {verdict.claim: verdict.holds for verdict in verdicts(pd.concat([narrow, wide])) if "L2" in verdict.claim}
+    claim = "SVM-L2 errs more than SVM-GLN"
+    assert {name: holds for name, holds in found.items() if claim in name} == {
+        claim: True,
+        f"{claim}, units=10": True,
+        f"{claim}, units=50": False,
+    }
+
+
+def test_problems_are_counted_by_what_is_certified():
     status = lambda model, seed: "OPTIMAL" if seed == 3 else "NOT_SEPARABLE"  # noqa: E731
     table = cells("compare_relu", ["SVM-LC"], status=status, closed=lambda model, seed: int(seed == 1))
-    answer = next(f.answer for f in findings(table) if "missing" in f.question)
-    assert "Of 3 margin problems 1 are OPTIMAL" in answer
-    assert "2 are proved NOT_SEPARABLE, and 0 are anything else" in answer
-    assert "1 of the inseparable ones hold samples whose every gate is closed" in answer
+    found = verdict_of(table, "every margin problem is OPTIMAL or proved NOT_SEPARABLE")
+    assert (found.found, found.holds) == ("1 and 2 of 3, with gaps up to 1.0e-08", True)
+    found = verdict_of(table, "problems that are not separable hold samples whose every gate is closed")
+    assert (found.found, found.holds) == ("1 of 2", False)
+    unfinished = cells("compare_relu", ["SVM-LC"], status="INACCURATE")
+    assert verdict_of(unfinished, "every margin problem is OPTIMAL or proved NOT_SEPARABLE").holds is False
 
 
-def test_findings_compare_only_what_both_have():
+def test_verdicts_compare_only_what_both_have():
     """Median cutoffs at two sizes, random ones at the easier: unpaired means would favour the random ones."""
+    claim = "SVM-GLN errs more with random cutoffs than with median ones"
     hard = cells("compare_gln", ["SVM-GLN"], error=0.15)
     easy = cells("compare_gln", ["SVM-GLN"], error=0.05, train_size=2000)
     random = cells("compare_gln", ["SVM-GLN"], error=0.08, train_size=2000, cutoff="random")
-    found = findings(pd.concat([hard, easy, random]))
-    answer = next(f.answer for f in found if "median cutoffs" in f.question)
-    assert answer.startswith("Yes: with random cutoffs SVM-GLN's error is 3.00 ± 0.00 percentage points above")
+    found = verdict_of(pd.concat([hard, easy, random]), claim)
+    assert (found.holds, found.found) == (True, "8.00 − 5.00 = 3.00 ± 0.00 %")
     lost = random.assign(error=np.nan, status="NOT_SEPARABLE")
-    assert not any(
-        "random ones" in f.question for f in findings(pd.concat([hard, easy, lost])) if "cutoffs" in f.question
-    )
+    assert verdict_of(pd.concat([hard, easy, lost]), claim) is None
 
 
-@pytest.mark.parametrize(("later", "word"), [(0.04, "Yes"), (0.05, "Not clearly"), (0.06, "No")])
-def test_the_verdict_on_momentum(later, word):
+@pytest.mark.parametrize(("later", "holds"), [(0.04, True), (0.05, None), (0.06, False)])
+def test_the_verdict_on_momentum(later, holds):
     slow = cells("compare_gln", ["SVM-GLN"], inconsistency=0.05)
     fast = cells("compare_gln", ["SVM-GLN"], inconsistency=later, momentum=0.9)
-    found = findings(pd.concat([slow, fast]))
-    assert next(f.answer for f in found if "momentum" in f.question).startswith(word)
+    claim = "GD-GLN disagrees with SVM-GLN more without momentum than with 0.9"
+    assert verdict_of(pd.concat([slow, fast]), claim).holds is holds
 
 
-def test_the_published_numbers_are_those_of_mnist():
-    table = cells("compare_gln", ["GD-GLN"], version="published")
-    assert any("published numbers" in f.question for f in findings(table))
-    assert not any("published numbers" in f.question for f in findings(table.assign(dataset="digits")))
+@pytest.mark.parametrize(("off", "holds"), [(0.0009, True), (0.0011, False)])
+def test_the_published_numbers_are_those_of_mnist(off, holds):
+    table = cells("compare_gln", ["GD-GLN"], version="published", error=1 - 0.839 + off)
+    claim = "accuracy of GD-GLN as published at n=500, units=10, contexts=2, seed=1"
+    assert verdict_of(table, claim).holds is holds
+    assert verdict_of(table.assign(dataset="digits"), claim) is None
 
 
 @pytest.mark.parametrize("damage", [lambda r: [1], lambda r: r | {"sha256": "0"}, lambda r: {"studies": [1]}])
 def test_damaged_results_are_refused(tmp_path, damage):
-    save_results(cells("compare_gln", ["GD-GLN"]), {"missing": 0}, tmp_path)
-    table, record = load_results(tmp_path)
-    assert len(table) == 3
-    (tmp_path / "record.json").write_text(json.dumps(damage(record)))
-    with pytest.raises(InputError, match="damaged results"):
-        load_results(tmp_path)
+    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path, RECORD)
+    found = load_alone(FIGURE_2, tmp_path, RECORD, "reproduce paper")
+    assert len(found.table) == 3
+    (tmp_path / RECORD).write_text(json.dumps(damage(found.record)))
+    with pytest.raises(InputError, match="damaged results or none of reproduce paper"):
+        load_alone(FIGURE_2, tmp_path, RECORD, "reproduce paper")
 
 
 def test_a_table_cut_short_is_refused(tmp_path):
-    save_results(cells("compare_gln", ["GD-GLN"]), {"missing": 0}, tmp_path)
+    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path, RECORD)
     whole = (tmp_path / "cells.csv").read_bytes()
     (tmp_path / "cells.csv").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="damaged results"):
-        load_results(tmp_path)
+        load_alone(FIGURE_2, tmp_path, RECORD, "reproduce paper")
+
+
+def test_the_report_stands_alone_and_redraws(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "PAPER", replace(plan.PAPER, steps=40))
+    monkeypatch.setitem(plan.QUICK, "2", {"units": (3,), "contexts": (2,)})
+    options = ("--dataset", "digits", "--figure", "2")
+    done = run(*options, "--quick", "--jobs", 1, "--out", tmp_path / "a", command="reproduce paper")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 1
+    assert "http" not in page
+    for text in ("<td>SVM-L2 errs more than SVM-GLN</td>", "revision", "torch", "seed"):
+        assert text in page
+    again = run(*options, "--redraw", tmp_path / "a", "--out", tmp_path / "b", command="reproduce paper")
+    assert again.returncode == 0, again.stderr
+    for name in ("report.html", "cells.csv", "record.json", "findings.md", "figure2.png"):
+        assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
+    assert "| SVM-L2 errs more than SVM-GLN |" in (tmp_path / "a" / "findings.md").read_text()
+
+
+def test_configurations_take_lists_and_numpy_numbers():
+    config = Config(train_size=[60], units=np.array([3]), seeds=[np.int64(1)], steps=40)
+    assert config == Config(train_size=(60,), units=(3,), seeds=(1,), steps=40)
+    assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, gln.STUDY.cells(config))] == [3]
+    with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
+        Config(units=3)
 
 
 def test_every_cell_of_our_run_is_certified(ours):
@@ -148,24 +199,24 @@ def test_every_cell_of_our_run_is_certified(ours):
     assert set(solved.status) == {"OPTIMAL", "NOT_SEPARABLE"}
     assert solved[solved.status == "OPTIMAL"].gap.max() <= 1e-6
     assert solved[solved.status == "NOT_SEPARABLE"].farkas_residual.max() <= 1e-13
-    keys = ["train_size", "units", "contexts", "seed", "cutoff"]
-    for study, config in plan(FIGURES):
-        part = ours[(ours.study == study.name) & (ours.cutoff == config.cutoff)]
-        assert len(part[keys].drop_duplicates()) == len(config.cells())
-        settings = part.groupby([*keys, "momentum", "version"]).size()
-        assert len(settings) == 4 * len(config.cells())
+    keys = ["study", "train_size", "units", "contexts", "seed", "cutoff"]
+    asked = {tuple(cell.settings[name] for name in keys) for cell in cells_of(EXPERIMENT, EXPERIMENT.grid(False))}
+    settings = ours.groupby([*keys, "momentum", "version"]).size().reset_index()
+    assert set(settings[keys].itertuples(index=False, name=None)) == asked
+    assert len(settings) == 4 * len(asked)
 
 
 def test_the_published_numbers_are_met_by_our_run(ours):
-    details = findings(ours)[-1].details
-    assert len(details) == 6
-    off = (details.ours - details.published).abs()
-    assert off[details.quantity == "accuracy"].max() <= 0.001
-    assert off[details.quantity == "agreement"].max() <= 0.005
+    found = [verdict for verdict in verdicts(ours) if " as published at " in verdict.claim]
+    assert [verdict.holds for verdict in found] == [True] * 6
+    assert {verdict.claim.split()[0]: verdict.threshold for verdict in found} == {
+        "accuracy": "within 0.001",
+        "agreement": "within 0.005",
+    }
 
 
 def test_the_page_of_findings_is_made_from_our_run(ours):
-    assert as_markdown(findings(ours)) in (ROOT / "docs" / "findings.md").read_text()
+    assert as_markdown(verdicts(ours)) in (ROOT / "docs" / "findings.md").read_text()
 
 
 @pytest.mark.parametrize("figure", LAYOUTS)

@@ -151,7 +151,7 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
     """An unfinished answer must not enter the means as a classifier."""
     from implicit_bias.experiments.paper.gln import STUDY
     from implicit_bias.experiments.paper.study import Config
-    from implicit_bias.experiments.paper.sweep import run as run_sweep
+    from implicit_bias.experiments.runner.run import run as run_sweep
     from implicit_bias.margin import solvers
     from implicit_bias.margin.solvers.answer import Answer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,14 +12,14 @@ import pandas as pd
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import add_engine, add_versions, watched
-from implicit_bias.comparison import summarise
+from implicit_bias.command_line.sweeps import add_engine, add_versions, told, watched
 from implicit_bias.datasets import dataset_names
 from implicit_bias.experiments.paper import gln, relu, shallow_gln
-from implicit_bias.experiments.paper.plots import comparison_figure, drawn
+from implicit_bias.experiments.paper.experiment import comparison
 from implicit_bias.experiments.paper.study import Config, Study
-from implicit_bias.experiments.paper.sweep import Run, jobs_in, tabulated
-from implicit_bias.ground.files import write_atomically
+from implicit_bias.experiments.paper.summary import summarise
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.results import figured, write_alone
 from implicit_bias.margin.solvers import Status, solver_names
 
 #: The studies by their commands, with arguments that show what each is for.
@@ -67,15 +66,13 @@ def declare(parser: Parser, command: str) -> None:
 def compare(study: Study, options: argparse.Namespace) -> Outcome:
     """Run the comparison and write its files."""
     values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
-    out = Path(options.out)
-    plan = [(study, Config(**values))]
-    result = tabulated(plan, watched(jobs_in(plan), out, options.engine, options.jobs, options.scheduler))
-    print(readable(result.table))
-    paths = write_results(study, result, out)
-    for path in paths:
-        print(f"wrote {path}")
-    document = {"summary": summarise(result.table), "rows": result.table, "record": result.record, "files": paths}
-    return Outcome(130 if result.missing else 0, document)
+    experiment = comparison(study)
+    cells = cells_of(experiment, study.cells(Config(**values)), options.data_root)
+    found = figured(watched(cells, options), experiment)
+    print(readable(found.table))
+    paths = told(write_alone(found, Path(options.out), "comparison.json"))
+    document = {"summary": summarise(found.table), "rows": found.table, "record": found.record, "files": paths}
+    return Outcome(130 if found.record["missing"] else 0, document)
 
 
 def readable(table: pd.DataFrame) -> str:
@@ -111,24 +108,6 @@ def _percent(row: dict[Any, Any], name: str) -> str:
     if pd.isna(mean):
         return "–"
     return f"{100 * mean:.2f}" + ("" if pd.isna(spread) else f" ± {100 * spread:.2f}")
-
-
-def write_results(study: Study, result: Run, out: Path) -> list[Path]:
-    """Write `comparison.csv`, `comparison.json` (how it was made) and `comparison.png` and `.pdf` into `out`.
-
-    The figure of the published version, if there are both, is `comparison_published.png` and `.pdf`.
-    """
-    width = "contexts" if result.table.contexts.nunique() > result.table.units.nunique() else "units"
-    contents = {
-        "comparison.csv": result.table.to_csv(index=False).encode(),
-        "comparison.json": json.dumps(result.record, indent=2).encode(),
-    }
-    for number, version in enumerate(result.table.version.unique()):
-        title = f"{study.title} ({result.table.dataset[0]}{', as published' if version == 'published' else ''})"
-        figure = comparison_figure(result.table[result.table.version == version], study.reference, title, width)
-        name = "comparison" if number == 0 else f"comparison_{version}"
-        contents |= {f"{name}.{kind}": drawn(figure, kind) for kind in ("png", "pdf")}
-    return [write_atomically(out / name, content) for name, content in contents.items()]
 
 
 def _cutoff(text: str) -> Any:

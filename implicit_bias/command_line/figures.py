@@ -9,9 +9,9 @@ from pathlib import Path
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import add_engine, add_figure, check_redraw, watched
-from implicit_bias.experiments.runner.collection import Collection
-from implicit_bias.experiments.runner.figure_jobs import jobs_of
+from implicit_bias.command_line.sweeps import add_engine, add_figure, check_redraw, told, watched
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.experiment import Collection
 from implicit_bias.experiments.runner.results import load, tabulated, write
 from implicit_bias.ground.files import require_writable
 
@@ -47,24 +47,24 @@ def declare(parser: Parser, command: str) -> None:
 
 def reproduce(collection: Collection, options: Namespace) -> Outcome:
     """Run the cells, or load the tables of an earlier run, and write what follows from them."""
-    experiments = collection.chosen(options.figure)
+    experiments = list(collection.chosen(options.figure))
     if options.redraw:
         check_redraw(options)
         found = load(collection, Path(options.redraw), None if options.figure == "all" else [options.figure])
         out = require_writable(options.out or f"results/{collection.name}-redrawn")
     else:
         out = Path(options.out or f"results/{collection.name}")
-        work = [job for e in experiments for job in jobs_of(e, quick=options.quick, data_root=options.data_root)]
-        collected = watched(work, out, options.engine, options.jobs, options.scheduler)
-        found = tabulated(collected, quick=options.quick)
+        cells = [cell for e in experiments for cell in cells_of(e, e.grid(options.quick), options.data_root)]
+        found = tabulated(watched(cells, options, out), quick=options.quick)
     paths = write(collection, found, out)
-    findings = {figured.experiment.name: figured.finding() for figured in found}
-    for figured in found:
-        print(f"{figured.experiment.name}: {figured.experiment.claim}\n    {findings[figured.experiment.name]}")
-    for path in paths:
-        print(f"wrote {path}")
-    missing = len(found) < len(list(experiments)) or any(figured.record["missing"] for figured in found)
+    for one in found:
+        print(one.lines())
+    missing = len(found) < len(experiments) or any(one.record["missing"] for one in found)
     return Outcome(
         130 if missing and not options.redraw else 0,
-        {"findings": findings, "record": {f.experiment.name: f.record for f in found}, "files": paths},
+        {
+            "findings": {one.experiment.name: one.findings() for one in found},
+            "record": {one.experiment.name: one.record for one in found},
+            "files": told(paths),
+        },
     )

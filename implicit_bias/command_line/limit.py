@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_json
+from implicit_bias.command_line.sweeps import told, watched
 from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.limit.study import NETWORKS, STARTS, LimitConfig, run
+from implicit_bias.experiments.limit.study import NETWORKS, STARTS, LimitConfig, ends, lines, titled
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.engines import nothing
+from implicit_bias.experiments.runner.results import figured, write_alone
+from implicit_bias.experiments.runner.run import run
+from implicit_bias.experiments.runner.store import Store
+from implicit_bias.ground.checks import InputError
 from implicit_bias.ground.threads import one_thread
 
 
@@ -16,7 +25,7 @@ def declare(parser: Parser, command: str) -> None:
     """Declare the options of the limit study; their defaults are those of `LimitConfig`."""
     parser.explain(
         "Drive networks to the limit of gradient descent and hold it against the certified max-margin solution.\n"
-        "Ctrl-C ends the present descent and writes what there is.",
+        "Finished networks are stored: the same command goes on where an interrupted one ended.",
         [
             ("", "100 digits, a few minutes"),
             ("--dataset mnist --train-size 500 --network gln relu linear", "as in the README"),
@@ -36,18 +45,31 @@ def declare(parser: Parser, command: str) -> None:
     add("--tolerance", type=float, default=LimitConfig.tolerance, help=text)
     add("--lr", type=float, default=LimitConfig.lr, help="learning rate of the plain descent")
     add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="longest time of each descent")
-    add("--out", default="results/limit", help="folder for limit.csv, .json, .png and .pdf")
+    add("--out", default="results/limit", help="folder for the cells, limit.csv, .json, .png and .pdf")
     add_json(parser)
-    parser.set_defaults(run=limit)
+    parser.set_defaults(run=limit, engine="local", jobs=1, scheduler=None)
 
 
 def limit(options: Namespace) -> Outcome:
-    """Run the study and write its files."""
+    """Run the study and write its files, also of what was finished before a refusal."""
     values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
     config = LimitConfig(**values | {"network": tuple(options.network)})
-    with one_thread():
-        record, paths = run(config, Path(options.out))
-    for path in paths:
-        print(f"wrote {path}")
-    code = {"finished": 0, "ended by KeyboardInterrupt": 130}.get(record["end"], 2)
-    return Outcome(code, {"record": record, "files": paths})
+    experiment = titled(config)
+    cells = cells_of(experiment, config.cells(), options.data_root)
+    end, code = "finished", 0
+    try:
+        with one_thread():
+            done = watched(cells, options)
+        if done.missing:
+            end, code = "interrupted", 130
+    except InputError as refusal:
+        done, end, code = run(cells, nothing, Store(Path(options.out) / "cells")), str(refusal), 2
+        if not done.results:
+            raise
+        print(f"{end}: what was finished is written", file=sys.stderr)
+    found = figured(done, experiment)
+    found = replace(found, record=found.record | {"end": end, "results": ends(found.table).to_dict("records")})
+    print(lines(found.table))
+    print(found.lines())
+    paths = told(write_alone(found, Path(options.out), "limit.json"))
+    return Outcome(code, {"findings": found.findings(), "record": found.record, "files": paths})

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import add_engine, add_figure, add_versions, check_redraw, watched
-from implicit_bias.experiments.paper.findings import findings
-from implicit_bias.experiments.paper.plan import FIGURES, PAPER, chosen, plan
-from implicit_bias.experiments.paper.report import load_results, save_results, write_report
+from implicit_bias.command_line.sweeps import add_engine, add_figure, add_versions, check_redraw, told, watched
+from implicit_bias.experiments.paper.experiment import reproduction
+from implicit_bias.experiments.paper.plan import FIGURES, PAPER, chosen, grid
+from implicit_bias.experiments.paper.report import report_page
 from implicit_bias.experiments.paper.study import VERSIONS
-from implicit_bias.experiments.paper.sweep import jobs_in, tabulated
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.results import figured, load_alone, write_alone
 from implicit_bias.ground.files import require_writable
+
+RECORD = "record.json"
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -48,26 +48,20 @@ def declare(parser: Parser, command: str) -> None:
 def reproduce(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
     figures = chosen(options.figure)
+    experiment = reproduction(figures)
     if options.redraw:
         check_redraw(options)
         out = require_writable(options.out or "results/redrawn")
-        table, record = load_results(options.redraw)
-        return _report(table[table.version.isin(options.versions)], record, out, figures)
-    steps = plan(
-        figures, quick=options.quick, dataset=options.dataset, data_root=options.data_root, versions=options.versions
+        loaded = load_alone(experiment, Path(options.redraw), RECORD, "reproduce paper")
+        found = replace(loaded, table=loaded.table[loaded.table.version.isin(options.versions)])
+    else:
+        out = Path(options.out or "results/paper")
+        settings = grid(figures, quick=options.quick, dataset=options.dataset, versions=options.versions)
+        found = figured(watched(cells_of(experiment, settings, options.data_root), options, out), experiment,
+                        quick=options.quick)  # fmt: skip
+    paths = write_alone(found, out, RECORD, page=report_page)
+    print(found.lines())
+    return Outcome(
+        130 if found.record["missing"] else 0,
+        {"findings": found.findings(), "record": found.record, "files": told(paths)},
     )
-    out = Path(options.out or "results/paper")
-    result = tabulated(steps, watched(jobs_in(steps), out, options.engine, options.jobs, options.scheduler))
-    save_results(result.table, result.record, out)
-    return _report(*load_results(out), out, figures)
-
-
-def _report(table: pd.DataFrame, record: dict[str, Any], out: Path, figures: Sequence[str]) -> Outcome:
-    found = findings(table)
-    for finding in found:
-        print(f"{finding.question}\n    {finding.answer}")
-    paths = write_report(table, record, out, figures)
-    for path in paths:
-        print(f"wrote {path}")
-    answers = [vars(finding) for finding in found]
-    return Outcome(130 if record["missing"] else 0, {"findings": answers, "record": record, "files": paths})

@@ -12,50 +12,55 @@ from tqdm import tqdm
 
 from implicit_bias.command_line.parsers import offer
 from implicit_bias.experiments.paper.study import VERSIONS
-from implicit_bias.experiments.runner.collect import Collected, collect
+from implicit_bias.experiments.runner.cells import Cell
 from implicit_bias.experiments.runner.engines import ENGINES
-from implicit_bias.experiments.runner.jobs import Job
+from implicit_bias.experiments.runner.run import Run, run
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.ground.checks import InputError, one_of
 from implicit_bias.ground.files import require_writable
 
 
-def watched(
-    work: Sequence[Job], out: Path, engine: str = "local", jobs: int = 1, scheduler: str | None = None
-) -> Collected:
-    """Compute cells, stored in `out`/cells, with a bar that shows the time left.
+def watched(cells: Sequence[Cell], options: argparse.Namespace, out: str | Path | None = None) -> Run:
+    """Compute cells on the engine of the options, stored in `out`/cells, with a bar that shows the time left.
 
     Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work;
     KeyboardInterrupt if no cell was finished.
     """
-    chosen = ENGINES[one_of(engine, ENGINES, "engine")](jobs, scheduler)
-    require_writable(out)
+    engine = ENGINES[one_of(options.engine, ENGINES, "engine")](options.jobs, options.scheduler)
+    store = require_writable(out or options.out) / "cells"
     with tqdm(
-        total=(1 + 1e-9) * sum(job.cost for job in work),
+        total=(1 + 1e-9) * sum(cell.cost for cell in cells),
         bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
     ) as bar:
         done = stored = 0
 
-        def show(job: Job, was_stored: bool) -> None:
+        def show(cell: Cell, was_stored: bool) -> None:
             nonlocal done, stored
             done, stored = done + 1, stored + was_stored
-            bar.set_description_str(f"{done} of {len(work)} cells", refresh=False)
+            bar.set_description_str(f"{done} of {len(cells)} cells", refresh=False)
             if was_stored:
                 # Counted as done, but not towards the speed from which the time left follows.
-                bar.initial += job.cost
-                bar.n += job.cost
+                bar.initial += cell.cost
+                bar.n += cell.cost
                 bar.set_postfix_str(f"{stored} stored earlier")
             else:
-                bar.set_postfix_str(str(job), refresh=False)
-                bar.update(job.cost)
+                bar.set_postfix_str(str(cell), refresh=False)
+                bar.update(cell.cost)
 
-        collected = collect(work, chosen, Store(out / "cells"), show)
-    if done < len(work):
-        print(f"interrupted: {done} of {len(work)} cells are stored in {out / 'cells'}; run again to go on",
-              file=sys.stderr)  # fmt: skip
+        found = run(cells, engine, Store(store), show)
+    if found.missing:
+        print(f"interrupted: {done} of {len(cells)} cells are stored in {store}; run again to go on", file=sys.stderr)
     if not done:
         raise KeyboardInterrupt
-    return collected
+    return found
+
+
+def told(paths: Iterable[Path]) -> list[Path]:
+    """Say which files were written."""
+    written = list(paths)
+    for path in written:
+        print(f"wrote {path}")
+    return written
 
 
 def add_figure(parser: argparse.ArgumentParser, figures: Iterable[str]) -> None:

@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.experiment import COLOURS, Settings, band
+from implicit_bias.experiments.runner.drawing import COLOURS, band
+from implicit_bias.experiments.runner.experiment import Settings
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork

@@ -12,7 +12,7 @@ from implicit_bias.experiments.galu import (
     separable,
     under_parametrised,
 )
-from implicit_bias.experiments.runner.collection import Collection
+from implicit_bias.experiments.runner.experiment import Collection
 
 MODULES = (memorisation, under_parametrised, outputs, filters, images, separable, noisy_labels, norms)
 COLLECTION = Collection(

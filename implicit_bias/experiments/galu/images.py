@@ -23,7 +23,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets.classes import ImageClasses, load_classes
 from implicit_bias.experiments.galu.common import finished, means, runs, train, undecided
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork

@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, undecided
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, trained
 from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 
 LEVEL = 0.01

@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 from implicit_bias.comparison import error
 from implicit_bias.datasets import Clusters, noisy_clusters
 from implicit_bias.experiments.galu.common import NETWORKS, curves, finished, fits, means, named, runs, span, undecided
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 
 #: The largest σ_y, and the largest p.

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import noisy_clusters
 from implicit_bias.experiments.galu.common import finished, undecided
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.gates import ReLUGates
 from implicit_bias.regression import least_squares

@@ -20,7 +20,8 @@ from matplotlib.figure import Figure
 from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, span, undecided
 from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
 from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.regression import alternate_convex_search
 

@@ -29,7 +29,8 @@ from implicit_bias.experiments.galu.common import (
     span,
     undecided,
 )
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import Array
 

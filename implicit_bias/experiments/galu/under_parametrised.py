@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.common import NETWORKS, means, undecided
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, draw_losses, trained, widths
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, product
+from implicit_bias.experiments.runner.drawing import COLOURS
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 
 #: kd/m of the widths.

@@ -22,7 +22,8 @@ from implicit_bias.experiments.gram.sphere import (
     number,
     ordered,
 )
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 #: Activations with an even or odd derivative.

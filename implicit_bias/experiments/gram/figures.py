@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from implicit_bias.experiments.gram import antipodal, circle, depth, dimension, rank, speed, width
-from implicit_bias.experiments.runner.collection import Collection
+from implicit_bias.experiments.runner.experiment import Collection
 
 MODULES = (dimension, circle, rank, antipodal, depth, width, speed)
 COLLECTION = Collection(

@@ -23,7 +23,8 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets import load_binary
 from implicit_bias.dynamics import gradient_flow
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array

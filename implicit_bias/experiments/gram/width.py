@@ -11,7 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import listed, ordered, style, unit_points
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, band, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 from implicit_bias.kernels import empirical_gram, gram_matrix, mean_square
 

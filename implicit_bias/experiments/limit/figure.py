@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,8 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-#: Colour and line of each descent, the same in every panel (Okabe and Ito's palette).
-STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {"plain": ("#E69F00", "--"), "loss-scaled": ("#0072B2", "-")}
+from implicit_bias.experiments.runner.drawing import COLOURS, styled
+
+#: Colour and line of each descent, the same in every panel.
+STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
+    "plain": (COLOURS["orange"], "--"),
+    "loss-scaled": (COLOURS["blue"], "-"),
+}
 #: Quantity of the table, title of its panel, and what is drawn.
 KNOWN = [
     ("excess", "objective over optimum − 1"),
@@ -54,7 +58,7 @@ def _quantities(rows: pd.DataFrame) -> list[tuple[str, str]]:
     return KNOWN if rows.ratio.notna().any() else DEEP
 
 
-def limit_figure(table: pd.DataFrame, title: str) -> Figure:
+def limit_figure(table: pd.DataFrame, title: str = "The limit of gradient descent") -> Figure:
     """A row of panels a network, plain and loss-scaled descent over steps.
 
     With a margin problem: objective over optimum − 1, inconsistency, 1 − cosine, and the residual of Theorem 3.1;
@@ -83,7 +87,7 @@ def limit_figure(table: pd.DataFrame, title: str) -> Figure:
     networks = list(table.network.unique())
     panels = {name: _quantities(table[table.network == name]) for name in networks}
     columns = max(len(quantities) for quantities in panels.values())
-    with mpl.rc_context({"font.size": 8.5, "axes.spines.top": False, "axes.spines.right": False}):
+    with styled(8.5):
         figure = Figure(figsize=(2.9 * columns, 2.5 * len(networks) + 0.7), layout="constrained")
         grid = figure.subplots(len(networks), columns, squeeze=False, sharex="row")
         for name, row in zip(networks, grid, strict=True):

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import copy
-import json
-import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
+import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
 from implicit_bias.comparison import alignment, inconsistency, optimality_ratio
 from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.experiments.limit.figure import limit_figure
-from implicit_bias.experiments.paper.plots import drawn
-from implicit_bias.experiments.runner.collect import surroundings
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.gates import ConstantGate, HyperplaneGates
 from implicit_bias.ground.checks import InputError, as_count, as_positive, one_of
-from implicit_bias.ground.files import require_writable, write_atomically
 from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
-from implicit_bias.training.limit import Descent, LossScaled, PlainDescent, descend_to_limit
+from implicit_bias.training.limit import LossScaled, PlainDescent, descend_to_limit
 from implicit_bias.training.sgd import SGD, train
 from implicit_bias.training.stationarity import stationarity
 
 NETWORKS = ("gln", "relu", "linear", "deep-gln", "deep-relu")
 STARTS = ("trained", "initial")
 MEASURES = ("ratio", "inconsistency", "alignment", "stationarity")
+COLUMNS = (
+    *("network", "descent", "step", "seconds", "log_loss", "margin", "norm", "normalised_margin", "residual"),
+    *(*MEASURES, "optimum", "gap", "end"),
+)
+#: A ratio up to which a descent counts as at the optimum.
+REACHED = 1.01
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,6 @@ class LimitConfig:
     """
 
     dataset: str = "digits"
-    data_root: str | None = None
     network: tuple[str, ...] = ("gln", "relu", "linear")
     units: int = 10
     contexts: int = 2
@@ -68,21 +69,34 @@ class LimitConfig:
         LossScaled(self.tolerance)
         PlainDescent(self.lr)
 
+    def cells(self) -> list[Settings]:
+        """The settings of a cell for each network."""
+        return [vars(self) | {"network": name} for name in self.network]
 
-def build(name: str, task: BinaryTask, options: LimitConfig) -> tuple[GatedNetwork, MarginProblem | None]:
-    """The network, trained unless --start initial, and the margin problem that its bias predicts, if one is known."""
-    X, y, seed, d = task.X_train, task.y_train, options.seed, task.X_train.shape[1]
+
+def data(settings: Settings, root: str | None) -> BinaryTask:
+    """The samples."""
+    return _task(settings["dataset"], settings["train_size"], root)
+
+
+@lru_cache(maxsize=1)
+def _task(dataset: str, train_size: int, root: str | None) -> BinaryTask:
+    return load_binary(dataset, train_size, root=root)
+
+
+def build(settings: Settings, task: BinaryTask) -> tuple[GatedNetwork, MarginProblem | None]:
+    """The network, trained unless it starts as drawn, and the margin problem of its bias, if one is known."""
+    X, y, seed, name = task.X_train, task.y_train, settings["seed"], settings["network"]
+    units, contexts = settings["units"], settings["contexts"]
     network: GatedNetwork
     if name == "linear":
         network = GatedLinearNetwork(HyperplaneGates(1, 1, seed).fit(task.X_pool), readout=False)
     elif name.endswith("gln"):
         seeds = (seed, seed + 1) if name == "deep-gln" else (seed,)
-        network = GatedLinearNetwork(
-            [HyperplaneGates(options.units, options.contexts, s).fit(task.X_pool) for s in seeds]
-        )
+        network = GatedLinearNetwork([HyperplaneGates(units, contexts, s).fit(task.X_pool) for s in seeds])
     else:
-        network = ReLUNetwork(d, [2 * options.units] * (2 if name == "deep-relu" else 1), seed)
-    if options.start == "trained" and train(network, X, y, SGD(), seed=seed).interrupted:
+        network = ReLUNetwork(X.shape[1], [2 * units] * (2 if name == "deep-relu" else 1), seed)
+    if settings["start"] == "trained" and train(network, X, y, SGD(), seed=seed).interrupted:
         raise KeyboardInterrupt
     if name == "relu":
         assert isinstance(network, ReLUNetwork)
@@ -101,7 +115,9 @@ def solved(name: str, problem: MarginProblem) -> Solution:
     return solution
 
 
-def measurer(task: BinaryTask, problem: MarginProblem | None, solution: Solution | None) -> Any:
+def measurer(
+    task: BinaryTask, problem: MarginProblem | None, solution: Solution | None
+) -> Callable[[GatedNetwork], dict[str, float]]:
     """What is measured for every row of the table."""
     scores = problem.decision_function(solution.weights, task.X_val) if problem and solution else None
 
@@ -119,85 +135,125 @@ def measurer(task: BinaryTask, problem: MarginProblem | None, solution: Solution
     return measure
 
 
-def descend(name: str, task: BinaryTask, options: LimitConfig) -> Iterator[tuple[str, Descent, Solution | None]]:
-    """The loss-scaled descent of a network, and a plain one from the same weights with as many steps."""
-    network, problem = build(name, task, options)
-    solution = solved(name, problem) if problem is not None else None
-    twin, measure = copy.deepcopy(network), measurer(task, problem, solution)
-    limit, steps = options.max_seconds, 0
-    for label in ("loss-scaled", "plain"):
-        config: LossScaled | PlainDescent = LossScaled(options.tolerance, max_seconds=limit)
-        if label == "plain":
-            network, config = twin, PlainDescent(options.lr, max(1, steps), limit)
-        with tqdm(total=round(limit), desc=f"{name}, {label}", unit="s", leave=False) as bar:
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """A row for each recorded step of the loss-scaled descent of a network, and of a plain one of as many steps.
 
-            def show(step: int, seconds: float, bar: tqdm = bar) -> None:
-                bar.set_postfix_str(f"step {step}", refresh=False)
-                bar.update(min(int(seconds), bar.total) - bar.n)
-
-            descent = descend_to_limit(network, task.X_train, task.y_train, config, measure=measure, progress=show)
-        steps = int(descent.table.step.iloc[-1])
-        print(line(name, label, descent), flush=True)
-        yield label, descent, solution
-
-
-def line(name: str, label: str, descent: Descent) -> str:
-    """How a descent ended."""
-    last = descent.table.iloc[-1]
-    known = "" if pd.isna(last.ratio) else f"ratio {last.ratio:.5f}, inconsistency {100 * last.inconsistency:.2f} %, "
-    return (
-        f"{name:9s} {label:11s} {known}residual {last.stationarity:.4f}, margin/norm^L {last.normalised_margin:.5g} "
-        f"after {int(last.step)} steps, {descent.seconds:.1f} s ({descent.end})"
-    )
-
-
-def run(options: LimitConfig, out: Path) -> tuple[dict[str, Any], list[Path]]:
-    """Run and write `limit.csv`, `limit.json`, `limit.png` and `limit.pdf` into `out`: the record and the paths.
-
-    What is finished when Ctrl-C or an error ends the run is written as well.
+    Both begin with the same weights. With every row: optimum and gap of the certified solution, if there is one; how
+    the descent ended.
     """
-    require_writable(out)
-    task = load_binary(options.dataset, options.train_size, root=options.data_root)
-    frames: list[pd.DataFrame] = []
-    records: list[dict[str, Any]] = []
-    end = "finished"
-    try:
-        for name in options.network:
-            for label, descent, solution in descend(name, task, options):
-                frames.append(descent.table.assign(network=name, descent=label))
-                optimum = {} if solution is None else {"optimum": solution.objective, "gap": solution.gap}
-                last = {key: float(value) for key, value in descent.table.iloc[-1].items()}
-                records.append({"network": name, "descent": label, "end": descent.end, **optimum, "last": last})
-                if descent.end == "interrupted":
-                    raise KeyboardInterrupt
-    except (InputError, KeyboardInterrupt) as error:
-        if not frames:
-            raise
-        end = f"ended by {type(error).__name__} {error}".strip()
-        print(f"{end}: what was finished is written", file=sys.stderr)
-    record = recorded(records, end, options)
-    return record, write(pd.concat(frames), record, options, out)
+    name = settings["network"]
+    network, problem = build(settings, task)
+    solution = solved(name, problem) if problem is not None else None
+    optimum = {} if solution is None else {"optimum": solution.objective, "gap": solution.gap}
+    twin, measure, limit = copy.deepcopy(network), measurer(task, problem, solution), settings["max_seconds"]
+    found: Rows = []
+
+    def descend(label: str, network: GatedNetwork, config: LossScaled | PlainDescent) -> int:
+        descent = descend_to_limit(network, task.X_train, task.y_train, config, measure=measure)
+        if descent.end == "interrupted":
+            raise KeyboardInterrupt
+        about = {"descent": label, "end": descent.end} | optimum
+        found.extend({str(name): float(row[name]) for name in row} | about for row in descent.table.to_dict("records"))
+        return int(descent.table.step.iloc[-1])
+
+    steps = descend("loss-scaled", network, LossScaled(settings["tolerance"], max_seconds=limit))
+    descend("plain", twin, PlainDescent(settings["lr"], max(1, steps), limit))
+    return found
 
 
-def recorded(results: list[dict[str, Any]], end: str, options: LimitConfig) -> dict[str, Any]:
-    """How the results came about, and the results."""
-    return {
-        "study": "limit",
-        "config": asdict(replace(options, data_root=None)),
-        **surroundings(),
-        "threads": 1,
-        "seconds": round(sum(result["last"]["seconds"] for result in results), 2),
-        "end": end,
-        "results": results,
-    }
+def cost(settings: Settings) -> float:
+    """Two descents, and a network's training; few take all the time that they may."""
+    return 0.3 * float(settings["max_seconds"])
 
 
-def write(table: pd.DataFrame, record: dict[str, Any], options: LimitConfig, out: Path) -> list[Path]:
-    """Write table, record and figure."""
-    first = ["network", "descent", "step", "seconds"]
-    table = table[[*first, *(name for name in table if name not in first)]]
-    title = f"The limit of gradient descent ({options.dataset}, n = {options.train_size})"
-    figure = limit_figure(table, title)
-    contents = {"csv": table.to_csv(index=False).encode(), "json": json.dumps(record, indent=2).encode()}
-    contents |= {kind: drawn(figure, kind) for kind in ("png", "pdf")}
-    return [write_atomically(out / f"limit.{kind}", content) for kind, content in contents.items()]
+def ends(table: pd.DataFrame) -> pd.DataFrame:
+    """The last row of every descent.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.limit.study import ends
+    >>> ends(pd.DataFrame({"network": "gln", "descent": "plain", "step": [0, 9]})).step.tolist()
+    [9]
+    """
+    return table.groupby(["network", "descent"], sort=False).tail(1)
+
+
+def lines(table: pd.DataFrame) -> str:
+    """How every descent ended, a line each."""
+    texts = []
+    for row in ends(table).to_dict("records"):
+        known = f"ratio {row['ratio']:.5f}, inconsistency {100 * row['inconsistency']:.2f} %, "
+        texts.append(
+            f"{row['network']:9s} {row['descent']:11s} {'' if pd.isna(row['ratio']) else known}"
+            f"residual {row['stationarity']:.4f}, margin/norm^L {row['normalised_margin']:.5g} "
+            f"after {int(row['step'])} steps, {row['seconds']:.1f} s ({row['end']})"
+        )
+    return "\n".join(texts)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """For every network whether descent ended at the certified optimum, and a plain one farther from it.
+
+    Networks without a known margin problem are compared by their normalised margins.
+    """
+    return [
+        verdict for name, part in ends(table).groupby("network", sort=False) for verdict in _judged(str(name), part)
+    ]
+
+
+def _judged(network: str, part: pd.DataFrame) -> Iterator[Verdict]:
+    last = part.set_index("descent")
+    if not {"loss-scaled", "plain"} <= set(last.index):
+        return
+    scaled, plain = last.loc["loss-scaled"], last.loc["plain"]
+    if part.ratio.notna().any():
+        yield Verdict(
+            f"loss-scaled descent of {network} ends at the certified optimum",
+            f"ratio {scaled.ratio:.4f}, inconsistency {100 * scaled.inconsistency:.2f} %",
+            f"ratio at most {REACHED}",
+            bool(scaled.ratio <= REACHED),
+        )
+        yield Verdict(
+            f"plain descent of {network} ends farther from it",
+            f"ratio {plain.ratio:.4f}, inconsistency {100 * plain.inconsistency:.2f} %",
+            "a larger ratio",
+            None if np.isnan(plain.ratio) else bool(plain.ratio > scaled.ratio),
+        )
+    else:
+        yield Verdict(
+            f"loss-scaled descent of {network} ends at a larger margin than plain descent",
+            f"normalised margins {scaled.normalised_margin:.4g} and {plain.normalised_margin:.4g}",
+            "the larger one",
+            bool(scaled.normalised_margin > plain.normalised_margin),
+        )
+
+
+def quick_or_whole(quick: bool) -> list[Settings]:
+    """The networks with a known margin problem on digits; quick: few samples, from scratch."""
+    return (LimitConfig(train_size=40, units=3, start="initial", tolerance=0.05) if quick else LimitConfig()).cells()
+
+
+EXPERIMENT = Experiment(
+    name="limit",
+    title="The limit of gradient descent",
+    source="Theorem 3.1",
+    claim="Gradient descent on the logistic loss ends in the direction of the max-margin solution.",
+    grid=quick_or_whole,
+    rows=rows,
+    cost=cost,
+    draw=limit_figure,
+    verdicts=verdicts,
+    data=data,
+    columns=COLUMNS,
+    coordinates=("network", "seed"),
+)
+
+
+def titled(options: LimitConfig) -> Experiment:
+    """The experiment with samples named in its title.
+
+    >>> from implicit_bias.experiments.limit.study import LimitConfig, titled
+    >>> titled(LimitConfig()).title
+    'The limit of gradient descent (digits, n = 100)'
+    """
+    title = f"{EXPERIMENT.title} ({options.dataset}, n = {options.train_size})"
+    return replace(EXPERIMENT, title=title, draw=partial(limit_figure, title=title))

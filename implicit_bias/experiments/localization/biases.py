@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, where, whiskers
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 RATES = {"relu": {"lr": 0.2}} | SATURATING

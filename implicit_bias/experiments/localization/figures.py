@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from implicit_bias.experiments.localization import biases, fields, flips, frozen, gain, pixels, pulses, scales
-from implicit_bias.experiments.runner.collection import Collection
+from implicit_bias.experiments.runner.experiment import Collection
 
 MODULES = (gain, fields, scales, flips, frozen, pixels, pulses, biases)
 COLLECTION = Collection(

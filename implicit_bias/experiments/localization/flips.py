@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 #: Held-out samples.

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr, pixel_moments
 from implicit_bias.experiments.localization.drawing import scales, slashed, where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 SAMPLES = 20_000

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets import SinglePulse
 from implicit_bias.experiments.localization.drawing import LOCAL, sinusoid, whiskers
 from implicit_bias.experiments.localization.networks import ONE, as_row, seconds, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels, product
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}

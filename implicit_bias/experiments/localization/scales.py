@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr, peak_frequency
 from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, seconds, trained
-from implicit_bias.experiments.runner.experiment import COLOURS, Experiment, Rows, Settings, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
 #: A share of units that does not count.

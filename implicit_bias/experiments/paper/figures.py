@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.plots import STYLES, inconsistency_against_error
+from implicit_bias.experiments.paper.plots import STYLES, UNKNOWN, inconsistency_against_error
+from implicit_bias.experiments.runner.drawing import styled
 from implicit_bias.ground.checks import InputError
 
 #: Line of each momentum of gradient descent.
@@ -88,8 +89,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
         raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
     blocks = [version for version in TITLES if (table.version == version).any()]
     sizes = sorted(table.train_size.unique())
-    style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 8}
-    with mpl.rc_context(style):
+    with styled(8, "medium"):
         heights = [1.7 * len(rows) + 0.9, 2.5][: 1 + layout.scatter]
         width = max(1.75 * len(blocks) * len(sizes), 6.5)
         drawing = Figure(figsize=(width, sum(heights) + 0.5), layout="constrained")
@@ -112,6 +112,20 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     return drawing
 
 
+def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
+    """Some of the paper's figures, by the names of their files, one for each kind of cutoffs.
+
+    Of several figures those are left out that the table has no cells of; InputError if it has none of a single one.
+    """
+    drawn = {}
+    for number in numbers:
+        cutoffs = table[table.study == LAYOUTS[number].study].cutoff.unique()
+        for cutoff in cutoffs if len(cutoffs) or len(numbers) > 1 else ("median",):
+            name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")
+            drawn[name] = paper_figure(table, number, cutoff)
+    return drawn
+
+
 def names(table: pd.DataFrame) -> str:
     """The data sets of a table, as a title says them."""
     return ", ".join({"mnist": "MNIST"}.get(name, name) for name in table.dataset.unique())
@@ -131,7 +145,7 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: Layout, quantity: str) -> None
             groups = cells.groupby(layout.width)[quantity]
             mean, spread, found = 100 * groups.mean(), 100 * groups.std().fillna(0.0), groups.count()
             x = np.array([position[width] for width in mean.index])
-            colour, marker = STYLES.get(model, ("#CC79A7", "v"))
+            colour, marker = STYLES.get(model, UNKNOWN)
             line: dict[str, Any] = {"color": colour, "linestyle": DASHES.get(momentum, ":"), "linewidth": 1}
             ax.errorbar(x, mean, yerr=spread, elinewidth=0.6, **line)
             fill = np.where(found == groups.size(), colour, "white")
@@ -162,7 +176,7 @@ def _legend(drawing: Figure, table: pd.DataFrame, layout: Layout) -> None:
     """One entry a model, one a momentum, and the signs."""
     handles = []
     for model in table.model.unique():
-        colour, marker = STYLES.get(model, ("#CC79A7", "v"))
+        colour, marker = STYLES.get(model, UNKNOWN)
         handles.append(Line2D([], [], color=colour, marker=marker, markersize=4, linewidth=1, label=model))
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):

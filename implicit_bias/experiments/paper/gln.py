@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_scores, published_svm_gln, published_svm_l2
-from implicit_bias.experiments.paper.study import Cell, Config, Solved, Study, Trained, comparison_rows
+from implicit_bias.experiments.paper.study import Config, Solved, Study, Trained, comparison_rows, faults_of
+from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.networks import GatedLinearNetwork
@@ -19,19 +19,21 @@ def _check(config: Config) -> None:
             HyperplaneGates(units, contexts, cutoff=config.cutoff).check()
 
 
-def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
+def _rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y = task.X_train, task.y_train
-    gates = HyperplaneGates(cell.units, cell.contexts, cell.seed, config.cutoff).fit(task.X_pool)
+    gates = HyperplaneGates(settings["units"], settings["contexts"], settings["seed"], settings["cutoff"]).fit(
+        task.X_pool
+    )
     networks = []
-    for momentum in config.momentum:
-        networks.append(Trained.of(GatedLinearNetwork(gates), task, config, momentum, cell.seed))
-    rows: list[dict[str, Any]] = []
-    for version in config.versions:
-        faults = config.faults if version == "published" else ()
+    for momentum in settings["momentum"]:
+        networks.append(Trained.of(GatedLinearNetwork(gates), task, settings, momentum))
+    rows: Rows = []
+    for version in settings["versions"]:
+        faults = faults_of(settings, version)
         problems = [published_svm_l2(X, y, gates, faults), published_svm_gln(X, y, gates, faults)]
         if version == "corrected":
             problems.append(replace(svm_shallow(X, y, gates), name="SVM-Fro"))
-        solved = [Solved.of(problem, task.X_val, config) for problem in problems]
+        solved = [Solved.of(problem, task.X_val, settings) for problem in problems]
         for trained in networks:
             compared = published_scores(trained.network, gates, task.X_val, faults)
             rows += comparison_rows(
@@ -40,10 +42,10 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     return rows
 
 
-def _cost(config: Config, cell: Cell) -> float:
-    gates = cell.units * cell.contexts
-    descent = len(config.momentum) * config.steps / 3200 * (2 + 0.03 * gates)
-    return descent + 2.5 * len(config.versions) * (cell.train_size / 2000) ** 2 * (1 + gates / 200)
+def _cost(settings: Settings) -> float:
+    gates = settings["units"] * settings["contexts"]
+    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (2 + 0.03 * gates)
+    return descent + 2.5 * len(settings["versions"]) * (settings["train_size"] / 2000) ** 2 * (1 + gates / 200)
 
 
 STUDY = Study(

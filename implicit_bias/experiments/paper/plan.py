@@ -8,7 +8,8 @@ from typing import Any
 
 from implicit_bias.experiments.paper import gln, relu, shallow_gln
 from implicit_bias.experiments.paper.study import VERSIONS, Config, Study
-from implicit_bias.ground.checks import InputError
+from implicit_bias.experiments.runner.experiment import Settings
+from implicit_bias.ground.checks import one_of
 
 #: The published grid; figures 2 and 3 show errors and inconsistencies of the same cells.
 PAPER = Config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1, 2, 3), momentum=(0.0, 0.9), versions=VERSIONS)
@@ -30,35 +31,27 @@ QUICK: dict[str, dict[str, Any]] = {
 
 def chosen(figure: str) -> tuple[str, ...]:
     """The figures that 'all' or one figure's number stands for."""
-    if figure == "all":
-        return tuple(FIGURES)
-    if figure not in FIGURES:
-        raise InputError(f"unknown figure {figure!r}; known: {', '.join(FIGURES)}, all")
-    return (figure,)
+    name = one_of(figure, [*FIGURES, "all"], "figure")
+    return tuple(FIGURES) if name == "all" else (name,)
 
 
-def plan(
-    figures: Iterable[str],
-    *,
-    quick: bool = False,
-    dataset: str = "mnist",
-    data_root: str | None = None,
-    versions: tuple[str, ...] = VERSIONS,
-) -> list[tuple[Study, Config]]:
-    """The studies and configurations behind some figures, each once.
+def grid(
+    figures: Iterable[str], *, quick: bool = False, dataset: str = PAPER.dataset, versions: tuple[str, ...] = VERSIONS
+) -> list[Settings]:
+    """The settings of the cells behind some figures; figures 2 and 3 have the same.
 
     `quick` keeps n = 500, one seed, median cutoffs, no momentum and a few widths.
 
-    >>> from implicit_bias.experiments.paper.plan import plan
-    >>> [(study.name, len(config.cells())) for study, config in plan(["2", "3", "4"])]
-    [('compare_gln', 72), ('compare_gln', 72), ('compare_relu', 54)]
+    >>> from implicit_bias.experiments.paper.plan import grid
+    >>> len(grid(["2"])), len(grid(["4"]))
+    (144, 54)
     """
-    base = replace(PAPER, dataset=dataset, data_root=data_root, versions=versions)
+    base = replace(PAPER, dataset=dataset, versions=versions)
     if quick:
         base = replace(base, train_size=(500,), seeds=(1,), momentum=(0.0,))
-    steps: dict[tuple[Study, Config], None] = {}
+    cells = []
     for figure in figures:
         study, lists, cutoffs = FIGURES[figure]
         for cutoff in cutoffs[:1] if quick else cutoffs:
-            steps[study, replace(base, cutoff=cutoff, **(QUICK[figure] if quick else lists))] = None
-    return list(steps)
+            cells += study.cells(replace(base, cutoff=cutoff, **(QUICK[figure] if quick else lists)))
+    return cells

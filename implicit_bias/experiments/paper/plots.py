@@ -1,34 +1,30 @@
-"""Figures: tidy tables in, axes out, no computation of results."""
+"""The figure of one comparison, and what the paper's figures share with it."""
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-#: Colour and marker of each model, the same in every figure (Okabe and Ito's palette).
+from implicit_bias.experiments.paper.study import Study
+from implicit_bias.experiments.runner.drawing import COLOURS, styled
+
+#: Colour and marker of each model, the same in every figure.
 STYLES = {
-    "GD-GLN": ("#000000", "D"),
-    "GD-shallow": ("#000000", "D"),
-    "GD-ReLU": ("#000000", "D"),
-    "SVM-L2": ("#E69F00", "s"),
-    "SVM-GLN": ("#0072B2", "o"),
-    "SVM-Fro": ("#009E73", "^"),
-    "SVM-shallow": ("#0072B2", "o"),
-    "SVM-RC": ("#E69F00", "s"),
-    "SVM-LC": ("#0072B2", "o"),
-    "SVM-HL": ("#009E73", "^"),
+    **dict.fromkeys(("GD-GLN", "GD-shallow", "GD-ReLU"), (COLOURS["black"], "D")),
+    **dict.fromkeys(("SVM-L2", "SVM-RC"), (COLOURS["orange"], "s")),
+    **dict.fromkeys(("SVM-GLN", "SVM-shallow", "SVM-LC"), (COLOURS["blue"], "o")),
+    **dict.fromkeys(("SVM-Fro", "SVM-HL"), (COLOURS["green"], "^")),
 }
+UNKNOWN = (COLOURS["purple"], "v")
 _KEYS = ["dataset", "train_size", "units", "contexts", "seed", "momentum"]
 
 
 def _style(model: str) -> dict[str, Any]:
-    colour, marker = STYLES.get(model, ("#CC79A7", "v"))
+    colour, marker = STYLES.get(model, UNKNOWN)
     return {"color": colour, "marker": marker, "label": model}
 
 
@@ -98,7 +94,7 @@ def comparison_figure(table: pd.DataFrame, reference: str, title: str, width: st
     >>> [axes.get_title() for axes in comparison_figure(pd.DataFrame(rows), "GD-GLN", "Digits").axes]
     ['Error against error', 'Inconsistency against error', 'Error against units']
     """
-    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+    with styled():
         figure = Figure(figsize=(10.5, 3.6), layout="constrained")
         panels = figure.subplots(1, 3)
         error_against_error(panels[0], table, reference)
@@ -110,14 +106,12 @@ def comparison_figure(table: pd.DataFrame, reference: str, title: str, width: st
     return figure
 
 
-def drawn(figure: Figure, kind: str) -> bytes:
-    """A figure as the bytes of a file of this kind: 'png' (200 dots an inch), 'pdf' or 'svg'.
-
-    >>> from matplotlib.figure import Figure
-    >>> from implicit_bias.experiments.paper.plots import drawn
-    >>> drawn(Figure(), "pdf")[:4]
-    b'%PDF'
-    """
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=200)
-    return buffer.getvalue()
+def comparison_figures(study: Study, table: pd.DataFrame) -> dict[str, Figure]:
+    """The figure of a study's table; of both versions' tables also `comparison_published`."""
+    width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
+    figures = {}
+    for number, (version, part) in enumerate(table.groupby("version", sort=False)):
+        title = f"{study.title} ({table.dataset.iloc[0]}{', as published' if version == 'published' else ''})"
+        name = "comparison" if number == 0 else f"comparison_{version}"
+        figures[name] = comparison_figure(part, study.reference, title, width)
+    return figures

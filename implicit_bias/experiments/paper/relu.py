@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_half_spaces
-from implicit_bias.experiments.paper.study import Cell, Config, Solved, Study, Trained, comparison_rows
+from implicit_bias.experiments.paper.study import Config, Solved, Study, Trained, comparison_rows, faults_of
+from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.ground.checks import InputError
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
@@ -20,29 +19,29 @@ def _check(config: Config) -> None:
         RandomHalfSpaces(units, cutoff=config.cutoff).check()
 
 
-def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
+def _rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y = task.X_train, task.y_train
     random = {}
-    for version in config.versions:
-        faults = config.faults if version == "published" else ()
-        gates = published_half_spaces(cell.units, cell.seed, config.cutoff, faults).fit(task.X_pool)
-        random[version] = Solved.of(svm_rc(X, y, gates), task.X_val, config)
-    rows: list[dict[str, Any]] = []
-    for momentum in config.momentum:
-        network = ReLUNetwork(X.shape[1], cell.units, cell.seed)
-        trained = Trained.of(network, task, config, momentum, cell.seed)
-        learned = Solved.of(svm_lc(X, y, network), task.X_val, config)
-        hidden = Solved.of(svm_hl(X, y, network), task.X_val, config)
-        for version in config.versions:
+    for version in settings["versions"]:
+        faults = faults_of(settings, version)
+        gates = published_half_spaces(settings["units"], settings["seed"], settings["cutoff"], faults).fit(task.X_pool)
+        random[version] = Solved.of(svm_rc(X, y, gates), task.X_val, settings)
+    rows: Rows = []
+    for momentum in settings["momentum"]:
+        network = ReLUNetwork(X.shape[1], settings["units"], settings["seed"])
+        trained = Trained.of(network, task, settings, momentum)
+        learned = Solved.of(svm_lc(X, y, network), task.X_val, settings)
+        hidden = Solved.of(svm_hl(X, y, network), task.X_val, settings)
+        for version in settings["versions"]:
             solved = [random[version], learned, hidden]
             rows += comparison_rows(STUDY.reference, trained, solved, learned, task, version=version)
     return rows
 
 
-def _cost(config: Config, cell: Cell) -> float:
-    descent = len(config.momentum) * config.steps / 3200 * (2 + 0.026 * cell.units)
-    problems = len(config.versions) + 2 * len(config.momentum)
-    return descent + problems * (cell.train_size / 2000) ** 2 * (1 + 0.012 * cell.units)
+def _cost(settings: Settings) -> float:
+    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (2 + 0.026 * settings["units"])
+    problems = len(settings["versions"]) + 2 * len(settings["momentum"])
+    return descent + problems * (settings["train_size"] / 2000) ** 2 * (1 + 0.012 * settings["units"])
 
 
 STUDY = Study(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_scores
-from implicit_bias.experiments.paper.study import Cell, Config, Solved, Study, Trained, comparison_rows
+from implicit_bias.experiments.paper.study import Config, Solved, Study, Trained, comparison_rows, faults_of
+from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.gates import HyperplaneGates, OccupiedRegions
 from implicit_bias.ground.checks import InputError
 from implicit_bias.margin.formulations import svm_shallow
@@ -21,17 +21,17 @@ def _check(config: Config) -> None:
         HyperplaneGates(1, contexts, cutoff=config.cutoff).check()
 
 
-def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
-    gates = HyperplaneGates(1, cell.contexts, cell.seed, config.cutoff).fit(task.X_pool)
+def _rows(settings: Settings, task: BinaryTask) -> Rows:
+    gates = HyperplaneGates(1, settings["contexts"], settings["seed"], settings["cutoff"]).fit(task.X_pool)
     regions = OccupiedRegions(gates).fit(task.X_train)
-    solved = Solved.of(svm_shallow(task.X_train, task.y_train, regions), task.X_val, config)
+    solved = Solved.of(svm_shallow(task.X_train, task.y_train, regions), task.X_val, settings)
     initial = GatedLinearNetwork(gates, readout=False)
-    rows: list[dict[str, Any]] = []
-    for momentum in config.momentum:
-        trained = Trained.of(copy.deepcopy(initial), task, config, momentum, cell.seed)
+    rows: Rows = []
+    for momentum in settings["momentum"]:
+        trained = Trained.of(copy.deepcopy(initial), task, settings, momentum)
         weights = trained.network.effective_weights()[regions.occupied_]
-        for version in config.versions:
-            faults = config.faults if version == "published" else ()
+        for version in settings["versions"]:
+            faults = faults_of(settings, version)
             compared = published_scores(trained.network, gates, task.X_val, faults)
             rows += comparison_rows(
                 STUDY.reference, trained, [solved], solved, task, version=version, weights=weights, compared=compared
@@ -39,10 +39,10 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
     return rows
 
 
-def _cost(config: Config, cell: Cell) -> float:
-    n = cell.train_size / 2000
-    descent = len(config.momentum) * config.steps / 3200 * (1.2 + 1.5 * n)
-    return descent + n**2 * (1.2 + 4 * min(1.0, cell.contexts / 8192)) + 4 * cell.contexts / 32768
+def _cost(settings: Settings) -> float:
+    n = settings["train_size"] / 2000
+    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (1.2 + 1.5 * n)
+    return descent + n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192)) + 4 * settings["contexts"] / 32768
 
 
 STUDY = Study(

@@ -1,18 +1,17 @@
-"""What all comparisons share: the configuration, the cells it spans, and the rows of a cell."""
+"""What the three comparisons share: the configuration, the cells it spans, and the rows of a cell."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from implicit_bias.comparison import error, expected_inconsistency, inconsistency, normalised_margin
-from implicit_bias.datasets import BinaryTask, load_binary
+from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import FAULTS, check_faults
+from implicit_bias.experiments.runner.experiment import Rows, Settings, product
 from implicit_bias.gates.thresholds import Cutoff
 from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, one_of
 from implicit_bias.margin.problem import MarginProblem
@@ -22,10 +21,9 @@ from implicit_bias.training.sgd import SGD, train
 
 #: The comparison as it should be, and with the published faults.
 VERSIONS = ("corrected", "published")
-#: The published seed of the split into training and validation samples.
-SPLIT_SEED = 1
 #: The columns of every comparison's table, in order.
 COLUMNS = (
+    "study",
     "dataset",
     "train_size",
     "units",
@@ -60,12 +58,11 @@ class Config:
     Raises InputError for anything out of range, before any work.
 
     >>> from implicit_bias.experiments.paper.study import Config
-    >>> len(Config(units=(10, 20), seeds=(1, 2, 3)).cells())
+    >>> len(Config(units=(10, 20), seeds=(1, 2, 3)).cells("compare_gln"))
     6
     """
 
     dataset: str = "digits"
-    data_root: str | None = None
     train_size: tuple[int, ...] = (500,)
     units: tuple[int, ...] = (10,)
     contexts: tuple[int, ...] = (2,)
@@ -101,23 +98,11 @@ class Config:
         check_faults(self.faults)
         as_positive(self.tol, "tol")
 
-    def cells(self) -> list[Cell]:
-        """Every combination, seeds innermost."""
-        lists = (self.train_size, self.units, self.contexts, self.seeds)
-        return [Cell(*values) for values in itertools.product(*lists)]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One combination of training-set size n, units H, contexts C and seed."""
-
-    train_size: int
-    units: int
-    contexts: int
-    seed: int
-
-    def __str__(self) -> str:
-        return f"n={self.train_size} H={self.units} C={self.contexts} seed {self.seed}"
+    def cells(self, study: str) -> list[Settings]:
+        """The settings of a study's cells, seeds innermost."""
+        lists = {"train_size": self.train_size, "units": self.units, "contexts": self.contexts, "seed": self.seeds}
+        rest = {name: value for name, value in vars(self).items() if name not in {*lists, "seeds", "dataset"}}
+        return [{"study": study, "dataset": self.dataset} | cell | rest for cell in product(**lists)]
 
 
 @dataclass(frozen=True)
@@ -128,25 +113,27 @@ class Study:
     title: str
     reference: str
     defaults: Config
-    #: From (config, cell, task) to the rows of a cell.
-    rows: Callable[[Config, Cell, BinaryTask], list[dict[str, Any]]]
+    #: From settings and task to the rows of a cell.
+    rows: Callable[[Settings, BinaryTask], Rows]
     #: About how many seconds a cell takes on one core with MNIST: for the order of the cells and the time left.
-    cost: Callable[[Config, Cell], float]
+    cost: Callable[[Settings], float]
     #: Refuses values of a configuration that make no sense for this study.
     check: Callable[[Config], None]
 
+    def cells(self, config: Config) -> list[Settings]:
+        """The settings of a configuration's cells; refused if they make no sense for the study."""
+        self.check(config)
+        return config.cells(self.name)
 
-@lru_cache(maxsize=1)
-def source(dataset: str, root: str | None, train_size: int) -> BinaryTask:
-    """The task of a data set, as published; the last one is kept."""
-    return load_binary(dataset, train_size, SPLIT_SEED, root)
 
+def faults_of(settings: Settings, version: str) -> tuple[str, ...]:
+    """The faults that a version of a cell has.
 
-def run_cell(study: Study, config: Config, cell: Cell) -> list[dict[str, Any]]:
-    """The rows of one cell."""
-    task = source(config.dataset, config.data_root, cell.train_size)
-    common = {"study": study.name, "dataset": config.dataset, **asdict(cell), "cutoff": str(config.cutoff)}
-    return [common | row for row in study.rows(config, cell, task)]
+    >>> from implicit_bias.experiments.paper.study import faults_of
+    >>> faults_of({"faults": ["one draw"]}, "corrected")
+    ()
+    """
+    return tuple(settings["faults"]) if version == "published" else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +148,11 @@ class Trained:
     seconds: float
 
     @classmethod
-    def of(cls, network: GatedNetwork, task: BinaryTask, config: Config, momentum: float, seed: int) -> Trained:
+    def of(cls, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float) -> Trained:
         """Train `network` as published."""
-        sgd = SGD(steps=config.steps, momentum=momentum)
-        history = train(network, task.X_train, task.y_train, sgd, seed=seed, every=config.steps)
+        steps, seed = settings["steps"], settings["seed"]
+        sgd = SGD(steps=steps, momentum=momentum)
+        history = train(network, task.X_train, task.y_train, sgd, seed=seed, every=steps)
         if history.interrupted:
             raise KeyboardInterrupt
         last = history.table.iloc[-1]
@@ -182,9 +170,9 @@ class Solved:
     scores: np.ndarray
 
     @classmethod
-    def of(cls, problem: MarginProblem, X_val: np.ndarray, config: Config) -> Solved:
-        """Solve `problem` as `config` says and score the inputs X_val (n_val, d)."""
-        solution = solve(problem, config.solver, tol=config.tol)
+    def of(cls, problem: MarginProblem, X_val: np.ndarray, settings: Settings) -> Solved:
+        """Solve `problem` as `settings` say and score the inputs X_val (n_val, d)."""
+        solution = solve(problem, settings["solver"], tol=settings["tol"])
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         scores = np.full(len(X_val), np.nan)
@@ -203,7 +191,7 @@ def comparison_rows(
     version: str = "corrected",
     weights: Array | None = None,
     compared: Array | None = None,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """The rows of one trained network and the solutions it is compared with.
 
     `closed` counts the training samples whose every gate is closed: no weights classify them, none can separate.
@@ -228,7 +216,7 @@ def comparison_rows(
         "seconds": trained.seconds,
         "solver": "SGD",
     }
-    rows = [row]
+    rows: Rows = [row]
     for item in solved:
         solution = item.solution
         separates = solution.objective < np.inf

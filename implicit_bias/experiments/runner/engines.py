@@ -1,7 +1,8 @@
-"""Where jobs are computed: in this process, in local processes, or on a Dask cluster."""
+"""Where cells are computed: in this process, in local processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import queue
@@ -10,31 +11,31 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 
 import joblib
 
-from implicit_bias.experiments.runner.jobs import Job, Result
+import implicit_bias
+from implicit_bias.experiments.runner.cells import Cell, Result
 from implicit_bias.ground.checks import InputError, as_count
 from implicit_bias.ground.threads import one_thread
 
-#: From jobs to their results, in any order.
-Engine = Callable[[list[Job]], Iterator[tuple[Job, Result]]]
+#: From cells to their results, in any order.
+Engine = Callable[[list[Cell]], Iterator[tuple[Cell, Result]]]
 #: How often in a row a local process may be lost.
 ATTEMPTS = 3
-#: Seconds that a Dask cluster may be without workers.
-PATIENCE = 60.0
+#: Seconds in which a Dask scheduler must answer, and for which a cluster may be without workers.
+ANSWER, PATIENCE = 10.0, 60.0
 
 
-def compute(job: Job, one_core: bool = True, code: str | None = None) -> Result:
-    """Compute a job here, on one core where others share the machine; `code` is its version on the asking side."""
-    if code is not None and code != job.code:
-        here = platform.node()
-        raise InputError(f"the worker {here} runs other code ({job.code}, not {code}); install the same version")
+def compute(cell: Cell, one_core: bool = True) -> Result:
+    """Compute a cell here, on one core where others share the machine."""
     start = time.perf_counter()
     with one_thread() if one_core else nullcontext():
-        rows = job.rows()
+        rows = cell.rows()
     return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
 
 
@@ -55,9 +56,9 @@ def local(jobs: int = 1) -> Engine:
     """
     as_count(jobs, "jobs")
 
-    def engine(work: list[Job]) -> Iterator[tuple[Job, Result]]:
+    def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
         if jobs == 1 or len(work) == 1:
-            yield from ((job, compute(job, False)) for job in work)
+            yield from ((cell, compute(cell, False)) for cell in work)
             return
         losses, left = 0, list(work)
         while left:
@@ -66,7 +67,7 @@ def local(jobs: int = 1) -> Engine:
             done = set()
             try:
                 with _interrupts_are_ours():
-                    results = parallel(joblib.delayed(_indexed)(i, job, job.code) for i, job in enumerate(left))
+                    results = parallel(joblib.delayed(_indexed)(i, cell) for i, cell in enumerate(left))
                 for index, result in results:
                     done.add(index)
                     yield left[index], result
@@ -77,9 +78,14 @@ def local(jobs: int = 1) -> Engine:
                         f"a worker process was lost {ATTEMPTS} times in a row (killed, or out of memory); "
                         "finished cells are stored: run again, with fewer --jobs"
                     ) from None
-            left = [job for i, job in enumerate(left) if i not in done]
+            left = [cell for i, cell in enumerate(left) if i not in done]
 
     return engine
+
+
+def nothing(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
+    """Compute none, for what is stored alone."""
+    return iter(())
 
 
 @contextmanager
@@ -97,8 +103,8 @@ def _interrupts_are_ours() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _indexed(index: int, job: Job, code: str) -> tuple[int, Result]:
-    return index, compute(job, True, code)
+def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
+    return index, compute(cell)
 
 
 def dask(scheduler: str | None) -> Engine:
@@ -121,15 +127,15 @@ def dask(scheduler: str | None) -> Engine:
     except ImportError:
         raise InputError("the dask engine needs dask: pip install 'implicit-bias[dask]'") from None
 
-    def engine(work: list[Job]) -> Iterator[tuple[Job, Result]]:
+    def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
         client = _connect(distributed, scheduler)
         # A queue, because only a wait that ends can notice that the last worker is gone.
         finished: queue.Queue[Any] = queue.Queue()
-        futures: dict[Any, Job] = {}
+        futures: dict[Any, Cell] = {}
         try:
-            for job in work:
-                future = client.submit(compute, job, True, job.code, pure=False)
-                futures[future] = job
+            for cell in work:
+                future = client.submit(compute_there, cell, installed(), pure=False)
+                futures[future] = cell
                 future.add_done_callback(finished.put)
             for _ in work:
                 future = _next(client, finished)
@@ -141,10 +147,33 @@ def dask(scheduler: str | None) -> Engine:
     return engine
 
 
+@cache
+def installed() -> str:
+    """This package's version, and a sum of its files: the same wherever the same code is installed.
+
+    >>> from implicit_bias.experiments.runner.engines import installed
+    >>> installed() == installed()
+    True
+    """
+    folder = Path(implicit_bias.__file__).parent
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        total.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+    return f"{implicit_bias.__version__}-{total.hexdigest()[:12]}"
+
+
+def compute_there(cell: Cell, wanted: str) -> Result:
+    """Compute a cell on a worker, which must have installed what the asking side has."""
+    if installed() != wanted:
+        here = platform.node()
+        raise InputError(f"the worker {here} runs other code ({installed()}, not {wanted}); install the same version")
+    return compute(cell)
+
+
 def _connect(distributed: Any, scheduler: str) -> Any:
     try:
         distributed.comm.get_address_host_port(scheduler)
-        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"no Dask scheduler answers at {scheduler} ({reason}); check the address") from None
@@ -168,11 +197,13 @@ def _next(client: Any, finished: queue.Queue[Any]) -> Any:
                 ) from None
 
 
-def _outcome(distributed: Any, future: Any, job: Job) -> Result:
+def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
     try:
         result: Result = future.result()
     except distributed.KilledWorker:
-        raise InputError(f"{job} lost its worker again and again (out of memory?); finished cells are stored") from None
+        raise InputError(
+            f"{cell} lost its worker again and again (out of memory?); finished cells are stored"
+        ) from None
     except ImportError as error:
         raise InputError(f"a Dask worker lacks what it needs ({error}); install this package there") from None
     except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError):

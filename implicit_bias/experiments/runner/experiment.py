@@ -1,36 +1,28 @@
-"""What a figure of a paper is: a grid of cells, how one is computed, how they are drawn, and what they say."""
+"""What an experiment is: a grid of cells, how one is computed, how their table is drawn, and what it says."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.ground.checks import one_of
 
 #: A cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is what one cell
 #: goes through, because that costs less than a cell each; every row of it then says its own value.
 Settings = dict[str, Any]
 #: What a cell gives: tidy rows, without the settings, which are put before them.
 Rows = list[dict[str, Any]]
-#: Colours of networks and lines, the same in every figure (Okabe and Ito's palette).
-COLOURS = {
-    **{"black": "#000000", "orange": "#E69F00", "sky": "#56B4E9", "green": "#009E73", "yellow": "#F0E442"},
-    **{"blue": "#0072B2", "red": "#D55E00", "purple": "#CC79A7"},
-    **{"GaLU": "#0072B2", "ReLU": "#E69F00", "linear": "#009E73", "theory": "#000000"},
-}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
-    """A figure of the paper, done again.
+    """A table made of cells, with its figures and its verdicts.
 
     `rows` must be a plain function of its module, a pure one of its arguments: every random number comes from a seed
     among the settings. A stored cell is used again as long as settings and `revision` are the same. `draw` and
@@ -47,7 +39,7 @@ class Experiment:
     title: str
     #: Where it stands: 'second version, figure 1'.
     source: str
-    #: The paper's claim, in a sentence.
+    #: The claim that it tests, in a sentence.
     claim: str
     #: From whether the run is a quick one to the settings of its cells.
     grid: Callable[[bool], list[Settings]]
@@ -55,7 +47,8 @@ class Experiment:
     rows: Callable[..., Rows]
     #: From settings to about how many seconds the cell takes on one core.
     cost: Callable[[Settings], float]
-    draw: Callable[[pd.DataFrame], Figure]
+    #: From the table to its figure, or to several by the names of their files.
+    draw: Callable[[pd.DataFrame], Figure | dict[str, Figure]]
     #: What the table says of each part of the claim.
     verdicts: Callable[[pd.DataFrame], list[Verdict]]
     #: From settings and the folder of image files to what `rows` needs of them; asked for every cell before any work,
@@ -63,6 +56,50 @@ class Experiment:
     data: Callable[[Settings, str | None], Any] | None = None
     #: Raised by one whenever the rows of a cell would come out otherwise: stored cells of before are then not used.
     revision: int = 1
+    #: The table's columns; none stands for all settings and then what the rows say.
+    columns: tuple[str, ...] = ()
+    #: The settings that name a cell, the others being options of the whole run; none stands for all of them.
+    coordinates: tuple[str, ...] = ()
+
+    def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
+        """The drawings of a table, by the names of their files."""
+        drawn = self.draw(table)
+        return {self.name: drawn} if isinstance(drawn, Figure) else drawn
+
+    def place(self, settings: Settings) -> Settings:
+        """Those of the settings that name the cell."""
+        return {name: settings[name] for name in self.coordinates or settings}
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The experiments of one source, which `implicit-bias reproduce NAME` runs and draws.
+
+    >>> from implicit_bias.experiments.galu.figures import COLLECTION
+    >>> COLLECTION.command, COLLECTION.figures["norms"].grid(True)[0]["sigma_y"]
+    ('reproduce galu', 0.0)
+    """
+
+    name: str
+    #: Authors and title.
+    source: str
+    #: The experiments in the order of the findings, by the value of --figure.
+    figures: dict[str, Experiment]
+
+    @property
+    def command(self) -> str:
+        """The command's words."""
+        return f"reproduce {self.name}"
+
+    def chosen(self, figure: str) -> Iterable[Experiment]:
+        """The experiments that 'all' or one figure's name stands for.
+
+        >>> from implicit_bias.experiments.galu.figures import COLLECTION
+        >>> [experiment.name for experiment in COLLECTION.chosen("norms")]
+        ['norms']
+        """
+        name = one_of(figure, [*self.figures, "all"], "figure")
+        return self.figures.values() if name == "all" else (self.figures[name],)
 
 
 def product(**lists: Iterable[Any]) -> list[Settings]:
@@ -73,39 +110,3 @@ def product(**lists: Iterable[Any]) -> list[Settings]:
     [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
     """
     return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
-
-
-@contextmanager
-def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Iterator[Any]:
-    """A figure's axes, shape (rows, columns), each of this size in inches, in the style of all figures here.
-
-    >>> from implicit_bias.experiments.runner.experiment import panels
-    >>> with panels("Two", columns=2) as axes:
-    ...     line, = axes[0, 1].plot([1, 2])
-    >>> axes[0, 0].figure.get_suptitle()
-    'Two'
-    """
-    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False)
-        figure.suptitle(title)
-        yield axes
-
-
-def band(ax: Axes, values: pd.Series, **style: Any) -> None:
-    """A line through the means of `values` over its index, and a band of one standard deviation about it.
-
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.runner.experiment import band, panels
-    >>> with panels("Loss") as axes:
-    ...     band(axes[0, 0], pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
-    >>> axes[0, 0].get_lines()[0].get_ydata().tolist()
-    [2.0, 4.0]
-    """
-    stats = values.groupby(level=0).agg(["mean", "std"]).dropna(subset=["mean"])
-    spread = stats["std"].fillna(0.0)
-    look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2, "marker": "o"} | style
-    (line,) = ax.plot(stats.index, stats["mean"], **look)
-    ax.fill_between(
-        stats.index, stats["mean"] - spread, stats["mean"] + spread, color=line.get_color(), alpha=0.2, linewidth=0
-    )

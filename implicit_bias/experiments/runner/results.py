@@ -1,60 +1,103 @@
-"""Results of figures as files: a table and a drawing each, one record, and one page of findings."""
+"""Results as files: a table and its figures, a record of how they came about, and a page of findings."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from implicit_bias.experiments.runner.collect import Collected
-from implicit_bias.experiments.runner.collection import Collection
-from implicit_bias.experiments.runner.experiment import Experiment, Settings
-from implicit_bias.experiments.runner.figure_jobs import FigureJob
-from implicit_bias.experiments.runner.tables import as_csv, from_csv, pictures, read_record, read_table, sha256
-from implicit_bias.experiments.runner.verdicts import outcome
-from implicit_bias.ground.checks import InputError
+from implicit_bias.experiments.runner.drawing import pictures
+from implicit_bias.experiments.runner.experiment import Collection, Experiment, Settings
+from implicit_bias.experiments.runner.run import Run
+from implicit_bias.experiments.runner.verdicts import Verdict, as_markdown, outcome
+from implicit_bias.ground.checks import InputError, as_file
 from implicit_bias.ground.files import write_atomically
 
 
 @dataclass(frozen=True, eq=False)
 class Figured:
-    """A figure's experiment, its table and how that came about."""
+    """An experiment's table, and the record of how that came about."""
 
     experiment: Experiment
     table: pd.DataFrame
     record: dict[str, Any]
 
-    def finding(self) -> str:
-        """What the table says of the claim, and whether it is of a quick run or lacks cells."""
+    def verdicts(self) -> list[Verdict]:
+        """What the table says of the claim."""
+        return self.experiment.verdicts(self.table)
+
+    def outcome(self) -> str:
+        """All verdicts in a word, and whether they are of a quick run or lack cells."""
         missing, cells = self.record["missing"], self.record["cells"]
         notes = ["a quick run"] if self.record.get("quick") else []
         notes += [f"{cells} of {cells + missing} cells"] if missing else []
-        verdicts = self.experiment.verdicts(self.table)
-        return f"{outcome(verdicts).capitalize()}" + (f" ({', '.join(notes)})" if notes else "")
+        return outcome(self.verdicts()) + (f" ({', '.join(notes)})" if notes else "")
+
+    def findings(self) -> dict[str, Any]:
+        """Outcome and verdicts as plain JSON."""
+        return {"outcome": self.outcome(), "verdicts": [verdict.row() for verdict in self.verdicts()]}
+
+    def lines(self) -> str:
+        """Claim, outcome and verdicts as text, a line each."""
+        about = self.experiment
+        verdicts = (f"    {verdict}" for verdict in self.verdicts())
+        return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
+
+    def contents(self) -> dict[str, bytes]:
+        """The table and the figures by the names of their files."""
+        contents = {f"{self.experiment.name}.csv": as_csv(self.table)}
+        for name, figure in self.experiment.figures(self.table).items():
+            contents |= pictures(figure, name)
+        return contents
+
+    def signed(self) -> dict[str, Any]:
+        """The record, with the sum by which the table's file is known to be whole."""
+        return self.record | {"sha256": sha256(as_csv(self.table))}
 
 
-def tabulated(collected: Collected, *, quick: bool = False) -> list[Figured]:
-    """The figures that cells were collected of, those of a quick run if they were."""
-    jobs: dict[Experiment, list[FigureJob]] = {}
-    for job in collected.jobs:
-        assert isinstance(job, FigureJob)
-        jobs.setdefault(job.experiment, []).append(job)
-    found = []
-    for experiment, own in jobs.items():
-        part = collected.of(own)
-        if part.results:
-            about = {name: getattr(experiment, name) for name in ("title", "source", "claim")}
-            about |= {"settings": lists_of([job.cell for job in own]), "code": own[0].code}
-            about |= {"quick": True} if quick else {}
-            # Through the file's format, so that drawing again gives the same.
-            table = from_csv(as_csv(pd.DataFrame(part.rows())))
-            found.append(Figured(experiment, table, about | part.record()))
-    return found
+#: From results and the contents of their files to one page that stands alone.
+Page = Callable[[Figured, dict[str, bytes]], bytes]
+
+
+def as_csv(table: pd.DataFrame) -> bytes:
+    """A table with nine digits per number.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.runner.results import as_csv, from_csv
+    >>> from_csv(as_csv(pd.DataFrame({"loss": [2 / 3, None]}))).loss.tolist()
+    [0.666666667, nan]
+    """
+    return table.to_csv(index=False, float_format="%.9g").encode()
+
+
+def from_csv(content: bytes) -> pd.DataFrame:
+    """The table of `as_csv`, as whoever reads the file has it."""
+    return pd.read_csv(io.BytesIO(content))
+
+
+def sha256(content: bytes) -> str:
+    """The sum by which a file is known to be whole."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def figured(run: Run, experiment: Experiment, *, quick: bool = False) -> Figured:
+    """The table of a run's cells, read back from its file's format, so that drawing again gives the same."""
+    about = {name: getattr(experiment, name) for name in ("title", "source", "claim", "revision")}
+    about |= {"settings": lists_of(cell.settings for cell in run.cells)} | ({"quick": True} if quick else {})
+    return Figured(experiment, from_csv(as_csv(run.table())), about | run.record())
+
+
+def tabulated(run: Run, *, quick: bool = False) -> list[Figured]:
+    """The table of every experiment of which a cell is done."""
+    parts = [(run.of(experiment), experiment) for experiment in dict.fromkeys(cell.experiment for cell in run.cells)]
+    return [figured(part, experiment, quick=quick) for part, experiment in parts if part.results]
 
 
 def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
@@ -72,8 +115,63 @@ def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
     return lists
 
 
+def write_alone(found: Figured, folder: Path, record: str, page: Page | None = None) -> list[Path]:
+    """Write NAME.csv and the figures of one experiment, its record, `findings.md` and perhaps `report.html`.
+
+    Everything is made before anything is written.
+    """
+    found, contents = replace(found, record=found.signed()), found.contents()
+    shown = [name for name in contents if name.endswith(".png")]
+    text = findings_page(f"the claim of {found.experiment.source}", [section(found, shown)])
+    contents |= {"findings.md": text, record: json.dumps(found.record, indent=2).encode()}
+    contents |= {"report.html": page(found, contents)} if page else {}
+    return [write_atomically(folder / name, content) for name, content in contents.items()]
+
+
+def write(collection: Collection, found: Iterable[Figured], folder: Path) -> list[Path]:
+    """Write NAME.csv and the figures of every experiment, and `record.json` and `findings.md` of all in the folder.
+
+    Figures of earlier runs stay, but for damaged ones, which are named. Everything is made before anything is written.
+    """
+    new = {one.experiment.name: replace(one, record=one.signed()) for one in found}
+    contents = {name: content for one in new.values() for name, content in one.contents().items()}
+    every = {**_earlier(collection, folder, set(new)), **new}
+    ordered = [every[name] for name in collection.figures if name in every]
+    sections = (section(one, [f"{one.experiment.name}.png"]) for one in ordered)
+    contents["findings.md"] = findings_page(f"the claims of {collection.source}", sections)
+    records = {one.experiment.name: one.record for one in ordered}
+    contents["record.json"] = json.dumps({"figures": records}, indent=2).encode()
+    return [write_atomically(folder / name, content) for name, content in contents.items()]
+
+
+def section(found: Figured, pictures: Iterable[str]) -> str:
+    """An experiment's claim, verdicts and pictures as a part of a page."""
+    about = found.experiment
+    parts = [
+        f"## {about.title}",
+        f"`{about.name}`, {about.source}: {about.claim}",
+        f"**{found.outcome().capitalize()}**",
+    ]
+    parts += [as_markdown(found.verdicts()), *(f"![{about.title}]({name})" for name in pictures)]
+    return "\n\n".join(parts)
+
+
+def findings_page(whose: str, sections: Iterable[str]) -> bytes:
+    """The page of all findings in a folder."""
+    return ("\n\n".join(["# Findings", f"What becomes of {whose}.", *sections]) + "\n").encode()
+
+
+def load_alone(experiment: Experiment, folder: Path, record: str, command: str) -> Figured:
+    """What `write_alone` wrote into a folder; raises InputError if a file is missing or is not what was written."""
+    known = read_record(folder / record)
+    table = read_table(folder / f"{experiment.name}.csv", known.get("sha256"))
+    if table is None:
+        raise InputError(f"{folder} holds damaged results or none of {command}; run it again")
+    return Figured(experiment, table, known)
+
+
 def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[Figured]:
-    """The figures of a collection that `write` wrote into a folder, or some of them.
+    """The experiments of a collection that `write` wrote into a folder, or some of them.
 
     Raises
     ------
@@ -96,35 +194,35 @@ def load(collection: Collection, folder: Path, names: Iterable[str] | None = Non
     return found
 
 
+def read_table(path: Path, checksum: Any) -> pd.DataFrame | None:
+    """A table that `as_csv` wrote; None if it is not whole. Raises InputError if there is no such file."""
+    try:
+        content = as_file(path).read_bytes()
+    except OSError:
+        return None
+    return from_csv(content) if sha256(content) == checksum else None
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A record; empty if it is none. Raises InputError if there is no such file."""
+    file = as_file(path)
+    try:
+        record = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
 def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
-    """The records of a folder's figures, in the order of the collection; empty if there are none that can be read."""
+    """The records of a folder's experiments, in the collection's order; empty if there are none that can be read."""
     stored = read_record(folder / "record.json").get("figures")
     known = stored if isinstance(stored, dict) else {}
     whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
     return {name: known[name] for name in collection.figures if name in whole}
 
 
-def write(collection: Collection, found: Iterable[Figured], folder: Path) -> list[Path]:
-    """Write NAME.csv, .png and .pdf of every figure, and `record.json` and `findings.md` of all in the folder.
-
-    Figures of earlier runs stay, but for damaged ones, which are named. Everything is made before anything is written.
-    """
-    new = {}
-    contents: dict[str, bytes] = {}
-    for figured in found:
-        name, content = figured.experiment.name, as_csv(figured.table)
-        new[name] = replace(figured, record=figured.record | {"sha256": sha256(content)})
-        contents |= {f"{name}.csv": content, **pictures(figured.experiment.draw(figured.table), name)}
-    every = {**_earlier(collection, folder, set(new)), **new}
-    ordered = [every[name] for name in collection.figures if name in every]
-    contents["findings.md"] = as_markdown(collection, ordered).encode()
-    records = {figured.experiment.name: figured.record for figured in ordered}
-    contents["record.json"] = json.dumps({"figures": records}, indent=2).encode()
-    return [write_atomically(folder / name, content) for name, content in contents.items()]
-
-
 def _earlier(collection: Collection, folder: Path, replaced: set[str]) -> dict[str, Figured]:
-    """The figures of earlier runs that are still whole."""
+    """The experiments of earlier runs that are still whole."""
     if not (folder / "record.json").exists():
         return {}
     kept = {}
@@ -135,14 +233,3 @@ def _earlier(collection: Collection, folder: Path, replaced: set[str]) -> dict[s
             except InputError as error:
                 warnings.warn(f"{error}; the record and the findings go on without it", stacklevel=3)
     return kept
-
-
-def as_markdown(collection: Collection, found: Iterable[Figured]) -> str:
-    """A page of claims and findings."""
-    lines = ["# Findings", "", f"Made by `implicit-bias {collection.command}`: what becomes of the claims of"]
-    lines.append(f"{collection.source}.")
-    for figured in found:
-        about = figured.experiment
-        lines += ["", f"## {about.title}", "", f"`--figure {about.name}`, {about.source}: {about.claim}"]
-        lines += ["", f"**{figured.finding()}**", "", f"![{about.title}]({about.name}.png)"]
-    return "\n".join([*lines, ""])

@@ -1,4 +1,4 @@
-"""Finished jobs on disk: written atomically one by one, keyed by settings and code, so that runs resume."""
+"""Finished cells on disk: written atomically one by one, keyed by settings and revision, so that runs resume."""
 
 from __future__ import annotations
 
@@ -8,40 +8,38 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from implicit_bias.experiments.runner.digests import digest
-from implicit_bias.experiments.runner.jobs import Job, Result
+from implicit_bias.experiments.runner.cells import Cell, Result, digest
 from implicit_bias.ground.files import write_atomically
 
 
 class Store:
-    """A folder of finished jobs, one JSON file each: {"key", "rows", "seconds", "machine", "digest"}.
+    """A folder of finished cells, one JSON file each: {"key", "rows", "seconds", "machine", "digest"}.
 
     A file that cannot be read back is named in a warning and kept aside as `….damaged`.
 
     >>> import tempfile
-    >>> from implicit_bias.experiments.paper.gln import STUDY
-    >>> from implicit_bias.experiments.runner.jobs import Result
+    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
+    >>> from implicit_bias.experiments.runner.cells import Result, cells_of
     >>> from implicit_bias.experiments.runner.store import Store
-    >>> from implicit_bias.experiments.paper.sweep import jobs_of
-    >>> store, (job, *_) = Store(tempfile.mkdtemp()), jobs_of(STUDY, STUDY.defaults)
-    >>> store.put(job, Result([{"model": "SVM-GLN", "error": 0.1}], 2.0, "here"))
-    >>> store.get(job).rows
-    [{'model': 'SVM-GLN', 'error': 0.1}]
+    >>> store, (cell, *_) = Store(tempfile.mkdtemp()), cells_of(EXPERIMENT, EXPERIMENT.grid(True))
+    >>> store.put(cell, Result([{"train_loss": 0.1}], 2.0, "here"))
+    >>> store.get(cell).rows
+    [{'train_loss': 0.1}]
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def path(self, job: Job) -> Path:
-        """The job's file."""
-        return self.folder / f"{job.name}-{digest(job.key())}.json"
+    def path(self, cell: Cell) -> Path:
+        """The cell's file."""
+        return self.folder / f"{cell.experiment.name}-{digest(cell.key())}.json"
 
-    def get(self, job: Job) -> Result | None:
+    def get(self, cell: Cell) -> Result | None:
         """The stored result; None if there is none that can be read."""
-        path = self.path(job)
+        path = self.path(cell)
         try:
             content = json.loads(path.read_text())
-            if content["key"] != job.key() or content["digest"] != digest(content["rows"]):
+            if content["key"] != cell.key() or content["digest"] != digest(content["rows"]):
                 raise ValueError
             return Result(content["rows"], float(content["seconds"]), str(content["machine"]))
         except FileNotFoundError:
@@ -52,43 +50,32 @@ class Store:
             warnings.warn(f"{path} is damaged; it is kept as {aside.name}, and its cell computed anew", stacklevel=2)
             return None
 
-    def put(self, job: Job, result: Result) -> None:
+    def put(self, cell: Cell, result: Result) -> None:
         """Store a result; raises InputError if the disk does not take it, and then changes nothing."""
         rows = json.loads(json.dumps(result.rows))
-        content = {"key": job.key(), "rows": rows, "seconds": result.seconds, "machine": result.machine}
-        write_atomically(self.path(job), json.dumps(content | {"digest": digest(rows)}, indent=1).encode())
+        content = {"key": cell.key(), "rows": rows, "seconds": result.seconds, "machine": result.machine}
+        write_atomically(self.path(cell), json.dumps(content | {"digest": digest(rows)}, indent=1).encode())
 
-    def warn_of_others(self, jobs: Iterable[Job]) -> None:
-        """Warn of stored cells that these jobs would have used, had settings and code been the same."""
-        asked = {job.name: job for job in jobs}
-        current = {self.path(job) for job in asked.values()}
+    def warn_of_others(self, cells: Iterable[Cell]) -> None:
+        """Warn of stored cells that these would have used, had options and revision been the same."""
+        asked = {(cell.experiment.name, digest(cell.experiment.place(cell.settings))): cell for cell in cells}
+        current = {self.path(cell) for cell in cells}
+        experiments = {cell.experiment.name: cell.experiment for cell in cells}
         differing: set[str] = set()
         count = 0
-        for path in sorted(self.folder.glob("*.json")):
-            job = asked.get(path.stem.rpartition("-")[0])
-            if job is None or path in current:
-                continue
+        for path in sorted(set(self.folder.glob("*.json")) - current):
             try:
-                stored = json.loads(path.read_text())["key"]
-                named = _differences(stored, job.key())
+                stored: dict[str, Any] = json.loads(path.read_text())["key"]
+                name, settings = stored["experiment"], stored["settings"]
+                cell = asked[name, digest(experiments[name].place(settings))]
+                differing |= {name for name, value in cell.settings.items() if settings.get(name) != value}
+                differing |= {"revision"} if stored["revision"] != cell.experiment.revision else set()
+                count += 1
             except (OSError, ValueError, KeyError, TypeError):
                 continue
-            differing |= named
-            count += 1
         if count:
             warnings.warn(
                 f"{self.folder} holds {count} cells that differ in {', '.join(sorted(differing))}; "
                 "they stay there and are not used",
                 stacklevel=2,
             )
-
-
-def _differences(stored: dict[str, Any], asked: dict[str, Any]) -> set[str]:
-    """The names of the settings in which two keys differ."""
-    names: set[str] = set()
-    for name, value in asked.items():
-        if isinstance(value, dict):
-            names |= _differences(stored[name], value)
-        elif stored.get(name) != value:
-            names.add("the code's version" if name == "code" else name)
-    return names

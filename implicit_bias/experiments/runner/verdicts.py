@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 #: What a figure may be to its threshold.
 RELATIONS = {"above": operator.gt, "below": operator.lt, "at least": operator.ge, "at most": operator.le}
@@ -24,7 +24,7 @@ class Verdict:
     threshold : str
         What they are held against: 'at most 1.25 m/d'.
     holds : bool or None
-        Whether they keep to it; None if there are too few cells to tell.
+        Whether they keep to it; None if they do not tell, be it for want of cells.
 
     Examples
     --------
@@ -45,6 +45,15 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.outcome.capitalize()}: {self.claim}; found: {self.found}; threshold: {self.threshold}."
+
+    def row(self) -> dict[str, str]:
+        """Its line of a table.
+
+        >>> from implicit_bias.experiments.runner.verdicts import Verdict
+        >>> Verdict("a", "1", "below 2", True).row()
+        {'claim': 'a', 'found': '1', 'threshold': 'below 2', 'outcome': 'yes'}
+        """
+        return {name: value for name, value in asdict(self).items() if name != "holds"} | {"outcome": self.outcome}
 
 
 def decide(claim: str, found: str, value: float, relation: str, limit: float, unit: str = "") -> Verdict:
@@ -75,6 +84,9 @@ def outcome(verdicts: Sequence[Verdict]) -> str:
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a table."""
-    lines = ["| claim | found | threshold | outcome |", "|---|---|---|---|"]
-    lines += [f"| {v.claim} | {v.found} | {v.threshold} | {v.outcome} |" for v in verdicts]
-    return "\n".join(lines)
+    lines = [
+        ("claim", "found", "threshold", "outcome"),
+        ("---",) * 4,
+        *(verdict.row().values() for verdict in verdicts),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,81 @@
+"""A cell of an experiment: what is computed, stored and resumed as a whole, on whatever engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """An experiment's settings as plain JSON, and the folder of image files, which decides nothing.
+
+    >>> from implicit_bias.experiments.runner.cells import cells_of
+    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
+    >>> cell = cells_of(EXPERIMENT, EXPERIMENT.grid(True))[0]
+    >>> str(cell)
+    'norms: clusters=30, units=30, d=30, m=1000, sigma_x=0.1, sigma_y=0.0, seed=1'
+    >>> sorted(cell.key())
+    ['experiment', 'revision', 'settings']
+    """
+
+    experiment: Experiment
+    settings: Settings
+    data_root: str | None = None
+
+    def __str__(self) -> str:
+        values = (f"{name}={value}" for name, value in self.experiment.place(self.settings).items())
+        return f"{self.experiment.name}: {', '.join(values)}"
+
+    @property
+    def cost(self) -> float:
+        """About how many seconds it takes on one core."""
+        return self.experiment.cost(self.settings)
+
+    def key(self) -> dict[str, Any]:
+        """Everything that decides the rows."""
+        return {"experiment": self.experiment.name, "settings": self.settings, "revision": self.experiment.revision}
+
+    def data(self) -> list[Any]:
+        """What the rows need besides the settings; raises InputError for files that are missing."""
+        return [self.experiment.data(self.settings, self.data_root)] if self.experiment.data else []
+
+    def rows(self) -> Rows:
+        """Compute it."""
+        return self.experiment.rows(self.settings, *self.data())
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished cell: its rows, the seconds it took, and where."""
+
+    rows: Rows
+    seconds: float
+    machine: str
+
+
+def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | None = None) -> list[Cell]:
+    """The cells of some settings, each once.
+
+    >>> from implicit_bias.experiments.runner.cells import cells_of
+    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
+    >>> len(cells_of(EXPERIMENT, EXPERIMENT.grid(False)))
+    176
+    """
+    texts = dict.fromkeys(json.dumps(settings) for settings in grid)
+    return [Cell(experiment, json.loads(text), data_root) for text in texts]
+
+
+def digest(content: Any) -> str:
+    """Twelve digits of plain JSON content, in whatever order its names are.
+
+    >>> from implicit_bias.experiments.runner.cells import digest
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

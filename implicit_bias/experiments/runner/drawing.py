@@ -1,0 +1,86 @@
+"""Palette and style of all figures, and figures as the contents of files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+#: Colours of networks and lines, the same in every figure (Okabe and Ito's palette).
+COLOURS = {
+    **{"black": "#000000", "orange": "#E69F00", "sky": "#56B4E9", "green": "#009E73", "yellow": "#F0E442"},
+    **{"blue": "#0072B2", "red": "#D55E00", "purple": "#CC79A7"},
+    **{"GaLU": "#0072B2", "ReLU": "#E69F00", "linear": "#009E73", "theory": "#000000"},
+}
+
+
+def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[None]:
+    """The style of all figures drawn within: letters of this size, and panels' titles relative to it.
+
+    >>> import matplotlib as mpl
+    >>> from implicit_bias.experiments.runner.drawing import styled
+    >>> with styled(8):
+    ...     mpl.rcParams["font.size"]
+    8.0
+    """
+    style: Any = {"font.size": size, "axes.titlesize": titles, "axes.spines.top": False, "axes.spines.right": False}
+    return mpl.rc_context(style)
+
+
+@contextmanager
+def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Iterator[Any]:
+    """A figure's axes, shape (rows, columns), each of this size in inches, in the style of all figures here.
+
+    >>> from implicit_bias.experiments.runner.drawing import panels
+    >>> with panels("Two", columns=2) as axes:
+    ...     line, = axes[0, 1].plot([1, 2])
+    >>> axes[0, 0].figure.get_suptitle()
+    'Two'
+    """
+    with styled():
+        figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+        figure.suptitle(title)
+        yield axes
+
+
+def band(ax: Axes, values: pd.Series, **style: Any) -> None:
+    """A line through the means of `values` over its index, and a band of one standard deviation about it.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.runner.drawing import band, panels
+    >>> with panels("Loss") as axes:
+    ...     band(axes[0, 0], pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
+    >>> axes[0, 0].get_lines()[0].get_ydata().tolist()
+    [2.0, 4.0]
+    """
+    stats = values.groupby(level=0).agg(["mean", "std"]).dropna(subset=["mean"])
+    spread = stats["std"].fillna(0.0)
+    look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2, "marker": "o"} | style
+    (line,) = ax.plot(stats.index, stats["mean"], **look)
+    ax.fill_between(
+        stats.index, stats["mean"] - spread, stats["mean"] + spread, color=line.get_color(), alpha=0.2, linewidth=0
+    )
+
+
+def pictures(figure: Figure, name: str) -> dict[str, bytes]:
+    """A figure as the contents of `name`.png (200 dots per inch) and `name`.pdf.
+
+    >>> from matplotlib.figure import Figure
+    >>> from implicit_bias.experiments.runner.drawing import pictures
+    >>> sorted(pictures(Figure(), "a"))
+    ['a.pdf', 'a.png']
+    """
+    contents = {}
+    for kind in ("png", "pdf"):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, dpi=200)
+        figure.set_layout_engine("none")  # Laid out once, which is what takes the time.
+        contents[f"{name}.{kind}"] = buffer.getvalue()
+    return contents

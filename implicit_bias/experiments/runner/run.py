@@ -1,0 +1,119 @@
+"""Running cells: what is stored is not computed again, what is computed is stored at once, and Ctrl-C keeps it."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import pandas as pd
+
+from implicit_bias import __version__
+from implicit_bias.experiments.runner.cells import Cell, Result
+from implicit_bias.experiments.runner.engines import Engine, local, machine_kind
+from implicit_bias.experiments.runner.experiment import Experiment
+from implicit_bias.experiments.runner.store import Store
+
+#: Called with a cell when its rows are there, and whether they were stored by an earlier run.
+Progress = Callable[[Cell, bool], None]
+PACKAGES = ("numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Cells in the order they were given, the results of those that are done, and the seconds this run took."""
+
+    cells: Sequence[Cell]
+    results: dict[Cell, Result]
+    seconds: float
+
+    @property
+    def missing(self) -> int:
+        """How many cells are not finished."""
+        return len(self.cells) - len(self.results)
+
+    def of(self, experiment: Experiment) -> Run:
+        """The cells of one experiment only."""
+        own = [cell for cell in self.cells if cell.experiment is experiment]
+        return Run(own, {cell: self.results[cell] for cell in own if cell in self.results}, self.seconds)
+
+    def table(self) -> pd.DataFrame:
+        """All rows, settings first, in the order of the cells, whatever order they ended in."""
+        done = [cell for cell in self.cells if cell in self.results]
+        rows = [cell.settings | row for cell in done for row in self.results[cell].rows]
+        columns = next((list(cell.experiment.columns) for cell in done), [])
+        return pd.DataFrame(rows, columns=columns or None)
+
+    def record(self) -> dict[str, Any]:
+        """Where and when the results were computed, how long that took, and how many are missing."""
+        results = self.results.values()
+        return {
+            **surroundings(),
+            "machines": sorted({result.machine for result in results}),
+            "seconds_of_this_run": round(self.seconds, 2),
+            "seconds_of_all_cells": round(sum(result.seconds for result in results), 2),
+            "cells": len(results),
+            "missing": self.missing,
+        }
+
+
+def run(
+    cells: Sequence[Cell], engine: Engine | None = None, store: Store | None = None, progress: Progress | None = None
+) -> Run:
+    """Compute the cells that are not in `store`, the longest first; Ctrl-C ends the work and keeps what is done.
+
+    Raises
+    ------
+    InputError
+        For missing data, before any work; for a store that cannot be written, a lost scheduler and the like, with all
+        finished cells stored.
+
+    Examples
+    --------
+    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
+    >>> from implicit_bias.experiments.runner.cells import cells_of
+    >>> from implicit_bias.experiments.runner.run import run
+    >>> len(run(cells_of(EXPERIMENT, EXPERIMENT.grid(True)[:1])).table())
+    1
+    """
+    start = time.perf_counter()
+    done: dict[Cell, Result] = {}
+    if store is not None:
+        store.warn_of_others(cells)
+        for cell in cells:
+            stored = store.get(cell)
+            if stored is not None:
+                done[cell] = stored
+                if progress is not None:
+                    progress(cell, True)
+    left = [cell for cell in cells if cell not in done]
+    for cell in left:
+        cell.data()
+    try:
+        for cell, result in (engine or local())(sorted(left, key=lambda cell: -cell.cost)) if left else ():
+            if store is not None:
+                store.put(cell, result)
+            done[cell] = result
+            if progress is not None:
+                progress(cell, False)
+    except KeyboardInterrupt:
+        pass
+    return Run(cells, done, time.perf_counter() - start)
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions, kind of machine and time: what a record of any results says besides its configuration.
+
+    >>> from implicit_bias.experiments.runner.run import surroundings
+    >>> sorted(surroundings())
+    ['finished', 'machine', 'versions']
+    """
+    return {
+        "versions": {"python": platform.python_version(), "implicit-bias": __version__}
+        | {name: version(name) for name in PACKAGES},
+        "machine": machine_kind(),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }

@@ -1,0 +1,140 @@
+"""What every experiment promises, whichever paper it is of."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from implicit_bias.experiments.galu.figures import COLLECTION as GALU
+from implicit_bias.experiments.galu.norms import correlations
+from implicit_bias.experiments.gram.figures import COLLECTION as GRAM
+from implicit_bias.experiments.limit.study import EXPERIMENT as LIMIT
+from implicit_bias.experiments.localization.figures import COLLECTION as LOCALIZATION
+from implicit_bias.experiments.paper.experiment import EXPERIMENT as PAPER
+from implicit_bias.experiments.paper.experiment import STUDIES, comparison
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.results import Figured, figured, load, load_alone
+from implicit_bias.experiments.runner.run import run
+from implicit_bias.experiments.runner.store import Store
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "data"
+EXPECTED = Path(__file__).parent / "expected_rows.json"
+COLLECTIONS = (GALU, GRAM, LOCALIZATION)
+EXPERIMENTS = {
+    **{f"{collection.name} {one.name}": one for collection in COLLECTIONS for one in collection.chosen("all")},
+    **{f"paper {name}": comparison(study) for name, study in STUDIES.items()},
+    "paper": PAPER,
+    "limit": LIMIT,
+}
+#: Settings that make a quick run's cheapest cell cheaper still.
+SHORTER = {
+    "paper": {"dataset": "digits", "train_size": 60, "units": 3, "steps": 40},
+    "paper compare_gln": {"train_size": 60, "units": 3, "steps": 40},
+    "paper compare_relu": {"train_size": 60, "units": 3, "steps": 40},
+    "paper compare_shallow_gln": {"train_size": 60, "steps": 40},
+    "limit": {"network": "linear", "max_seconds": 60.0},
+    **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
+    **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
+    **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "frozen")},
+}
+each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
+
+
+def cheapest(name):
+    """The settings of a cell that takes little time."""
+    return min(EXPERIMENTS[name].grid(True), key=EXPERIMENTS[name].cost) | SHORTER.get(name, {})
+
+
+@each_experiment
+def test_what_every_experiment_promises(name):
+    experiment = EXPERIMENTS[name]
+    assert experiment.claim.endswith(".")
+    grids = {quick: experiment.grid(quick) for quick in (True, False)}
+    cost = {quick: sum(map(experiment.cost, grid)) for quick, grid in grids.items()}
+    assert 0 < cost[True] <= cost[False]
+    for grid in grids.values():
+        cells = [json.loads(json.dumps(settings)) for settings in grid]
+        assert cells == [cell.settings for cell in cells_of(experiment, grid)] or name == "paper"
+        places = {json.dumps(experiment.place(cell), sort_keys=True) for cell in cells}
+        assert len(places) == len(cells_of(experiment, grid))
+        for cell in cells:
+            assert "seed" in cell
+            values = [v for value in cell.values() for v in (value if isinstance(value, list) else [value])]
+            assert all(isinstance(value, str | int | float | bool | None) for value in values)
+
+
+@each_experiment
+def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
+    """The same rows twice, a drawing and verdicts, and rows that a stored cell of this revision has."""
+    experiment, settings = EXPERIMENTS[name], cheapest(name)
+    runs = [run(cells_of(experiment, [settings]), store=store) for store in (Store(tmp_path), None)]
+    tables = [one.table() for one in runs]
+    times = [column for column in tables[0] if "seconds" in column]
+    assert not tables[0].map(lambda value: isinstance(value, list)).any(axis=None)
+    pd.testing.assert_frame_equal(*(table.drop(columns=times) for table in tables))
+    found = figured(runs[0], experiment)
+    for figure in experiment.figures(found.table).values():
+        figure.savefig(io.BytesIO(), dpi=30)
+    assert found.outcome() in ("yes", "no", "partly", "undecided")
+    expected = json.loads(EXPECTED.read_text())
+    assert summary(name, settings, found.table) == pytest.approx(expected.get(name), rel=0.01, abs=1e-6), (
+        f"the rows of {name} have changed: raise its revision, so that stored cells of before are not used, and then "
+        f"let `python -m tests.test_experiments` write {EXPECTED.name} again"
+    )
+
+
+def summary(name, settings, table):
+    """The revision, the number of rows, and the means of the numbers that the rows say."""
+    numbers = table.drop(columns=[column for column in table if column in settings or "seconds" in column])
+    means = numbers.select_dtypes("number").replace([np.inf, -np.inf], np.nan).mean().dropna().items()
+    revision = EXPERIMENTS[name].revision
+    return {"revision": revision, "rows": len(table)} | {column: float(f"{mean:.6g}") for column, mean in means}
+
+
+def committed():
+    """Every committed table, with its experiment."""
+    for collection in COLLECTIONS:
+        folder = DATA / collection.name
+        yield from ((f"{collection.name} {one.experiment.name}", one) for one in load(collection, folder))
+    yield "paper", load_alone(PAPER, DATA / "paper", "record.json", "reproduce paper")
+    for path in sorted((DATA / "limit").glob("*.csv")):
+        record = json.loads(path.with_suffix(".json").read_text())
+        yield f"limit {path.stem}", Figured(LIMIT, pd.read_csv(path), record | {"cells": 3, "missing": 0})
+
+
+def test_every_experiment_has_a_committed_table():
+    """Those of one study alone are parts of the paper's."""
+    parts = {f"paper {name}" for name in STUDIES} | {"limit"}
+    assert {name for name, _ in committed()} == EXPERIMENTS.keys() - parts | {"limit seed1", "limit seed2"}
+
+
+@pytest.mark.parametrize("found", [pytest.param(found, id=name) for name, found in committed()])
+def test_committed_tables_are_drawn_and_judged(found):
+    assert found.experiment.figures(found.table)
+    assert found.verdicts()
+    assert found.outcome() in ("yes", "no", "partly")
+
+
+def test_the_correlation_of_gap_and_norm():
+    table = pd.DataFrame({"sigma_y": [0, 0, 1, 1, 2, 2], "train_loss": 0.0, "test_loss": [0.0, 2, 3, 5, 6, 8]})
+    found = correlations(table.assign(l2=table.test_loss, l1=[0.0, 0, 3, 3, 6, 6]))
+    assert found["l2 means"] == found["l2 fits"] == found["l1 means"] == 1.0
+    assert 0.9 < found["l1 fits"] < 1.0
+
+
+def write_expected():
+    """Write the table that `test_a_single_cell_is_computed_as_expected_drawn_and_judged` holds the rows against."""
+    lines = []
+    for name, experiment in EXPERIMENTS.items():
+        settings = cheapest(name)
+        table = figured(run(cells_of(experiment, [settings])), experiment).table
+        lines.append(f"{json.dumps(name)}: {json.dumps(summary(name, settings, table))}")
+    EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    write_expected()
