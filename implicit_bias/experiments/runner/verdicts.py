@@ -84,9 +84,5 @@ def outcome(verdicts: Sequence[Verdict]) -> str:
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a table."""
-    lines = [
-        ("claim", "found", "threshold", "outcome"),
-        ("---",) * 4,
-        *(verdict.row().values() for verdict in verdicts),
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    head = ["| claim | found | threshold | outcome |", "|---|---|---|---|"]
+    return "\n".join([*head, *(f"| {' | '.join(verdict.row().values())} |" for verdict in verdicts)])
