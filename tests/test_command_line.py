@@ -212,7 +212,7 @@ def test_findings_as_json(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code, document = answer(capsys, "reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
     assert code == 0
-    assert document["findings"][0].keys() == {"question", "answer", "details"}
+    assert document["findings"]["cells"]["verdicts"][0].keys() == {"claim", "found", "threshold", "outcome"}
     assert "results/redrawn/report.html" in document["files"]
 
 

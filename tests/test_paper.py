@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias import InputError
-from implicit_bias.experiments.paper import gln, plan
-from implicit_bias.experiments.paper.experiment import EXPERIMENT, reproduction
+from implicit_bias import InputError, Status, solve
+from implicit_bias.experiments.paper import gln, plan, study
+from implicit_bias.experiments.paper.experiment import EXPERIMENT, comparison, reproduction
 from implicit_bias.experiments.paper.figures import LAYOUTS, paper_figure
 from implicit_bias.experiments.paper.plan import chosen
 from implicit_bias.experiments.paper.study import Config
 from implicit_bias.experiments.paper.verdicts import verdicts
 from implicit_bias.experiments.runner.cells import cells_of
 from implicit_bias.experiments.runner.results import Figured, load_alone, write_alone
+from implicit_bias.experiments.runner.run import run as compute
 from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
 
@@ -191,6 +192,21 @@ def test_configurations_take_lists_and_numpy_numbers():
     assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, gln.STUDY.cells(config))] == [3]
     with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
         Config(units=3)
+
+
+def test_weights_that_do_not_separate_have_no_error(monkeypatch):
+    """An unfinished answer must not enter the means as a classifier."""
+
+    def gives_up(problem, *arguments, **options):
+        return replace(solve(problem), status=Status.INACCURATE, objective=np.inf)
+
+    monkeypatch.setattr(study, "solve", gives_up)
+    config = Config(train_size=(60,), units=(3,), seeds=(1,), steps=50)
+    table = compute(cells_of(comparison(gln.STUDY), gln.STUDY.cells(config))).table()
+    unfinished = table[table.status == "INACCURATE"]
+    assert len(unfinished) == 3
+    assert unfinished.error.isna().all()
+    assert unfinished.inconsistency.isna().all()
 
 
 def test_every_cell_of_our_run_is_certified(ours):

@@ -41,7 +41,7 @@ GROUPS = (
         "Gated networks, gradient descent, and its limit.",
         ("networks", "training"),
     ),
-    ("Comparison", "How far two models agree.", ("comparison",)),
+    ("Comparison", "How far two models agree.", ("comparison", "experiments.paper.summary")),
     (
         "Theory of GaLU",
         "What is proved of gated linear units, as functions; imported from ``implicit_bias.theory``.",

@@ -14,30 +14,22 @@ from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
 from implicit_bias.command_line.sweeps import add_engine, add_versions, told, watched
 from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.paper import gln, relu, shallow_gln
-from implicit_bias.experiments.paper.experiment import comparison
+from implicit_bias.experiments.paper.experiment import STUDIES, comparison
 from implicit_bias.experiments.paper.study import Config, Study
 from implicit_bias.experiments.paper.summary import summarise
 from implicit_bias.experiments.runner.cells import cells_of
 from implicit_bias.experiments.runner.results import figured, write_alone
 from implicit_bias.margin.solvers import Status, solver_names
 
-#: The studies by their commands, with arguments that show what each is for.
-STUDIES: dict[str, tuple[Study, str]] = {
-    "compare gln": (gln.STUDY, "--dataset mnist --units 10 20 --seeds 1"),
-    "compare relu": (relu.STUDY, "--units 10 20 --momentum 0 0.9"),
-    "compare shallow-gln": (shallow_gln.STUDY, "--contexts 1 2 4 8 16"),
-}
-
 
 def declare(parser: Parser, command: str) -> None:
     """Declare the options of a comparison; their defaults are those of its study."""
-    study, arguments = STUDIES[command]
+    study = STUDIES[command.replace(" ", "_").replace("-", "_")]
     defaults = study.defaults
     parser.explain(
         f"{study.title}.\n\nOptions that list their values take several (--seeds 1 2 3), and every combination runs. "
         "Finished cells\nare stored: the same command goes on where an interrupted one ended.",
-        [("", "the embedded digits"), (arguments, "several settings"), ("--json", "rows and summary as JSON")],
+        [("", "the embedded digits"), (study.example, "several settings"), ("--json", "rows and summary as JSON")],
     )
     add = parser.add_argument
 
@@ -49,7 +41,7 @@ def declare(parser: Parser, command: str) -> None:
     add_data_root(parser)
     add_list("--train-size", int, "training samples n")
     add_list("--units", int, "hidden units H")
-    add_list("--contexts", int, "contexts a unit, powers of two")
+    add_list("--contexts", int, "contexts per unit, powers of two")
     add_list("--seeds", int, "seeds of gates, weights and batches")
     add_list("--momentum", float, "momentum of gradient descent")
     add("--cutoff", type=_cutoff, default=defaults.cutoff, help="median, random, a number, or two quantile levels")

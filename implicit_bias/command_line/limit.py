@@ -72,4 +72,6 @@ def limit(options: Namespace) -> Outcome:
     print(lines(found.table))
     print(found.lines())
     paths = told(write_alone(found, Path(options.out), "limit.json"))
-    return Outcome(code, {"findings": found.findings(), "record": found.record, "files": paths})
+    return Outcome(
+        code, {"findings": {found.experiment.name: found.findings()}, "record": found.record, "files": paths}
+    )

@@ -63,5 +63,5 @@ def reproduce(options: Namespace) -> Outcome:
     print(found.lines())
     return Outcome(
         130 if found.record["missing"] else 0,
-        {"findings": found.findings(), "record": found.record, "files": told(paths)},
+        {"findings": {found.experiment.name: found.findings()}, "record": found.record, "files": told(paths)},
     )

@@ -87,29 +87,33 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     rows = [row for row in layout.rows if row[0] is None or (table.contexts == row[0]).any()]
     if table.empty or not rows:
         raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
-    blocks = [version for version in TITLES if (table.version == version).any()]
-    sizes = sorted(table.train_size.unique())
+    blocks = [(v, n) for v in TITLES for n in sorted(table.train_size.unique()) if (table.version == v).any()]
     with styled(8, "medium"):
         heights = [1.7 * len(rows) + 0.9, 2.5][: 1 + layout.scatter]
-        width = max(1.75 * len(blocks) * len(sizes), 6.5)
-        drawing = Figure(figsize=(width, sum(heights) + 0.5), layout="constrained")
+        drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
         parts = drawing.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-        panels = parts[0].subplots(len(rows), len(blocks) * len(sizes), sharey="row", squeeze=False)
-        for axes, (contexts, quantity) in zip(panels, rows, strict=True):
-            for ax, (version, size) in zip(axes, ((v, n) for v in blocks for n in sizes), strict=True):
-                part = table[(table.version == version) & (table.train_size == size)]
-                _lines(ax, part if contexts is None else part[part.contexts == contexts], layout, quantity)
-                if ax in panels[0]:
-                    ax.set_title(f"{TITLES[version]}, n = {size}")
-                if ax in panels[-1]:
-                    ax.set_xlabel(layout.width)
-            axes[0].set_ylabel(("" if contexts is None else f"{contexts} contexts\n") + LABELS[quantity])
-            axes[0].set_ylim(0.0 if quantity == "inconsistency" else None)
+        panels = parts[0].subplots(len(rows), len(blocks), sharey="row", squeeze=False)
+        for axes, row in zip(panels, rows, strict=True):
+            _row(axes, table, layout, row, blocks)
+        for axes, (version, size) in zip(panels.T, blocks, strict=True):
+            axes[0].set_title(f"{TITLES[version]}, n = {size}")
+            axes[-1].set_xlabel(layout.width)
         if layout.scatter:
-            _scatters(parts[1].subplots(1, len(blocks), sharex=True, sharey=True, squeeze=False)[0], table, layout)
+            versions = table.version.nunique()
+            _scatters(parts[1].subplots(1, versions, sharex=True, sharey=True, squeeze=False)[0], table, layout)
         _legend(drawing, table, layout)
         drawing.suptitle(f"Figure {figure}. {layout.title} ({names(table)}, {cutoff} cutoffs)")
     return drawing
+
+
+def _row(axes: Any, table: pd.DataFrame, layout: Layout, row: tuple[int | None, str], blocks: list[Any]) -> None:
+    """The panels of one quantity, for a version and a training-set size each."""
+    contexts, quantity = row
+    for ax, (version, size) in zip(axes, blocks, strict=True):
+        part = table[(table.version == version) & (table.train_size == size)]
+        _lines(ax, part if contexts is None else part[part.contexts == contexts], layout, quantity)
+    axes[0].set_ylabel(("" if contexts is None else f"{contexts} contexts\n") + LABELS[quantity])
+    axes[0].set_ylim(0.0 if quantity == "inconsistency" else None)
 
 
 def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:

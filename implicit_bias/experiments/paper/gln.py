@@ -51,6 +51,7 @@ def _cost(settings: Settings) -> float:
 STUDY = Study(
     name="compare_gln",
     title="Gated linear networks: gradient descent and the margin problems",
+    example="--dataset mnist --units 10 20 --seeds 1",
     reference="GD-GLN",
     defaults=Config(units=(5, 10)),
     rows=_rows,

@@ -47,6 +47,7 @@ def _cost(settings: Settings) -> float:
 STUDY = Study(
     name="compare_relu",
     title="ReLU networks: gradient descent and the margin problems",
+    example="--units 10 20 --momentum 0 0.9",
     reference="GD-ReLU",
     defaults=Config(units=(10, 20)),
     rows=_rows,

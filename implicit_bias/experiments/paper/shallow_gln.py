@@ -48,6 +48,7 @@ def _cost(settings: Settings) -> float:
 STUDY = Study(
     name="compare_shallow_gln",
     title="Shallow gated linear networks: gradient descent and the margin problem",
+    example="--contexts 1 2 4 8 16",
     reference="GD-shallow",
     defaults=Config(units=(1,), contexts=(1, 2, 4, 8, 16)),
     rows=_rows,

@@ -109,8 +109,12 @@ class Config:
 class Study:
     """A comparison: the model that gradient descent trains, and the margin problems it is held against."""
 
+    #: The words of its command, with underscores.
     name: str
     title: str
+    #: Options of its command that show what it is for.
+    example: str
+    #: The model that gradient descent trained.
     reference: str
     defaults: Config
     #: From settings and task to the rows of a cell.
@@ -216,26 +220,27 @@ def comparison_rows(
         "seconds": trained.seconds,
         "solver": "SGD",
     }
-    rows: Rows = [row]
-    for item in solved:
-        solution = item.solution
-        separates = solution.objective < np.inf
-        mistakes = error(item.scores, task.y_val) if separates else np.nan
-        rows.append(
-            {
-                "model": item.model,
-                "status": solution.status.name,
-                "closed": int(item.problem.features.closed().sum()),
-                "error": mistakes,
-                "inconsistency": inconsistency(compared, item.scores) if separates else np.nan,
-                "expected_inconsistency": expected_inconsistency(own, mistakes) if separates else np.nan,
-                "objective": solution.objective,
-                "gap": solution.gap,
-                "farkas_residual": solution.farkas_residual,
-                "normalised_margin": 1 / solution.objective,
-                "iterations": solution.iterations,
-                "seconds": solution.seconds,
-                "solver": solution.solver,
-            }
-        )
+    rows: Rows = [row, *(_solved_row(item, own, compared, task) for item in solved)]
     return [{"momentum": trained.momentum, "version": version} | row for row in rows]
+
+
+def _solved_row(item: Solved, own: float, compared: Array, task: BinaryTask) -> dict[str, Any]:
+    """The row of a solution beside a trained network's error and the scores that it is compared by."""
+    solution = item.solution
+    separates = solution.objective < np.inf
+    mistakes = error(item.scores, task.y_val) if separates else np.nan
+    return {
+        "model": item.model,
+        "status": solution.status.name,
+        "closed": int(item.problem.features.closed().sum()),
+        "error": mistakes,
+        "inconsistency": inconsistency(compared, item.scores) if separates else np.nan,
+        "expected_inconsistency": expected_inconsistency(own, mistakes) if separates else np.nan,
+        "objective": solution.objective,
+        "gap": solution.gap,
+        "farkas_residual": solution.farkas_residual,
+        "normalised_margin": 1 / solution.objective,
+        "iterations": solution.iterations,
+        "seconds": solution.seconds,
+        "solver": solution.solver,
+    }

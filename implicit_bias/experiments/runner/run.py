@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -81,26 +82,25 @@ def run(
     """
     start = time.perf_counter()
     done: dict[Cell, Result] = {}
+
+    def keep(cell: Cell, result: Result, stored: bool) -> None:
+        done[cell] = result
+        if progress is not None:
+            progress(cell, stored)
+
     if store is not None:
         store.warn_of_others(cells)
         for cell in cells:
-            stored = store.get(cell)
-            if stored is not None:
-                done[cell] = stored
-                if progress is not None:
-                    progress(cell, True)
+            if (found := store.get(cell)) is not None:
+                keep(cell, found, True)
     left = [cell for cell in cells if cell not in done]
     for cell in left:
         cell.data()
-    try:
+    with suppress(KeyboardInterrupt):
         for cell, result in (engine or local())(sorted(left, key=lambda cell: -cell.cost)) if left else ():
             if store is not None:
                 store.put(cell, result)
-            done[cell] = result
-            if progress is not None:
-                progress(cell, False)
-    except KeyboardInterrupt:
-        pass
+            keep(cell, result, False)
     return Run(cells, done, time.perf_counter() - start)
 
 
