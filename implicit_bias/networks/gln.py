@@ -54,6 +54,7 @@ class GatedLinearNetwork(GatedNetwork):
     def __init__(
         self,
         gates: HyperplaneGates | Sequence[HyperplaneGates],
+        *,
         readout: bool = True,
         seed: int | None = None,
     ) -> None:

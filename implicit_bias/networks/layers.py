@@ -35,7 +35,7 @@ class LayeredNetwork(GatedNetwork):
     #: Hidden layers that are trained with the readout; else they are filters.
     hidden_is_trained = True
 
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int, outputs: int = 1) -> None:
+    def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__()
         self.inputs, self.units = as_count(inputs, "inputs"), as_widths(units)
         self.outputs = as_count(outputs, "outputs")

@@ -22,10 +22,10 @@ class ReLUNetwork(LayeredNetwork):
         d, the constant input included.
     units : int or sequence of int
         Hidden units of each layer.
-    seed : int
-        Weights are Kaiming-normal, N(0, 2/fan-in), drawn from torch's Mersenne twister in the order of the layers.
     outputs : int
         q; with one output f(X) has shape (n,), with several (n, q).
+    seed : int
+        Weights are Kaiming-normal, N(0, 2/fan-in), drawn from torch's Mersenne twister in the order of the layers.
 
     Examples
     --------
@@ -35,9 +35,6 @@ class ReLUNetwork(LayeredNetwork):
     >>> network.effective_weights().shape, network.hidden(task.X_val).shape
     ((20, 65), (359, 20))
     """
-
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
 
     def activations(
         self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
@@ -79,9 +76,6 @@ class FrozenReLUNetwork(LayeredNetwork):
     >>> bool(np.allclose(network.freeze().decision_function(X), network.decision_function(X), atol=1e-5))
     True
     """
-
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         return [weight.detach().clone() for weight in list(self.layers)[:-1]]
@@ -129,9 +123,6 @@ class LinearNetwork(LayeredNetwork):
     True
     """
 
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
-
     def activations(
         self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
     ) -> Tensor:
@@ -164,9 +155,6 @@ class ReadoutNetwork(LayeredNetwork):
     """
 
     hidden_is_trained = False
-
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
 
     def activations(
         self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None

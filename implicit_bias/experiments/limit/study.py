@@ -81,7 +81,7 @@ def build(name: str, task: BinaryTask, options: LimitConfig) -> tuple[GatedNetwo
             [HyperplaneGates(options.units, options.contexts, s).fit(task.X_pool) for s in seeds]
         )
     else:
-        network = ReLUNetwork(d, [2 * options.units] * (2 if name == "deep-relu" else 1), seed)
+        network = ReLUNetwork(d, [2 * options.units] * (2 if name == "deep-relu" else 1), seed=seed)
     if options.start == "trained" and train(network, X, y, SGD(), seed=seed).interrupted:
         raise KeyboardInterrupt
     if name == "relu":

@@ -29,7 +29,7 @@ def _rows(config: Config, cell: Cell, task: BinaryTask) -> list[dict[str, Any]]:
         random[version] = Solved.of(svm_rc(X, y, gates), task.X_val, config)
     rows: list[dict[str, Any]] = []
     for momentum in config.momentum:
-        network = ReLUNetwork(X.shape[1], cell.units, cell.seed)
+        network = ReLUNetwork(X.shape[1], cell.units, seed=cell.seed)
         trained = Trained.of(network, task, config, momentum, cell.seed)
         learned = Solved.of(svm_lc(X, y, network), task.X_val, config)
         hidden = Solved.of(svm_hl(X, y, network), task.X_val, config)
