@@ -33,7 +33,7 @@ ASYMMETRY = 1e-10
 class Moments:
     """b_i = ⟨g_i y x⟩, A_ij = ⟨g_i g_j x xᵀ⟩ and ⟨y²⟩: all that the loss of ŷ = Σ_i g_i(x) w_iᵀx depends on.
 
-        L(w) = ½⟨(y − ŷ)²⟩ = ½⟨y²⟩ − bᵀw + ½ wᵀAw
+        L(w) = ⟨(y − ŷ)²⟩ = ⟨y²⟩ − 2bᵀw + wᵀAw
 
     Gates that are the same are held once, and A only for gates that are open together, directly or by way of others:
     k exclusive gates (never two open at once) have k blocks d × d. Both are found, not asked for.
@@ -62,7 +62,7 @@ class Moments:
     >>> gates = np.hstack([X > 0, X > 0, X <= 0]).astype(float)
     >>> found = Moments.from_samples(GatedFeatures(X, gates), y)
     >>> found.redundant, found.exclusive, round(found.best_loss, 6), found.best_weights.round(4).tolist()
-    (1, True, 0.033333, [[0.7], [0.7], [-0.5]])
+    (1, True, 0.066667, [[0.7], [0.7], [-0.5]])
     """
 
     members: np.ndarray = field(repr=False)
@@ -141,7 +141,7 @@ class Moments:
         >>> import numpy as np
         >>> from implicit_bias.dynamics import Moments
         >>> Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 1.0]), power=1.0).best_loss
-        0.25
+        0.5
         """
         b = as_floats(b, "b", 2)
         k, d = b.shape
@@ -224,22 +224,22 @@ class Moments:
         return sum(s.unresolved for s in self.spectra)
 
     def loss(self, W: Any) -> float:
-        """½⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
+        """⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
         W = as_numbers(W, (self.k, self.d), "weights")
         sums = np.zeros((len(self.copies), self.d))
-        total = self.power / 2
+        total = self.power
         with np.errstate(over="ignore", invalid="ignore"):
             np.add.at(sums, self.members, W)
             for block in self.blocks:
                 w = sums[block.gates].ravel()
-                total += float(w @ (0.5 * (block.A @ w) - block.b.ravel()))
+                total += float(w @ (block.A @ w - 2 * block.b.ravel()))
         return total if np.isfinite(total) else np.nan if np.isnan(W).any() else np.inf
 
     @property
     def best_loss(self) -> float:
-        """½⟨y²⟩ − ½bᵀA⁺b, the loss of the best linear readout with these gates."""
+        """⟨y²⟩ − bᵀA⁺b, the loss of the best linear readout with these gates."""
         gains = [float(np.sum(along(s.pull**2, s.values))) for s in self.spectra]
-        return max(0.0, (self.power - sum(gains)) / 2)
+        return max(0.0, self.power - sum(gains))
 
     @property
     def best_weights(self) -> Array:

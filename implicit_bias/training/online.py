@@ -57,7 +57,7 @@ class OnlineTraining:
     biases : array, shape (T, R, K)
         Zeros in networks without.
     losses : array, shape (T, R)
-        ½⟨(y − ŷ)²⟩ over the samples of the next step: fresh ones, unless samples were given.
+        ⟨(y − ŷ)²⟩ over the samples of the next step: fresh ones, unless samples were given.
     interrupted : bool
         Whether Ctrl-C ended it early; the last record is then that of the interruption.
 
@@ -119,12 +119,12 @@ def train_online(
     biases: bool = False,
     repeats: int = 1,
     record: int | Sequence[int] = 20,
-    seed: int = 0,
+    seed: int = 1,
     progress: Callable[[int, float], None] | None = None,
 ) -> OnlineTraining:
-    """Descend ½⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k), with fresh samples at every step.
+    """Descend L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k), with fresh samples at every step.
 
-        w_k ← w_k − lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k alike, where there are biases
+        w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k alike, where there are biases
 
     so that units move alike at every K. After s steps the time is t = lr · s: as lr → 0 with gates g that do not flip,
     ReLU networks follow K · gradient_flow(features, w₀/K, times, y=y).weights(), where τ = 1.
@@ -228,7 +228,7 @@ def _descend(
             a = X @ W.T + b
             h, slope = ACTIVATIONS[name](a)
             left = h.reshape(len(X), -1, units).mean(axis=2) - y[:, None]
-            state = _State(step, W, b, np.mean(left**2, axis=0) / 2, float(np.abs(a).max()), float(np.abs(y).max()))
+            state = _State(step, W, b, np.mean(left**2, axis=0), float(np.abs(a).max()), float(np.abs(y).max()))
             slope *= np.repeat(left, units, axis=1)
             W = W - lr / len(X) * (slope.T @ X)
             if biases:

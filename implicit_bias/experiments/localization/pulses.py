@@ -29,11 +29,11 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """The spread over all starts, and the median loss."""
+    """The spread over all starts, and the median of half the loss."""
     names = {name: settings[name] for name in ("n", "signs", "flip")}
     pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
     training = trained(settings, pulses)
-    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
+    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2}]
 
 
 def name_of(row: pd.Series) -> str:
