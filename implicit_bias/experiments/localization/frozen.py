@@ -72,10 +72,8 @@ def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y:
     ]
     fields = units * np.array([flow.weights(rest) for flow in flows])
     away = np.linalg.norm(fields - training.fields, axis=(1, 2)) / np.linalg.norm(training.fields, axis=(1, 2))
-    return spread(fields) | {
-        "away": float(np.median(away)),
-        "loss": float(np.median([f.losses[-1] for f in flows])) / 2,
-    }
+    loss = np.median([flow.losses[-1] for flow in flows]) / 2
+    return spread(fields) | {"away": float(np.median(away)), "loss": float(loss)}
 
 
 def cost(settings: Settings) -> float:
