@@ -24,7 +24,7 @@ from implicit_bias import (
     train,
     train_together,
 )
-from implicit_bias.training.stacked import mean_losses
+from implicit_bias.training.losses import mean_losses
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))

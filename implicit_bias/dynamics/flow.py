@@ -85,8 +85,9 @@ def gradient_flow(
 
     with K = k, all gates counted, and b − Aw = −½∂L/∂w. By eigendecomposition of A, any rank: block by block for gates
     that are never open together, and for the m copies of a gate in reduced form (the sum of their weights moves with
-    mA, their differences stay). A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow τ dv/dt = −½∂L/∂v = (1/K)(b − Av/K) is the same
-    flow with w = v/K and Kτ in place of τ: v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
+    mA, their differences stay). A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow
+    τ dv/dt = −½∂L/∂v = (1/K)(b − Av/K) is the same flow with w = v/K and Kτ in place of τ:
+    v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
 
     Eigenvalues below 1e-12 of the largest of their block count as 0: the limit is exact for condition numbers of the
     features up to 1e6, and w(t) to a share 1e-12 λ_max t/Kτ of the way that is left. `moments.unresolved` counts the

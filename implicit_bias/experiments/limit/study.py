@@ -25,7 +25,8 @@ from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
-from implicit_bias.training.limit import Descent, LossScaled, PlainDescent, descend_to_limit
+from implicit_bias.training.iterations import LossScaled, PlainDescent
+from implicit_bias.training.limit import Descent, descend_to_limit
 from implicit_bias.training.sgd import SGD, train
 from implicit_bias.training.stationarity import stationarity
 
