@@ -9,7 +9,7 @@ from implicit_bias.datasets import SinglePulse, nonlinear_gaussian_process
 from implicit_bias.dynamics import gradient_flow, ipr
 
 PROCESS = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), gain=3.0, labels=(1.0, 0.0))
-TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "erf": lambda a: torch.erf(a / 2**0.5)}
+TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "erf": lambda a: torch.erf(a / 2**0.5)}
 SMALL = {"units": 3, "repeats": 2, "steps": 30, "batch_size": 50, "scale": 1.0, "seed": 4}
 
 
@@ -179,7 +179,7 @@ def test_nonlinear_data_localise_one_relu_and_their_clone_does_not():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"activation": "tanh"}, "unknown activation 'tanh'; known: relu, sigmoid, erf"),
+        ({"activation": "tahn"}, "unknown activation 'tahn'; known: relu, "),
         ({"units": 0}, "units must be a whole number of at least 1"),
         ({"steps": 1.5}, "steps must be"),
         ({"repeats": 0}, "repeats must be"),

@@ -129,16 +129,13 @@ arctan2 = elementary(np.arctan2, lambda context: context.atan2)
 erfcx = elementary(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
 
 
-def decay(z: Any) -> Any:
-    """e^{−|z|}."""
-    return exp(-abs(z))
-
-
 def sigmoid(z: Any) -> Any:
     """1/(1 + e^{−z}), without overflow."""
-    return np.where(z > 0, 1, decay(z)) / (1 + decay(z))
+    decay = exp(-abs(z))
+    return np.where(z > 0, 1, decay) / (1 + decay)
 
 
 def sigmoid_slope(z: Any) -> Any:
     """The derivative of `sigmoid`."""
-    return decay(z) / (1 + decay(z)) ** 2
+    decay = exp(-abs(z))
+    return decay / (1 + decay) ** 2

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import erf, expit
 
 from implicit_bias.datasets.rings import Ring
 from implicit_bias.ground.checks import (
@@ -19,28 +18,13 @@ from implicit_bias.ground.checks import (
     as_seed,
     check_callable,
     check_size,
-    one_of,
     shown,
 )
-
-
-def _relu(a: Array) -> tuple[Array, Array]:
-    return np.maximum(a, 0.0), np.where(a > 0, 1.0, 0.0)
-
-
-def _sigmoid(a: Array) -> tuple[Array, Array]:
-    h = expit(a)
-    return h, h * (1 - h)
-
-
-def _erf(a: Array) -> tuple[Array, Array]:
-    return erf(a / np.sqrt(2)), np.sqrt(2 / np.pi) * np.exp(-(a**2) / 2)
-
+from implicit_bias.kernels.activations import Activation
+from implicit_bias.kernels.activations import activation as activation_of
 
 #: How many times beyond those of the start, 1 and K · targets pre-activations are when training has diverged.
 FAR = 1e8
-#: From pre-activations to σ and σ′ of them.
-ACTIVATIONS: dict[str, Callable[[Array], tuple[Array, Array]]] = {"relu": _relu, "sigmoid": _sigmoid, "erf": _erf}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +34,7 @@ class OnlineTraining:
     Attributes
     ----------
     activation : str
+        Its name.
     lr : float
     steps : array, shape (T,), integers
         The steps that were made by then, from 0.
@@ -110,7 +95,7 @@ class OnlineTraining:
 def train_online(
     data: Ring | tuple[Any, Any],
     units: int = 1,
-    activation: str = "relu",
+    activation: str | Activation = "relu",
     *,
     steps: int = 1000,
     lr: float = 0.1,
@@ -135,8 +120,8 @@ def train_online(
         A process, `batch_size` samples of which are drawn for each step; or samples, all of which make each step.
     units : int
         K.
-    activation : 'relu', 'sigmoid' or 'erf'
-        max(0, z), 1/(1 + e^{−z}) or erf(z/√2).
+    activation : str or Activation
+        σ, by a name of `kernels.activation` or made by one of the functions there.
     steps : int
     lr : float
     batch_size : int
@@ -177,7 +162,7 @@ def train_online(
     False
     True
     """
-    name = one_of(activation, ACTIVATIONS, "activation")
+    chosen = activation_of(activation)
     steps, units, repeats = as_count(steps, "steps"), as_count(units, "units"), as_count(repeats, "repeats")
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
     check_callable(progress, "progress")
@@ -189,7 +174,7 @@ def train_online(
     kept: list[_State] = []
     latest, interrupted = None, False
     try:
-        for latest in _descend(batches, name, units, lr, W, biases):
+        for latest in _descend(batches, chosen, units, lr, W, biases):
             if latest.step in times:
                 kept.append(_checked(latest, kept, units, lr))
                 if progress is not None:
@@ -201,9 +186,9 @@ def train_online(
         if not kept or kept[-1] is not latest:
             kept.append(_checked(latest, kept, units, lr))
     shape = (len(kept), repeats, units)
-    weights, offsets, losses = (np.array([getattr(state, part) for state in kept]) for part in ("W", "b", "losses"))
+    W, b, losses = (np.array([getattr(state, part) for state in kept]) for part in ("W", "b", "losses"))
     made = np.array([state.step for state in kept])
-    return OnlineTraining(name, lr, made, weights.reshape(*shape, n), offsets.reshape(shape), losses, interrupted)
+    return OnlineTraining(chosen.name, lr, made, W.reshape(*shape, n), b.reshape(shape), losses, interrupted)
 
 
 class _State(NamedTuple):
@@ -219,17 +204,16 @@ class _State(NamedTuple):
 
 
 def _descend(
-    batches: Iterator[tuple[Array, Array]], name: str, units: int, lr: float, W: Array, biases: bool
+    batches: Iterator[tuple[Array, Array]], activation: Activation, units: int, lr: float, W: Array, biases: bool
 ) -> Iterator[_State]:
     """The networks before each batch; arrays are new at every step."""
     b = np.zeros(len(W))
     for step, (X, y) in enumerate(batches):
         with np.errstate(over="ignore", invalid="ignore"):
             a = X @ W.T + b
-            h, slope = ACTIVATIONS[name](a)
-            left = h.reshape(len(X), -1, units).mean(axis=2) - y[:, None]
+            left = activation.function(a).reshape(len(X), -1, units).mean(axis=2) - y[:, None]
             state = _State(step, W, b, np.mean(left**2, axis=0), float(np.abs(a).max()), float(np.abs(y).max()))
-            slope *= np.repeat(left, units, axis=1)
+            slope = activation.derivative(a) * np.repeat(left, units, axis=1)
             W = W - lr / len(X) * (slope.T @ X)
             if biases:
                 b = b - lr * slope.mean(axis=0)
