@@ -20,7 +20,7 @@ LARGEST_EXACT = 400
 
 
 @dataclass(frozen=True)
-class LeastEigenvalue:
+class SmallestEigenvalue:
     """λ_min of a Gram matrix, and how exactly it is known.
 
     Attributes
@@ -31,9 +31,9 @@ class LeastEigenvalue:
 
     Examples
     --------
-    >>> from implicit_bias.kernels import gram_matrix, least_eigenvalue
+    >>> from implicit_bias.kernels import gram_matrix, smallest_eigenvalue
     >>> opposite = [[1.0, 0.0], [-1.0, 0.0]]
-    >>> [least_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
+    >>> [smallest_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
     [True, False]
     """
 
@@ -51,14 +51,16 @@ class LeastEigenvalue:
         return f"λ_min is 0 up to ±{e.short(self.error, 2)}"
 
 
-def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenvalue:
+def smallest_eigenvalue(gram: Gram | Any, digits: int | None = None) -> SmallestEigenvalue:
     """The smallest eigenvalue of a symmetric matrix, with a bound of its error.
 
         λ_min ≤ vᵀGv/vᵀv
         λ_min ≥ μ − (n + 2) u trace(G − μI)    if the Cholesky factorisation of G − μI runs through
 
     and by Weyl's inequality the error of the matrix adds at most its spectral norm. Nothing is believed of whoever
-    found v and μ.
+    found v and μ. For Gaussian gates, λ(X) of Fiat, Malach & Shalev-Shwartz is that of `gram_matrix(X, "relu")` on unit
+    samples: positive exactly if no sample repeats and those x_i whose opposite −x_i is a sample too are linearly
+    independent (one x_i of each such pair).
 
     Parameters
     ----------
@@ -80,12 +82,12 @@ def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenv
     Examples
     --------
     >>> import numpy as np
-    >>> from implicit_bias.kernels import gram_matrix, least_eigenvalue
+    >>> from implicit_bias.kernels import gram_matrix, smallest_eigenvalue
     >>> X = np.random.default_rng(0).normal(size=(20, 3))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]
-    >>> round(least_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
+    >>> round(smallest_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
     8.2601e-05
-    >>> print(least_eigenvalue(gram_matrix(X, "erf", digits=30), digits=20))
+    >>> print(smallest_eigenvalue(gram_matrix(X, "erf", digits=30), digits=20))
     λ_min = 7.19324e-6 ± 2.3e-42
     """
     if not isinstance(gram, Gram):
@@ -95,7 +97,7 @@ def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenv
     if context is not None and len(values) > LARGEST_EXACT:
         raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
     lower, value, upper = bounds(values)
-    found = LeastEigenvalue(value, max(value - lower, upper - value) + gram.error)
+    found = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
     if digits is not None:
         check_digits(found, as_digits(digits), gram)
     return found
@@ -110,7 +112,7 @@ def as_symmetric(values: Any) -> Any:
     return matrix
 
 
-def check_digits(found: LeastEigenvalue, digits: int, gram: Gram) -> None:
+def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
     """Refuse an answer with fewer digits."""
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (

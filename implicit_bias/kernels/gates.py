@@ -1,12 +1,10 @@
-"""The kernel of Gaussian gates on unit samples, and its smallest eigenvalue λ(X)."""
+"""The kernel of Gaussian gates on unit samples."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from implicit_bias.ground.blocks import row_blocks, symmetric_blocks
 from implicit_bias.ground.checks import Array, InputError, check_size
@@ -19,7 +17,7 @@ PAIRS_AT_ONCE = 4096
 
 
 def gate_kernel(X: Any, Z: Any = None, *, normalise: bool = False) -> Array:
-    """E[ΦΦᵀ]/k for gates 1(⟨u, x⟩ > 0) with u ~ N(0, I), on unit samples.
+    """E[ΦΦᵀ]/k for gates 1(⟨u, x⟩ > 0) with u ~ N(0, I), on unit samples: ReLU's `gram_matrix`, or that of two sets.
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − arccos⟨x, z⟩ / 2π) ⟨x, z⟩
 
@@ -84,81 +82,3 @@ def open_together(X: Array, Z: Array) -> Array:
         apart = np.linalg.norm(X[i] - Z[j], axis=1), np.linalg.norm(X[i] + Z[j], axis=1)
         angles[i, j] = 2 * np.arctan2(*apart)
     return (np.pi - angles) / (2 * np.pi)
-
-
-@dataclass(frozen=True)
-class SmallestEigenvalue:
-    """λ(X) = λ_min(κ(X)), and the rounding error that it is known up to.
-
-    Attributes
-    ----------
-    value : float
-    rounding : float
-        A bound of the rounding error of `value`.
-
-    Examples
-    --------
-    >>> from implicit_bias.theory import smallest_eigenvalue
-    >>> print(smallest_eigenvalue([[1.0, 0.0], [1.0, 0.0]]))
-    λ(X) is 0 up to rounding: samples repeat, or too many come with their opposite
-    """
-
-    value: float
-    rounding: float
-
-    @property
-    def is_positive(self) -> bool:
-        """Whether λ(X) > 0 is certain in spite of rounding."""
-        return self.value > self.rounding
-
-    def __str__(self) -> str:
-        if self.is_positive:
-            return f"λ(X) = {self.value:.6g}"
-        return "λ(X) is 0 up to rounding: samples repeat, or too many come with their opposite"
-
-
-def smallest_eigenvalue(X: Any, *, normalise: bool = False) -> SmallestEigenvalue:
-    """λ(X), the smallest eigenvalue of E[ΦΦᵀ]/k: positive exactly if wide enough GaLU layers memorise any labels.
-
-        λ(X) > 0   ⟺   no sample repeats, and the x_i whose opposite −x_i is a sample too are linearly independent
-                        (one x_i of each such pair)
-
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of length 1.
-    normalise : bool
-        Divide the samples by their lengths first.
-
-    Raises
-    ------
-    InputError
-        As for `gate_kernel`.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemma 1. Computed from all eigenvalues, not by sampling gates.
-
-    Examples
-    --------
-    >>> from implicit_bias.theory import smallest_eigenvalue
-    >>> round(smallest_eigenvalue([[1.0, 0.0], [0.6, 0.8]]).value, 4)
-    0.2886
-    """
-    X = unit_samples(X, normalise)
-    return kernel_eigenvalue(gate_kernel(X), X.shape[1])
-
-
-def kernel_eigenvalue(kernel: Array, inputs: int) -> SmallestEigenvalue:
-    """The smallest eigenvalue of a kernel matrix (m, m) on samples of so many inputs."""
-    value = float(scipy.linalg.eigvalsh(kernel, subset_by_index=[0, 0], check_finite=False)[0])
-    # Every entry is a dot product of `inputs` terms and an angle; the norm of the errors is at most m times one.
-    return SmallestEigenvalue(value, len(kernel) * (inputs + 10) * float(np.finfo(float).eps))
-
-
-def positive_eigenvalue(kernel: Array, inputs: int) -> SmallestEigenvalue:
-    """λ(X) for a theorem that divides by it; refused if it is 0 up to rounding."""
-    found = kernel_eigenvalue(kernel, inputs)
-    if not found.is_positive:
-        raise InputError(f"{found}; leave out the samples that make it so")
-    return found

@@ -1,6 +1,6 @@
 """The theory of GaLU layers as functions, after Fiat, Malach & Shalev-Shwartz; the docs have the proofs."""
 
-from implicit_bias.kernels.gates import SmallestEigenvalue, gate_kernel, smallest_eigenvalue
+from implicit_bias.kernels.gates import gate_kernel
 from implicit_bias.theory.clusters import (
     ClusterBounds,
     NeumannInverse,
@@ -31,7 +31,6 @@ __all__ = [
     "InitialGradient",
     "MemorisationWidth",
     "NeumannInverse",
-    "SmallestEigenvalue",
     "a_priori_rate",
     "cluster_bounds",
     "descent_rate",
@@ -50,5 +49,4 @@ __all__ = [
     "neumann_inverse",
     "orthogonal_inverse",
     "parity_gradient",
-    "smallest_eigenvalue",
 ]

@@ -12,8 +12,7 @@ import scipy.linalg
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range
 from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
-from implicit_bias.kernels.gates import gate_kernel, positive_eigenvalue
-from implicit_bias.theory.inputs import as_gated, as_probability
+from implicit_bias.theory.inputs import as_gated, as_probability, positive_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 
 
@@ -186,11 +185,10 @@ def generalisation_bound_a_priori(
 
 def least_output(X: Array, y: Array) -> float:
     """M = √(2 yᵀκ⁻¹y), made larger by what rounding of κ may hide; X (m, d) unit samples, y (m,)."""
-    kernel = gate_kernel(X)
-    eigenvalue = positive_eigenvalue(kernel, X.shape[1])
+    kernel, eigenvalue = positive_kernel(X)
     energy = float(y @ scipy.linalg.solve(kernel, y, assume_a="pos", check_finite=False))
-    # κ ⪰ (1 − r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and the rounding r.
-    return math.sqrt(2 * energy * eigenvalue.value / (eigenvalue.value - eigenvalue.rounding))
+    # κ ⪰ (1 − r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
+    return math.sqrt(2 * energy * eigenvalue.value / (eigenvalue.value - eigenvalue.error))
 
 
 def _labels(y: Any, samples: int, label_bound: float) -> Array:

@@ -11,9 +11,8 @@ import numpy as np
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import InputError, as_positive, check_range
 from implicit_bias.ground.scaling import unit_samples
-from implicit_bias.kernels.gates import gate_kernel, positive_eigenvalue
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
+from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability, positive_kernel
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def memorisation_width(X: Any, delta: float = 0.05, *, normalise: bool = False) 
     """
     X = unit_samples(X, normalise)
     delta = as_probability(delta)
-    eigenvalue = positive_eigenvalue(gate_kernel(X), X.shape[1]).value
+    eigenvalue = float(positive_kernel(X)[1].value)
     squared_norm = float(np.linalg.norm(X, 2)) ** 2
     width = math.ceil(8 * squared_norm / eigenvalue * math.log(len(X) / delta))
     return MemorisationWidth(width, delta, len(X), eigenvalue, squared_norm)

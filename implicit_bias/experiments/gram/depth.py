@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import SMOOTH, against, number, ordered, quartiles, unit_points
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.kernels import deep_gram, least_eigenvalue, mean_square
+from implicit_bias.kernels import deep_gram, mean_square, smallest_eigenvalue
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
 LAYERS = (1, 2, 4, 8, 16, 30)
@@ -30,7 +30,7 @@ def rows(settings: Settings) -> Rows:
     found, unit = [], mean_square(settings["activation"])
     for turn in range(settings["draws"]):
         X = unit_points(settings["n"], settings["d"], settings["seed"], turn)
-        value = least_eigenvalue(deep_gram(X, settings["activation"], settings["layers"]))
+        value = smallest_eigenvalue(deep_gram(X, settings["activation"], settings["layers"]))
         found.append({"draw": turn, "least": value.value / unit, "error": value.error / unit})
     return found
 
