@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.datasets.clusters import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.pulses import SinglePulse
 from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
+from implicit_bias.datasets.synthetic import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 from implicit_bias.ground.checks import InputError, as_count, as_seed, one_of

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from implicit_bias.dynamics.spectra import ROUNDING, Spectrum, along, spectrum_of
-from implicit_bias.dynamics.streaming import SIZES, Block, RunningMoments, refined
+from implicit_bias.dynamics.streaming import SIZES, Block, MomentSums, refined
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
     Array,
@@ -104,11 +104,11 @@ class Moments:
         InputError
             As for `from_samples`, and for chunks that differ in gates or inputs, or are none.
         """
-        sums: RunningMoments | None = None
+        sums: MomentSums | None = None
         for chunk in chunks:
             if not isinstance(chunk, tuple | list) or len(chunk) != 2 or not isinstance(chunk[0], GatedFeatures):
                 raise InputError(f"each chunk must be a pair (GatedFeatures, y), not {shown(chunk)}")
-            sums = sums or RunningMoments(chunk[0].k, chunk[0].d)
+            sums = sums or MomentSums(chunk[0].k, chunk[0].d)
             sums.add(*chunk)
         if sums is None:
             raise InputError("there are no chunks; give at least one")

@@ -29,7 +29,7 @@ class Block:
     b: Array = field(repr=False)
 
 
-class RunningMoments:
+class MomentSums:
     """Sums over the samples so far. Gates that were the same so far are one; blocks that meet become one.
 
     members (k,): which distinct gate each gate is; overlap (q, q): which distinct gates were open together.

@@ -10,15 +10,15 @@ import numpy as np
 
 from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
 from implicit_bias.ground.scaling import length, unit_samples
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.gates import STEEP, open_together
+from implicit_bias.kernels.special import arctan2, cos, multiprecision, pi, sqrt
 
 #: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
 BLOCK = 2**16
 
 
 @dataclass(frozen=True)
-class Pairs:
+class GaussianPairs:
     """Centred Gaussian pairs z = ⟨w, x⟩, z' = ⟨w, x'⟩, w ~ N(0, I), as arrays that broadcast.
 
     Attributes
@@ -37,7 +37,7 @@ class Pairs:
     @property
     def pi(self) -> Any:
         """π in the arithmetic of the pairs."""
-        return e.pi(self.angle)
+        return pi(self.angle)
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,15 @@ class Points:
         check_size(len(rows) ** 2, "the Gram matrix")
         if digits is None:
             return cls(directions, directions, np.ones(len(rows))) if normalise else cls(rows, directions, norms)
-        exact = np.frompyfunc(e.multiprecision(digits).mpf, 1, 1)(rows)
-        many = e.sqrt((exact * exact).sum(axis=1))
+        exact = np.frompyfunc(multiprecision(digits).mpf, 1, 1)(rows)
+        many = sqrt((exact * exact).sum(axis=1))
         unit = exact / many[:, None]
         return cls(unit, unit, 0 * many + 1) if normalise else cls(exact, unit, many)
 
     def __len__(self) -> int:
         return len(self.norms)
 
-    def blocks(self) -> Iterator[tuple[slice, Pairs]]:
+    def blocks(self) -> Iterator[tuple[slice, GaussianPairs]]:
         """The pairs of some rows i with all j from the first of them on; together, every pair i ≤ j."""
         n, first = len(self), 0
         while first < n:
@@ -83,7 +83,7 @@ class Points:
             yield rows, self.pairs(rows)
             first = rows.stop
 
-    def pairs(self, rows: slice) -> Pairs:
+    def pairs(self, rows: slice) -> GaussianPairs:
         """The pairs of these rows with those from the first of them on."""
         chosen, others = self.directions[rows], self.directions[rows.start :]
         r, s = self.norms[rows, None], self.norms[None, rows.start :]
@@ -95,7 +95,7 @@ class Points:
         # A point and itself, whatever rounding says.
         own = np.arange(len(chosen))
         cosine[own, own], angle[own, own] = 1 + 0 * self.norms[rows], 0 * self.norms[rows]
-        return Pairs(r, s, cosine, angle)
+        return GaussianPairs(r, s, cosine, angle)
 
 
 def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
@@ -106,14 +106,14 @@ def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
     angles = np.empty(cosines.shape, dtype=object)
     steep = abs(cosines) > STEEP
     flat = cosines[~steep]
-    angles[~steep] = e.arctan2(e.sqrt(1 - flat * flat), flat)
+    angles[~steep] = arctan2(sqrt(1 - flat * flat), flat)
     i, j = np.nonzero(steep)
     apart, along = X[i] - Z[j], X[i] + Z[j]
-    angles[steep] = 2 * e.arctan2(e.sqrt((apart * apart).sum(axis=1)), e.sqrt((along * along).sum(axis=1)))
+    angles[steep] = 2 * arctan2(sqrt((apart * apart).sum(axis=1)), sqrt((along * along).sum(axis=1)))
     return angles
 
 
-def symmetric(points: Points, entries: Callable[[Pairs], Any]) -> Array:
+def symmetric(points: Points, entries: Callable[[GaussianPairs], Any]) -> Array:
     """The symmetric matrix (n, n) whose blocks above the diagonal `entries` computes, times ⟨x, x'⟩."""
     n = len(points)
     values = np.empty((n, n), dtype=points.norms.dtype)
@@ -127,8 +127,8 @@ def symmetric(points: Points, entries: Callable[[Pairs], Any]) -> Array:
     return values
 
 
-def pairs_at(angles: Any) -> Pairs:
+def pairs_at(angles: Any) -> GaussianPairs:
     """Pairs of unit points at these angles (…)."""
     angles = np.asarray(angles)
     ones = np.ones((), dtype=angles.dtype) if angles.dtype != object else 0 * angles + 1
-    return Pairs(ones, ones, e.cos(angles), angles)
+    return GaussianPairs(ones, ones, cos(angles), angles)

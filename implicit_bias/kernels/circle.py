@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.ground.checks import InputError, as_count
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.angles import pairs_at
 from implicit_bias.kernels.eigenvalues import SmallestEigenvalue
 from implicit_bias.kernels.gram import as_digits, pair_mean
+from implicit_bias.kernels.special import multiprecision
 
 #: Working digits: the first attempt, and how many beyond those asked for show an eigenvalue to be 0.
 FIRST_DIGITS, LAST_DIGITS = 32, 512
@@ -58,7 +58,7 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     if count > MOST_POINTS:
         raise InputError(f"n must be at most {MOST_POINTS}, not {count}: multiprecision would take hours")
     if is_singular(count, chosen):
-        none = e.multiprecision(digits).mpf(0)
+        none = multiprecision(digits).mpf(0)
         return SmallestEigenvalue(none, none)
     working, last = max(FIRST_DIGITS, digits + 10), digits + (LAST_DIGITS if chosen.is_exact else LAST_OF_SERIES)
     while True:
@@ -81,7 +81,7 @@ def is_singular(n: int, activation: Activation) -> bool:
 
 def smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestEigenvalue:
     """λ_min of n points in an arithmetic of so many digits."""
-    context = e.multiprecision(digits + 10)
+    context = multiprecision(digits + 10)
     half = n // 2
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
     pairs = pairs_at(angles)

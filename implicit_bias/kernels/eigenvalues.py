@@ -10,8 +10,8 @@ import scipy.linalg
 
 from implicit_bias.ground.checks import InputError, as_floats, check_range
 from implicit_bias.ground.scaling import TINY
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.gram import Gram, as_digits
+from implicit_bias.kernels.special import context_of, short, sqrt
 
 #: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
 ROUNDS, SHIFTS = 12, 12
@@ -47,8 +47,8 @@ class SmallestEigenvalue:
 
     def __str__(self) -> str:
         if abs(self.value) > self.error:
-            return f"λ_min = {e.short(self.value, 6)} ± {e.short(self.error, 2)}"
-        return f"λ_min is 0 up to ±{e.short(self.error, 2)}"
+            return f"λ_min = {short(self.value, 6)} ± {short(self.error, 2)}"
+        return f"λ_min is 0 up to ±{short(self.error, 2)}"
 
 
 def smallest_eigenvalue(gram: Gram | Any, digits: int | None = None) -> SmallestEigenvalue:
@@ -93,7 +93,7 @@ def smallest_eigenvalue(gram: Gram | Any, digits: int | None = None) -> Smallest
     if not isinstance(gram, Gram):
         gram = Gram(as_symmetric(gram), 0.0)
     values = gram.values
-    context = e.context_of(values)
+    context = context_of(values)
     if context is not None and len(values) > LARGEST_EXACT:
         raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
     lower, value, upper = bounds(values)
@@ -117,11 +117,11 @@ def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
             "leave out digits, or give the points exactly: gram_matrix(X, …, digits=…)"
-            if e.context_of(gram.values) is None
+            if context_of(gram.values) is None
             else "compute the matrix with more digits"
         )
         raise InputError(
-            f"the smallest eigenvalue is {e.short(found.value, 3)} ± {e.short(found.error, 2)}, which does not have "
+            f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
             f"{digits} correct digits, and the matrix holds no more; {remedy}"
         )
 
@@ -129,7 +129,7 @@ def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
 def bounds(values: Any) -> tuple[Any, Any, Any]:
     """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
     n = len(values)
-    context = e.context_of(values)
+    context = context_of(values)
     unit: Any = np.finfo(float).eps if context is None else context.eps
     guess, vector = double_pair(values) if context is None else many_pair(values, context)
     # Rounding of the quotient: every product and sum of it is off by one unit at most.
@@ -171,11 +171,11 @@ def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
     for _ in range(ROUNDS):
         vector = substitute(root.T, substitute(root, vector), last_first=True)
-        vector = vector / e.sqrt(np.asarray(vector @ vector))
+        vector = vector / sqrt(np.asarray(vector @ vector))
     value = quotient(values, vector)
     for _ in range(SHIFTS):
         residual = values @ vector - vector * value
-        off = 2 * e.sqrt(np.asarray(residual @ residual))
+        off = 2 * sqrt(np.asarray(residual @ residual))
         if off <= n * context.eps * size:
             break
         # An eigenvalue lies within off/2; below the least of all the matrix can be factored.
@@ -183,7 +183,7 @@ def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
             off = off * 16
         for _ in range(2):
             vector = substitute(root.T, substitute(root, vector), last_first=True)
-            vector = vector / e.sqrt(np.asarray(vector @ vector))
+            vector = vector / sqrt(np.asarray(vector @ vector))
         value = quotient(values, vector)
     return value, vector
 
@@ -199,7 +199,7 @@ def factor(values: Any) -> Any:
     for j in range(n):
         if not rest[j, j] > 0:
             return None
-        rest[j:, j] = rest[j:, j] / e.sqrt(np.asarray(rest[j, j]))
+        rest[j:, j] = rest[j:, j] / sqrt(np.asarray(rest[j, j]))
         for i in range(j + 1, n):
             # The array first: a number of mpmath's would print it before it gives up on it.
             rest[i, j + 1 : i + 1] -= rest[j + 1 : i + 1, j] * rest[i, j]

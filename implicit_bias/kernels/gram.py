@@ -22,11 +22,11 @@ from implicit_bias.ground.checks import (
     finite,
 )
 from implicit_bias.ground.scaling import TINY
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import Pairs, Points, symmetric
+from implicit_bias.kernels.angles import GaussianPairs, Points, symmetric
 from implicit_bias.kernels.series import hermite_series
+from implicit_bias.kernels.special import context_of, short
 
 #: Digits beyond those asked for, for what sums and series lose.
 SPARE_DIGITS = 14
@@ -68,7 +68,7 @@ class Gram:
     terms: int = 0
 
     def __repr__(self) -> str:
-        return f"Gram(error={e.short(self.error, 2)}, is_certified={self.is_certified}, terms={self.terms})"
+        return f"Gram(error={short(self.error, 2)}, is_certified={self.is_certified}, terms={self.terms})"
 
 
 def gram_matrix(
@@ -129,7 +129,7 @@ def gram_matrix(
     else:
         digits = as_digits(digits)
         points = Points.of(X, digits + SPARE_DIGITS, normalise)
-        allowed = e.context_of(points.norms).mpf(10) ** -digits
+        allowed = context_of(points.norms).mpf(10) ** -digits
     mean = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         values = symmetric(points, mean.entries)
@@ -139,14 +139,14 @@ def gram_matrix(
         check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
     # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
     error = relative * np.trace(values)
-    return Gram(values, error if e.context_of(values) else float(error), chosen.is_certified, mean.terms)
+    return Gram(values, error if context_of(values) else float(error), chosen.is_certified, mean.terms)
 
 
 @dataclass(frozen=True)
 class PairMean:
     """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took."""
 
-    entries: Callable[[Pairs], Any]
+    entries: Callable[[GaussianPairs], Any]
     error: Any
     terms: int
 
@@ -163,7 +163,7 @@ def pair_mean(activation: Activation, norms: Any, steep: Any, tolerance: Any, in
 
 def unit_of(values: Any) -> Any:
     """The distance from 1 to the next number of these values' arithmetic."""
-    context = e.context_of(values)
+    context = context_of(values)
     return float(np.finfo(float).eps) if context is None else context.eps
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.kernels import special as e
+from implicit_bias.kernels.special import context_of, exp, log, pi, sqrt
 
 if TYPE_CHECKING:
     from implicit_bias.kernels.activations import Activation, Strip
@@ -49,9 +49,9 @@ def strip_rule(strip: Strip, norms: Any, terms: int, tolerance: Any) -> Rule:
     E|he_k(z + ia)|² = Σ_j binom(k, j) a^{2j}/j! ≤ e^{2a√k}. What is left out beyond ±T is at most 2 (1 + M²) e^{−T²/4},
     because |he_k(x)| ≤ 1.09 e^{x²/4} (Cramér).
     """
-    context = e.context_of(norms)
+    context = context_of(norms)
     target = TARGET if context is None else context.mpf(tolerance) / 10**8
-    room = float(-e.log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
+    room = float(-log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
     a = min(strip.width / float(norms[-1]), 1.5)
     h = 2 * math.pi * a / (room + a * a / 2 + a * math.sqrt(terms) + 1)
     # A power of two, so that nodes and steps are the same numbers in every arithmetic.
@@ -70,7 +70,7 @@ def strip_rule(strip: Strip, norms: Any, terms: int, tolerance: Any) -> Rule:
         density = np.exp(-nodes * nodes / 2) / np.sqrt(2 * np.longdouble(np.pi))
     else:
         nodes = np.frompyfunc(context.mpf, 1, 1)(whole) * h
-        density = e.exp(-nodes * nodes / 2) / e.sqrt(2 * e.pi(nodes) + 0 * nodes)
+        density = exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes)
     return Rule(nodes, density * h * share, target)
 
 
@@ -111,7 +111,7 @@ def coefficients(activation: Activation, norms: Any, rule: Rule, terms: int) -> 
     found[:, 0::2], found[:, 1::2] = even, odd
     # Chunks of sums, then sums of chunks: no term takes part in more additions.
     additions = CHUNK + len(rule.nodes) / CHUNK
-    context, doubles = e.context_of(norms), np.finfo(np.float64).eps
+    context, doubles = context_of(norms), np.finfo(np.float64).eps
     fine = np.finfo(np.longdouble).eps if context is None else context.eps
     # A derivative of one's own is rounded to doubles, however its argument came.
     own = 8 * doubles if coarse or activation.strip is None else 0
@@ -120,7 +120,7 @@ def coefficients(activation: Activation, norms: Any, rule: Rule, terms: int) -> 
 
 def hermite_functions(nodes: Any, terms: int) -> Any:
     """he_0 … he_terms = He_k/√k! at the nodes, shape (N, terms + 1): √(k+1) he_{k+1} = x he_k − √k he_{k−1}."""
-    roots = e.sqrt(np.arange(terms + 1) + 0 * nodes[:1])
+    roots = sqrt(np.arange(terms + 1) + 0 * nodes[:1])
     basis = np.empty((terms + 1, len(nodes)), dtype=nodes.dtype)
     basis[0] = 1 + 0 * nodes
     basis[1] = nodes

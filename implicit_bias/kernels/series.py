@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
-from implicit_bias.kernels.angles import Pairs
+from implicit_bias.kernels.angles import GaussianPairs
 from implicit_bias.kernels.quadrature import Rule, coefficients, panel_rule, strip_rule
+from implicit_bias.kernels.special import context_of, sqrt
 
 #: Terms of a series: the first attempt, and the most.
 FEWEST, MOST = 128, 2048
@@ -42,7 +42,7 @@ class HermiteSeries:
     mean_squares: Any
     error: Any
 
-    def __call__(self, pairs: Pairs) -> Any:
+    def __call__(self, pairs: GaussianPairs) -> Any:
         """The series, by Horner's rule; `mean_squares` for a point and itself."""
         # Of a single length there is one product a term, not one a pair.
         r, s = (self.rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
@@ -129,7 +129,7 @@ def noise_of(noise: Any, terms: int) -> Any:
 
 def evaluation_error(found: Any, squares: Any, inputs: int, norms: Any) -> Any:
     """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
-    context = e.context_of(norms)
+    context = context_of(norms)
     unit = np.finfo(float).eps if context is None else context.eps
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
     return unit * ((found**2 * weights).sum(axis=1) / squares).max()
@@ -140,7 +140,7 @@ def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) ->
     if activation.strip is not None:
         rule = strip_rule(activation.strip, norms, terms, tolerance)
         return scaled(*coefficients(activation, norms, rule, terms), rule)
-    if e.context_of(norms) is not None:
+    if context_of(norms) is not None:
         raise InputError(f"{activation.name} is known in doubles only; leave out digits")
     previous: Any = None
     for level in range(REFINEMENTS):
@@ -165,7 +165,7 @@ def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) ->
 def scaled(found: Any, squares: Any, rounding: Any, rule: Rule) -> tuple[Any, Any, Any]:
     """With the error of a certified rule, which is absolute, over √E[σ'(rz)²]."""
     least = min(squares)
-    return found, squares, rounding + rule.error / min(e.sqrt(np.asarray(least)), least)
+    return found, squares, rounding + rule.error / min(sqrt(np.asarray(least)), least)
 
 
 def check_integrable(activation: Activation, norms: Array, squares: Array) -> None:

@@ -1,4 +1,4 @@
-"""Elementary functions of arrays of doubles, or of mpmath's numbers in arrays of objects: a formula is written once."""
+"""Functions of arrays of doubles, or of mpmath's numbers in arrays of objects: a formula is written once for both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def context_of(values: Any) -> Any:
     return array.flat[0].context if array.dtype == object and array.size else None
 
 
-def elementary(double: Callable[..., Any], many: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+def in_both(double: Callable[..., Any], many: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
     """A function of doubles, and the function of an mpmath context that stands in for it."""
 
     def function(*values: Any) -> Any:
@@ -119,14 +119,14 @@ def wedge_many(context: Any) -> Callable[[Any, Any], Any]:
 #: F(β, ψ) = (1/2π) ∫_0^ψ I(β sin δ) dδ with I(s) = ∫_0^∞ t e^{−st − t²/2} dt = 1 − s √(π/2) erfcx(s/√2), for 0 ≤ ψ ≤ π:
 #: the mean of e^{−β|y|} over the standard normal points (x, y) of the plane at an angle of at most ψ to the x-axis, on
 #: one side of it.
-wedge = elementary(wedge_double, wedge_many)
-exp = elementary(np.exp, lambda context: context.exp)
-sqrt = elementary(np.sqrt, lambda context: context.sqrt)
-sin = elementary(np.sin, lambda context: context.sin)
-cos = elementary(np.cos, lambda context: context.cos)
-log = elementary(np.log, lambda context: context.log)
-arctan2 = elementary(np.arctan2, lambda context: context.atan2)
-erfcx = elementary(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
+wedge = in_both(wedge_double, wedge_many)
+exp = in_both(np.exp, lambda context: context.exp)
+sqrt = in_both(np.sqrt, lambda context: context.sqrt)
+sin = in_both(np.sin, lambda context: context.sin)
+cos = in_both(np.cos, lambda context: context.cos)
+log = in_both(np.log, lambda context: context.log)
+arctan2 = in_both(np.arctan2, lambda context: context.atan2)
+erfcx = in_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
 
 
 def sigmoid(z: Any) -> Any:

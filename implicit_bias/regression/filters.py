@@ -24,7 +24,8 @@ from implicit_bias.ground.checks import (
     check_range,
     check_size,
 )
-from implicit_bias.regression.closed_form import LeastSquares, least_squares, power, shift_of
+from implicit_bias.ground.scaling import nearest_power_of_two
+from implicit_bias.regression.closed_form import LeastSquares, least_squares, shift_of
 
 #: Accepted updates after which the inverse is computed anew.
 FRESH_AFTER = 64
@@ -139,7 +140,7 @@ def improve_filters(
     rng = np.random.default_rng(as_seed(seed))
     filters = _first(X, units, directions, rng)
     ridge = as_positive(ridge, "ridge", zero=True)
-    by, to = power(np.abs(X).max()), power(np.abs(targets).max())
+    by, to = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
     check_range(np.array([by, to / by]), "the inputs X and the targets over them", 1e-140, 1e140)
     shift = shift_of(ridge, len(X), by)
     form = _form(X / by, targets[:, 0] / to, (X @ filters.T >= 0).astype(float), shift)
@@ -185,10 +186,10 @@ class _Form(Protocol):
 def _form(X: Array, y: Array, G: Array, shift: float) -> _Form:
     if not (G.any(axis=1) & X.any(axis=1)).any():
         raise InputError("every filter is closed for every sample; ask for more units, or give other directions")
-    return _Samples(X, y, G, shift) if G.shape[1] * X.shape[1] >= len(X) else _Weights(X, y, G, shift)
+    return _SampleForm(X, y, G, shift) if G.shape[1] * X.shape[1] >= len(X) else _WeightForm(X, y, G, shift)
 
 
-class _Samples:
+class _SampleForm:
     """With A = (ΦΦᵀ + sI)⁻¹, n × n: the value is s·yᵀAy. Φ_jΦ_jᵀ leaves and Φ̂Φ̂ᵀ enters by Woodbury's formula."""
 
     def __init__(self, X: Array, y: Array, G: Array, shift: float) -> None:
@@ -231,7 +232,7 @@ class _Samples:
         return True
 
 
-class _Weights:
+class _WeightForm:
     """With A = (ΦᵀΦ + sI)⁻¹, kd × kd: the value is yᵀy − cᵀAc, c = Φᵀy. A block leaves, another enters."""
 
     def __init__(self, X: Array, y: Array, G: Array, shift: float) -> None:
@@ -287,7 +288,7 @@ class _Weights:
         return True
 
 
-def _drifted(form: _Samples | _Weights, W: Array) -> bool:
+def _drifted(form: _SampleForm | _WeightForm, W: Array) -> bool:
     """Whether ‖ΦW − y‖² + s‖W‖² differs from the value, after updates of an inverse of a nearly singular matrix."""
     missing = form.y - GatedFeatures(form.X, form.G) @ W
     own = float(missing @ missing) + form.shift * float(np.sum(W**2))
