@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import scipy.special
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import InputError, as_floats, as_positive, check_range, is_finite, one_of, shown
 from implicit_bias.kernels.angles import GaussianPairs
-from implicit_bias.kernels.special import arctan2, erfcx, sigmoid, sigmoid_slope, sin, sqrt, wedge
+from implicit_bias.kernels.special import Numbers, arctan2, erfcx, sigmoid, sigmoid_slope, sin, sqrt, wedge
 
 #: Polynomials of higher degree have coefficients beyond what their sums can carry.
 HIGHEST_DEGREE = 20
@@ -61,9 +62,9 @@ class Activation:
     """
 
     name: str
-    function: Callable[[Any], Any]
-    derivative: Callable[[Any], Any]
-    pair: Callable[[GaussianPairs], Any] | None = None
+    function: Callable[[Any], Numbers]
+    derivative: Callable[[Any], Numbers]
+    pair: Callable[[GaussianPairs], Numbers] | None = None
     rounding: float = 16.0
     bend: Callable[[float], float] = lambda _: 1.0
     strip: Strip | None = None
@@ -143,7 +144,7 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
     )
 
 
-def elu_pair(p: GaussianPairs, alpha: float) -> Any:
+def elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
     """E[σ'(z)σ'(z')] of ELU with scale 1: the four quadrants of signs."""
     across, along, beyond = p.r * sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
     beta = sqrt(along * along + across * across)
@@ -162,7 +163,7 @@ def elu_bend(r: float, alpha: float) -> float:
     return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
 
 
-def polynomial(coefficients: Any) -> Activation:
+def polynomial(coefficients: ArrayLike) -> Activation:
     """σ(z) = c_0 + c_1 z + … + c_p z^p, p at most 20.
 
         E[σ'(z)σ'(z')] = Σ_k k! q_k(r) q_k(r') cos^k θ,    q_k(r) = Σ_{m = k, k+2, …} b_m r^m m! / (k! (m−k)!!)
@@ -197,10 +198,10 @@ def polynomial(coefficients: Any) -> Activation:
     )
 
 
-def polynomial_pair(p: GaussianPairs, slopes: list[float]) -> Any:
+def polynomial_pair(p: GaussianPairs, slopes: list[float]) -> Numbers:
     """E[σ'(z)σ'(z')] of σ'(z) = Σ_m b_m z^m with b = `slopes`."""
 
-    def part(k: int, r: Any) -> Any:
+    def part(k: int, r: Numbers) -> Numbers:
         """√k! q_k(r) but for the root, which the pair shares."""
         total = 0 * r
         for m in range(k, len(slopes), 2):
@@ -216,12 +217,12 @@ def polynomial_pair(p: GaussianPairs, slopes: list[float]) -> Any:
     return value
 
 
-def gram_determinant(p: GaussianPairs) -> Any:
+def gram_determinant(p: GaussianPairs) -> Numbers:
     """det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
     return 1 + p.r**2 + p.s**2 + (p.r * p.s * sin(p.angle)) ** 2
 
 
-def gelu_pair(p: GaussianPairs) -> Any:
+def gelu_pair(p: GaussianPairs) -> Numbers:
     """E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z): ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π."""
     root, a, b, c = sqrt(gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
     return (arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
+from implicit_bias.ground.checks import as_floats, check_range, check_size
 from implicit_bias.ground.scaling import length, unit_samples
 from implicit_bias.kernels.gates import STEEP, open_together
-from implicit_bias.kernels.special import arctan2, cos, multiprecision, pi, sqrt
+from implicit_bias.kernels.special import Number, Numbers, arctan2, cos, multiprecision, pi, sqrt
 
 #: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
 BLOCK = 2**16
@@ -29,13 +29,13 @@ class GaussianPairs:
         cos θ, the correlation of z and z', and θ itself, which a cosine near ±1 would not tell.
     """
 
-    r: Any
-    s: Any
-    cosine: Any
-    angle: Any
+    r: Numbers
+    s: Numbers
+    cosine: Numbers
+    angle: Numbers
 
     @property
-    def pi(self) -> Any:
+    def pi(self) -> Number:
         """π in the arithmetic of the pairs."""
         return pi(self.angle)
 
@@ -51,12 +51,12 @@ class Points:
         All float64, or all mpmath's numbers in arrays of objects.
     """
 
-    rows: Any
-    directions: Any
-    norms: Any
+    rows: Numbers
+    directions: Numbers
+    norms: Numbers
 
     @classmethod
-    def of(cls, X: Any, digits: int | None = None, normalise: bool = False) -> Points:
+    def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False) -> Points:
         """Checked points (n, d), of length 1 if `normalise`; with `digits`, X is exact and the rest has so many digits.
 
         Raises InputError for a bad array, a row of zeros, and lengths outside 1e-60 … 1e60.
@@ -98,7 +98,7 @@ class Points:
         return GaussianPairs(r, s, cosine, angle)
 
 
-def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
+def many_angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
     """Angles (m, m') of unit rows X (m, d), Z (m', d) in multiprecision, each known to some units of its last digit.
 
     2 arctan(‖x − z‖/‖x + z‖) where the points are so nearly parallel that the cosine would hide half the digits.
@@ -113,7 +113,7 @@ def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
     return angles
 
 
-def symmetric(points: Points, entries: Callable[[GaussianPairs], Any]) -> Array:
+def symmetric(points: Points, entries: Callable[[GaussianPairs], Numbers]) -> Numbers:
     """The symmetric matrix (n, n) whose blocks above the diagonal `entries` computes, times ⟨x, x'⟩."""
     n = len(points)
     values = np.empty((n, n), dtype=points.norms.dtype)
@@ -127,7 +127,7 @@ def symmetric(points: Points, entries: Callable[[GaussianPairs], Any]) -> Array:
     return values
 
 
-def pairs_at(angles: Any) -> GaussianPairs:
+def pairs_at(angles: Numbers) -> GaussianPairs:
     """Pairs of unit points at these angles (…)."""
     angles = np.asarray(angles)
     ones = np.ones((), dtype=angles.dtype) if angles.dtype != object else 0 * angles + 1

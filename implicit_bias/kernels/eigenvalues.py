@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, check_range
+from implicit_bias.ground.checks import Array, InputError, as_floats, check_range
 from implicit_bias.ground.scaling import TINY
 from implicit_bias.kernels.gram import Gram, as_digits
-from implicit_bias.kernels.special import context_of, short, sqrt
+from implicit_bias.kernels.special import Number, Numbers, context_of, short, sqrt
 
 #: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
 ROUNDS, SHIFTS = 12, 12
@@ -37,8 +38,8 @@ class SmallestEigenvalue:
     [True, False]
     """
 
-    value: Any
-    error: Any
+    value: Number
+    error: Number
 
     @property
     def is_positive(self) -> bool:
@@ -51,7 +52,7 @@ class SmallestEigenvalue:
         return f"λ_min is 0 up to ±{short(self.error, 2)}"
 
 
-def smallest_eigenvalue(gram: Gram | Any, digits: int | None = None) -> SmallestEigenvalue:
+def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> SmallestEigenvalue:
     """The smallest eigenvalue of a symmetric matrix, with a bound of its error.
 
         λ_min ≤ vᵀGv/vᵀv
@@ -103,7 +104,7 @@ def smallest_eigenvalue(gram: Gram | Any, digits: int | None = None) -> Smallest
     return found
 
 
-def as_symmetric(values: Any) -> Any:
+def as_symmetric(values: ArrayLike) -> Array:
     """A symmetric float64 matrix."""
     matrix = as_floats(values, "the matrix", 2)
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
@@ -126,7 +127,7 @@ def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
         )
 
 
-def bounds(values: Any) -> tuple[Any, Any, Any]:
+def bounds(values: Numbers) -> tuple[Number, Number, Number]:
     """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
     n = len(values)
     context = context_of(values)
@@ -145,23 +146,23 @@ def bounds(values: Any) -> tuple[Any, Any, Any]:
         margin = 16 * margin
 
 
-def size_of(values: Any) -> Any:
+def size_of(values: Numbers) -> Number:
     """At least the spectral norm and Σ|g_ii|, and more than 0."""
     return max(abs(values).sum(axis=1).max(), abs(np.diag(values)).sum()) + TINY
 
 
-def quotient(values: Any, vector: Any) -> Any:
+def quotient(values: Numbers, vector: Numbers) -> Number:
     """vᵀGv/vᵀv."""
     return vector @ (values @ vector) / (vector @ vector)
 
 
-def double_pair(values: Any) -> tuple[float, Any]:
+def double_pair(values: Numbers) -> tuple[float, Array]:
     """The smallest eigenvalue and its vector, by LAPACK."""
     found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
     return float(found[0]), vectors[:, 0]
 
 
-def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
+def many_pair(values: Numbers, context: Any) -> tuple[Number, Numbers]:
     """The smallest eigenvalue and its vector: by inverse iteration, then with shifts just below it."""
     n, size, one = len(values), size_of(values), np.eye(len(values), dtype=np.int64)
     # As small a shift as lets a singular matrix be factored.
@@ -188,7 +189,7 @@ def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
     return value, vector
 
 
-def factor(values: Any) -> Any:
+def factor(values: Numbers) -> Numbers | None:
     """The lower triangular Cholesky factor, None if a pivot is not positive."""
     if values.dtype != object:
         try:
@@ -206,7 +207,7 @@ def factor(values: Any) -> Any:
     return np.where(np.tri(n, dtype=bool), rest, 0 * rest)
 
 
-def substitute(root: Any, right: Any, last_first: bool = False) -> Any:
+def substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
     """The solution of a triangular system: a lower one, or an upper one from the last row on."""
     solution = right.copy()
     order = range(len(right))

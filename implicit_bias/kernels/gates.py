@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.blocks import row_blocks, symmetric_blocks
 from implicit_bias.ground.checks import Array, InputError, check_size
@@ -16,7 +15,7 @@ STEEP = 0.9
 PAIRS_AT_ONCE = 4096
 
 
-def gate_kernel(X: Any, Z: Any = None, *, normalise: bool = False) -> Array:
+def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None, *, normalise: bool = False) -> Array:
     """E[ΦΦᵀ]/k for gates 1(⟨u, x⟩ > 0) with u ~ N(0, I), on unit samples: ReLU's `gram_matrix`, or that of two sets.
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − arccos⟨x, z⟩ / 2π) ⟨x, z⟩

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.kernels.special import context_of, exp, log, pi, sqrt
+from implicit_bias.kernels.special import Number, Numbers, context_of, exp, log, pi, sqrt
 
 if TYPE_CHECKING:
     from implicit_bias.kernels.activations import Activation, Strip
@@ -35,12 +35,12 @@ class Rule:
         A bound of the errors of E[σ'(rz) he_k(z)] and E[σ'(rz)²]; NaN without one.
     """
 
-    nodes: Any
-    weights: Any
-    error: Any
+    nodes: Numbers
+    weights: Numbers
+    error: Number
 
 
-def strip_rule(strip: Strip, norms: Any, terms: int, tolerance: Any) -> Rule:
+def strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> Rule:
     """The trapezoidal rule with a step h for σ' analytic and bounded by M in the strip |Im z| ≤ `width`.
 
         |error| ≤ 2 (1 + M²) e^{a²/2 + a√k} / (e^{2πa/h} − 1),    a ≤ width/r for every length r
@@ -88,13 +88,15 @@ def panel_rule(longest: float, terms: int, level: int) -> Rule:
     return Rule(right, weights, math.nan)
 
 
-def coefficients(activation: Activation, norms: Any, rule: Rule, terms: int) -> tuple[Any, Any, Any]:
+def coefficients(activation: Activation, norms: Numbers, rule: Rule, terms: int) -> tuple[Numbers, Numbers, Number]:
     """E[σ'(rz) he_k(z)] for k = 0 … terms (p, terms + 1) and E[σ'(rz)²] (p,) by a rule, and the rounding error.
 
     Nodes and their opposites share he_k but for the sign (−1)^k. The error is of each coefficient, over √E[σ'(rz)²].
     """
     coarse = rule.nodes.dtype != object and len(norms) * len(rule.nodes) * terms > EXTENDED
-    even, odd, squares = 0, 0, 0
+    even: Number = 0
+    odd: Number = 0
+    squares: Number = 0
     for first in range(0, len(rule.nodes), CHUNK):
         chosen = slice(first, first + CHUNK)
         nodes, weights = rule.nodes[chosen], rule.weights[chosen]
@@ -118,7 +120,7 @@ def coefficients(activation: Activation, norms: Any, rule: Rule, terms: int) -> 
     return found, squares, own + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
 
 
-def hermite_functions(nodes: Any, terms: int) -> Any:
+def hermite_functions(nodes: Numbers, terms: int) -> Numbers:
     """he_0 … he_terms = He_k/√k! at the nodes, shape (N, terms + 1): √(k+1) he_{k+1} = x he_k − √k he_{k−1}."""
     roots = sqrt(np.arange(terms + 1) + 0 * nodes[:1])
     basis = np.empty((terms + 1, len(nodes)), dtype=nodes.dtype)
