@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import as_floats, check_range, check_size
+from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
 from implicit_bias.ground.scaling import length, unit_samples
-from implicit_bias.kernels.gates import STEEP, open_together
 from implicit_bias.kernels.special import Number, Numbers, arctan2, cos, multiprecision, pi, sqrt
 
+#: Cosines this large hide the angle from arccos, which loses half the digits at ±1.
+STEEP = 0.9
+#: Pairs of samples whose differences are held at once.
+PAIRS_AT_ONCE = 4096
 #: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
 BLOCK = 2**16
 
@@ -96,6 +99,22 @@ class Points:
         own = np.arange(len(chosen))
         cosine[own, own], angle[own, own] = 1 + 0 * self.norms[rows], 0 * self.norms[rows]
         return GaussianPairs(r, s, cosine, angle)
+
+
+def open_together(X: Array, Z: Array) -> Array:
+    """P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) = ½ − θ(x, z)/2π for unit rows X (m, d) and Z (m', d), shape (m, m').
+
+    The angle is arccos⟨x, z⟩, or 2 arctan(‖x − z‖/‖x + z‖) where the samples are nearly parallel.
+    """
+    check_size(len(X) * len(Z), "the kernel")
+    cosines = np.clip(X @ Z.T, -1.0, 1.0)
+    angles: Array = np.arccos(cosines)
+    steep = np.argwhere(np.abs(cosines) > STEEP)
+    for first in range(0, len(steep), PAIRS_AT_ONCE):
+        i, j = steep[first : first + PAIRS_AT_ONCE].T
+        apart = np.linalg.norm(X[i] - Z[j], axis=1), np.linalg.norm(X[i] + Z[j], axis=1)
+        angles[i, j] = 2 * np.arctan2(*apart)
+    return (np.pi - angles) / (2 * np.pi)
 
 
 def many_angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:

@@ -1,6 +1,5 @@
 """The theory of GaLU layers as functions, after Fiat, Malach & Shalev-Shwartz; the docs have the proofs."""
 
-from implicit_bias.kernels.gates import gate_kernel
 from implicit_bias.theory.clusters import (
     ClusterBounds,
     NeumannInverse,
@@ -13,6 +12,7 @@ from implicit_bias.theory.clusters import (
 from implicit_bias.theory.descent import DescentRate, a_priori_rate, descent_rate, descent_target
 from implicit_bias.theory.generalisation import GeneralisationBound, generalisation_bound, generalisation_bound_a_priori
 from implicit_bias.theory.gradients import InitialGradient, gaussian_gradient, initial_gradients, parity_gradient
+from implicit_bias.theory.kernel import gate_kernel
 from implicit_bias.theory.memorisation import (
     ExpectedLoss,
     MemorisationWidth,

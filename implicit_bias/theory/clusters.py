@@ -10,7 +10,7 @@ import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, check_range, check_size
 from implicit_bias.ground.scaling import unit_samples
-from implicit_bias.kernels.gates import open_together
+from implicit_bias.kernels.angles import open_together
 from implicit_bias.theory.inputs import as_probability
 
 

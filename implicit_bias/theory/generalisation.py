@@ -12,7 +12,8 @@ import scipy.linalg
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range
 from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
-from implicit_bias.theory.inputs import as_gated, as_probability, positive_kernel
+from implicit_bias.theory.inputs import as_gated, as_probability
+from implicit_bias.theory.kernel import positive_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 
 

@@ -7,8 +7,7 @@ import numbers
 from typing import Any
 
 from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import Array, InputError, as_count, shown
-from implicit_bias.kernels import SmallestEigenvalue, gram_matrix, smallest_eigenvalue
+from implicit_bias.ground.checks import InputError, as_count, shown
 
 #: Larger counts are no floats, or lead beyond them.
 MOST = 10**100
@@ -54,20 +53,3 @@ def as_gated(features: Any) -> GatedFeatures:
     if not isinstance(features, GatedFeatures):
         raise InputError(f"features must be GatedFeatures, not {shown(features)}")
     return features
-
-
-def positive_kernel(X: Array) -> tuple[Array, SmallestEigenvalue]:
-    """κ(X) (m, m) of unit samples (m, d), and λ(X), which a theorem divides by; refused if it is 0 up to rounding.
-
-    >>> import numpy as np
-    >>> from implicit_bias.theory.inputs import positive_kernel
-    >>> print(positive_kernel(np.eye(2))[1])
-    λ_min = 0.5 ± 9.8e-15
-    """
-    kernel = gram_matrix(X, "relu")
-    found = smallest_eigenvalue(kernel)
-    if not found.is_positive:
-        raise InputError(
-            "λ(X) is 0 up to rounding: samples repeat, or too many come with their opposite; leave out those samples"
-        )
-    return kernel.values, found

@@ -12,7 +12,8 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import InputError, as_positive, check_range
 from implicit_bias.ground.scaling import unit_samples
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability, positive_kernel
+from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
+from implicit_bias.theory.kernel import positive_kernel
 
 
 @dataclass(frozen=True)

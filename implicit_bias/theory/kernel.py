@@ -1,18 +1,15 @@
-"""The kernel of Gaussian gates on unit samples."""
+"""The kernel of Gaussian gates on unit samples, and the theorems' demand that it is not singular."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.blocks import row_blocks, symmetric_blocks
+from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, check_size
 from implicit_bias.ground.scaling import unit_samples
-
-#: Cosines this large hide the angle from arccos, which loses half the digits at ±1.
-STEEP = 0.9
-#: Pairs of samples whose differences are held at once.
-PAIRS_AT_ONCE = 4096
+from implicit_bias.kernels import SmallestEigenvalue, gram_matrix, smallest_eigenvalue
+from implicit_bias.kernels.angles import open_together
 
 
 def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None, *, normalise: bool = False) -> Array:
@@ -53,31 +50,26 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None, *, normalise: bool = F
     """
     X = unit_samples(X, normalise)
     if Z is None:
-        check_size(len(X) ** 2, "the kernel")
-        return symmetric_blocks(len(X), lambda rows, columns: kernel_of(X[rows], X[columns]))
+        return gram_matrix(X, "relu").values
     Z = unit_samples(Z, normalise, "Z")
     if X.shape[1] != Z.shape[1]:
         raise InputError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; give both the same inputs")
     check_size(len(X) * len(Z), "the kernel")
-    return np.concatenate([kernel_of(X[rows], Z) for rows in row_blocks(len(X))])
+    return np.concatenate([open_together(X[rows], Z) * (X[rows] @ Z.T) + 0.0 for rows in row_blocks(len(X))])
 
 
-def kernel_of(X: Array, Z: Array) -> Array:
-    """κ of unit rows X (m, d) and Z (m', d), shape (m, m')."""
-    return open_together(X, Z) * (X @ Z.T) + 0.0
+def positive_kernel(X: Array) -> tuple[Array, SmallestEigenvalue]:
+    """κ(X) (m, m) of unit samples (m, d), and λ(X), which a theorem divides by; refused if it is 0 up to rounding.
 
-
-def open_together(X: Array, Z: Array) -> Array:
-    """P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) = ½ − θ(x, z)/2π for unit rows X (m, d) and Z (m', d), shape (m, m').
-
-    The angle is arccos⟨x, z⟩, or 2 arctan(‖x − z‖/‖x + z‖) where the samples are nearly parallel.
+    >>> import numpy as np
+    >>> from implicit_bias.theory.kernel import positive_kernel
+    >>> print(positive_kernel(np.eye(2))[1])
+    λ_min = 0.5 ± 9.8e-15
     """
-    check_size(len(X) * len(Z), "the kernel")
-    cosines = np.clip(X @ Z.T, -1.0, 1.0)
-    angles: Array = np.arccos(cosines)
-    steep = np.argwhere(np.abs(cosines) > STEEP)
-    for first in range(0, len(steep), PAIRS_AT_ONCE):
-        i, j = steep[first : first + PAIRS_AT_ONCE].T
-        apart = np.linalg.norm(X[i] - Z[j], axis=1), np.linalg.norm(X[i] + Z[j], axis=1)
-        angles[i, j] = 2 * np.arctan2(*apart)
-    return (np.pi - angles) / (2 * np.pi)
+    kernel = gram_matrix(X, "relu")
+    found = smallest_eigenvalue(kernel)
+    if not found.is_positive:
+        raise InputError(
+            "λ(X) is 0 up to rounding: samples repeat, or too many come with their opposite; leave out those samples"
+        )
+    return kernel.values, found
