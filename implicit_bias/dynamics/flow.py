@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.dynamics.moments import Moments
 from implicit_bias.features import GatedFeatures
@@ -56,7 +57,7 @@ class GradientFlow:
     losses: Array = field(repr=False)
     limit: Array = field(repr=False)
 
-    def weights(self, times: Any = None) -> Array:
+    def weights(self, times: ArrayLike | None = None) -> Array:
         """w(t), shape (T, k, d) at times (T,), those of the flow by default; (k, d) at a single time.
 
         Raises
@@ -77,7 +78,7 @@ class GradientFlow:
 
 
 def gradient_flow(
-    data: Moments | GatedFeatures, w0: Any, times: Any, *, y: Any = None, tau: float = 1.0
+    data: Moments | GatedFeatures, w0: ArrayLike, times: ArrayLike, *, y: ArrayLike | None = None, tau: float = 1.0
 ) -> GradientFlow:
     """The flow Kτ dw/dt = b − Aw of the loss L = ⟨(y − ŷ)²⟩ of ŷ = Σ_i g_i(x) w_iᵀx from w(0) = w₀, in closed form.
 

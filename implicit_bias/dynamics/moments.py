@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -72,7 +73,7 @@ class Moments:
     samples: int | None = None
 
     @classmethod
-    def from_samples(cls, features: GatedFeatures, y: Any) -> Moments:
+    def from_samples(cls, features: GatedFeatures, y: ArrayLike) -> Moments:
         """The means over n samples.
 
         Parameters
@@ -117,7 +118,7 @@ class Moments:
         return cls(sums.members, blocks, sums.power / n, sums.d, n)
 
     @classmethod
-    def from_arrays(cls, b: Any, A: Any, power: float) -> Moments:
+    def from_arrays(cls, b: ArrayLike, A: ArrayLike, power: float) -> Moments:
         """Moments that are known otherwise, of a distribution, say.
 
         Gates with equal b_i and equal rows A_i· are the same; A_ij = 0 keeps gates apart.
@@ -223,7 +224,7 @@ class Moments:
         """
         return sum(s.unresolved for s in self.spectra)
 
-    def loss(self, W: Any) -> float:
+    def loss(self, W: ArrayLike) -> float:
         """⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
         W = as_numbers(W, (self.k, self.d), "weights")
         sums = np.zeros((len(self.copies), self.d))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, as_positive, check_range, is_finite, one_of, shown
+from implicit_bias.ground.checks import InputError, as_floats, as_positive, as_real, check_range, one_of, shown
 from implicit_bias.kernels.angles import GaussianPairs
 from implicit_bias.kernels.special import Numbers, arctan2, erfcx, sigmoid, sigmoid_slope, sin, sqrt, wedge
 
@@ -106,9 +105,8 @@ def leaky_relu(slope: float = 0.01) -> Activation:
 
 def as_slope(slope: Any) -> float:
     """A finite slope of a leaky ReLU other than 1."""
-    real = isinstance(slope, numbers.Real) and not isinstance(slope, bool)
-    value = float(slope) if real and is_finite(slope) else math.inf
-    if abs(value) > STEEPEST_SLOPE:
+    value = as_real(slope)
+    if not abs(value) <= STEEPEST_SLOPE:
         raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
     if value == 1:
         raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")

@@ -101,7 +101,7 @@ class GaLUNetwork(LayeredNetwork):
 
     def gates(self) -> Gates:
         """The gates of the hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return self._gates_of(self.filters()[0])
 
     def _gates_of(self, filters: Tensor) -> Gates:

@@ -46,7 +46,7 @@ class ReLUNetwork(LayeredNetwork):
 
     def gates(self) -> ReLUGates:
         """The gates 1(⟨w_h, x⟩ ≥ 0) of the hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return ReLUGates(to_array(self.layers[0]))
 
     def freeze(self) -> FrozenReLUNetwork:
@@ -94,7 +94,7 @@ class FrozenReLUNetwork(LayeredNetwork):
 
     def gates(self) -> ReLUGates:
         """The gates 1(⟨u_h, x⟩ ≥ 0) of the hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return ReLUGates(to_array(self.filters()[0]))
 
 
@@ -166,11 +166,5 @@ class ReadoutNetwork(LayeredNetwork):
 
     def gates(self) -> Gates:
         """The gates of the fixed hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return ReLUGates(to_array(self.filters()[0]))
-
-    def effective_weights(self) -> Array:
-        """W (k, d) with w_j = b_j u_j, or (q, k, d) of several outputs; for networks with one hidden layer."""
-        self.require_one_layer()
-        weights: Array = to_array(self.layers[-1])[:, :, None] * to_array(self.filters()[0])
-        return weights[0] if self.outputs == 1 else weights

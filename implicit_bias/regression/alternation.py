@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
@@ -72,7 +72,7 @@ class Alternation:
 
 def alternate_convex_search(
     features: GatedFeatures,
-    Y: Any,
+    Y: ArrayLike,
     *,
     steps: int = 1000,
     tol: float = 1e-4,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from implicit_bias.features import Features
@@ -78,7 +78,7 @@ class LeastSquares:
     seconds: float
 
 
-def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float = 1e-9) -> LeastSquares:
+def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: float = 1e-9) -> LeastSquares:
     """The solution of least norm of min_W (1/n)‖ΦW − y‖² + ρ‖W‖².
 
         W = Φᵀ(ΦΦᵀ + nρI)⁺y,   ΦΦᵀ = (GGᵀ) ∘ (XXᵀ),     or     W = (ΦᵀΦ + nρI)⁺Φᵀy,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates
@@ -81,11 +82,11 @@ class FilterSearch:
 
 
 def improve_filters(
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     units: int = 0,
     *,
-    directions: Any = None,
+    directions: ArrayLike | None = None,
     steps: int = 512,
     ridge: float = 0.0,
     seed: int = 1,

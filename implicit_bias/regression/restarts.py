@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed, shown
 from implicit_bias.regression import FilterSearch, improve_filters
@@ -42,7 +42,9 @@ class GateSearch:
     best: FilterSearch = field(repr=False)
 
 
-def search_gates(X: Any, y: Any, units: int, *, restarts: int = 10, steps: int = 512, seed: int = 1) -> GateSearch:
+def search_gates(
+    X: ArrayLike, y: ArrayLike, units: int, *, restarts: int = 10, steps: int = 512, seed: int = 1
+) -> GateSearch:
     """Hyperplane gates 1(⟨u_j, x⟩ ≥ 0) that lower the loss of the best readout: `improve_filters` from several starts.
 
     A local search by random proposals: it proves no minimum, and the spread of `losses` over the starts shows how far

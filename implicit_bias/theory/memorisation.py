@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import InputError, as_positive, check_range
@@ -54,7 +54,7 @@ class MemorisationWidth:
         return min(1.0, self.samples * math.exp(-exponent))
 
 
-def memorisation_width(X: Any, delta: float = 0.05, *, normalise: bool = False) -> MemorisationWidth:
+def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = False) -> MemorisationWidth:
     """Lemma 1: a width at which a layer of random gates memorises all labels with probability at least 1 − δ.
 
         k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import (
     InputError,
@@ -59,8 +59,8 @@ class Descent:
 
 def descend_to_limit(
     network: GatedNetwork,
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     config: LossScaled | PlainDescent | None = None,
     *,
     measure: Callable[[GatedNetwork], dict[str, float]] | None = None,

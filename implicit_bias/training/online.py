@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.datasets.rings import Ring
 from implicit_bias.ground.checks import (
@@ -76,7 +77,7 @@ class OnlineTraining:
         """The weights at the end, or at the interruption, shape (R, K, n)."""
         return np.asarray(self.weights[-1])
 
-    def gates(self, X: Any) -> np.ndarray:
+    def gates(self, X: ArrayLike) -> np.ndarray:
         """1(w_kᵀx + b_k > 0) of samples (m, n) at every time: truth values, shape (T, R, K, m)."""
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.weights.shape[-1]:
@@ -86,7 +87,7 @@ class OnlineTraining:
         check_size(self.biases.size * len(X), "the gates at all times")
         return np.asarray(self.weights @ X.T + self.biases[..., None] > 0)
 
-    def flips(self, X: Any) -> Array:
+    def flips(self, X: ArrayLike) -> Array:
         """The share of pairs of a sample of X (m, n) and a unit whose gate has changed by the end: shape (R, T)."""
         gates = self.gates(X)
         return np.asarray((gates != gates[-1]).mean(axis=(2, 3)).T)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import (
     InputError,
@@ -118,8 +118,8 @@ class History:
 
 def train(
     network: GatedNetwork,
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     config: SGD | None = None,
     *,
     seed: int = 1,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -79,7 +79,7 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
     )
 
 
-def tensors_of(stack: Stack, X: Any, Y: Any, loss: str) -> tuple[Tensor, Tensor]:
+def tensors_of(stack: Stack, X: ArrayLike, Y: ArrayLike, loss: str) -> tuple[Tensor, Tensor]:
     """Inputs (n, d) or (R, n, d), and targets (1 or R, n, q), or classes (1 or R, n)."""
     first, own = stack.first, dimensions(X) == 3
     inputs = as_floats(X, "X", 3 if own else 2)

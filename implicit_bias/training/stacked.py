@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias.ground.checks import (
@@ -103,8 +103,8 @@ class Training:
 
 def train_together(
     networks: Sequence[LayeredNetwork],
-    X: Any,
-    Y: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
     config: Adam | None = None,
     *,
     target: float | None = None,
