@@ -121,7 +121,7 @@ def build(cell: Cell, root: str | None) -> MarginProblem:
 @lru_cache
 def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> ReLUNetwork:
     X, y, _ = load_samples(dataset, n, root)
-    network = ReLUNetwork(X.shape[1], units, seed)
+    network = ReLUNetwork(X.shape[1], units, seed=seed)
     train(network, X, y, SGD(), seed=seed)
     return network
 

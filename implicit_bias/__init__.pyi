@@ -78,9 +78,9 @@ from .saving.problems import load_problem as load_problem
 from .saving.problems import save_problem as save_problem
 from .saving.solutions import load_solution as load_solution
 from .saving.solutions import save_solution as save_solution
+from .training.iterations import LossScaled as LossScaled
+from .training.iterations import PlainDescent as PlainDescent
 from .training.limit import Descent as Descent
-from .training.limit import LossScaled as LossScaled
-from .training.limit import PlainDescent as PlainDescent
 from .training.limit import descend_to_limit as descend_to_limit
 from .training.online import OnlineTraining as OnlineTraining
 from .training.online import train_online as train_online

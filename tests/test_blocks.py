@@ -14,7 +14,6 @@ GATES = np.random.default_rng(1).normal(size=(23, 5))
 MADE = {
     "gram": lambda: GatedFeatures(X, GATES).gram(),
     "weight_gram": lambda: GatedFeatures(X, GATES).weight_gram(),
-    "gate_kernel": lambda: gate_kernel(UNIT),
     "gram_matrix": lambda: gram_matrix(X, "tanh").values,
 }
 

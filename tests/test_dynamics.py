@@ -84,7 +84,7 @@ def test_the_closed_form_is_what_integration_gives(case):
     A, b = dense.T @ dense / features.n, dense.T @ y / features.n
     reference = integrated(A, b, w0.ravel(), TIMES, features.k * 0.5)
     np.testing.assert_allclose(flow.weights().reshape(len(TIMES), -1), reference, atol=1e-9)
-    losses = [0.5 * np.mean((y - dense @ w) ** 2) for w in reference]
+    losses = [np.mean((y - dense @ w) ** 2) for w in reference]
     np.testing.assert_allclose(flow.losses, losses, atol=1e-9)
     np.testing.assert_allclose([flow.moments.loss(w) for w in flow.weights()], losses, atol=1e-9)
 
@@ -120,8 +120,8 @@ def test_the_best_loss_is_the_same_four_ways(case):
     residual = y - features @ flow.limit
     ways = [
         flow.moments.best_loss,
-        least_squares(features, y).loss / 2,
-        float(residual @ residual) / (2 * features.n),
+        least_squares(features, y).loss,
+        float(residual @ residual) / features.n,
         flow.moments.loss(flow.limit),
     ]
     np.testing.assert_allclose(ways, ways[0], atol=1e-10)
@@ -134,7 +134,7 @@ def test_the_best_loss_by_second_moments_of_each_class():
     second = [dense[y == label].T @ dense[y == label] / 30 for label in (1.0, 0.0)]
     mean = dense[y == 1].mean(axis=0)
     by_class = 0.5 - 0.5 * mean @ np.linalg.solve(second[0] + second[1], mean)
-    assert 2 * Moments.from_samples(features, y).best_loss == pytest.approx(by_class, abs=1e-10)
+    assert Moments.from_samples(features, y).best_loss == pytest.approx(by_class, abs=1e-10)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -176,7 +176,7 @@ def test_moments_of_a_distribution_need_no_samples():
     flow = gradient_flow(moments, start, TIMES)
     np.testing.assert_allclose(flow.weights().reshape(5, -1), reference, atol=1e-9)
     np.testing.assert_allclose(flow.weights(TIMES[2]).ravel(), reference[2], atol=1e-9)
-    assert moments.best_loss == pytest.approx(w @ A @ w / 2, rel=1e-12)
+    assert moments.best_loss == pytest.approx(w @ A @ w, rel=1e-12)
     np.testing.assert_allclose(moments.dense(), A, atol=1e-14)
     again = Moments.from_arrays((A @ w).reshape(5, 2), A.reshape(5, 2, 5, 2), power=2 * w @ A @ w)
     assert again.best_loss == moments.best_loss
@@ -216,7 +216,7 @@ def test_sizes_near_the_ends_of_the_range_neither_overflow_nor_vanish():
         features, y = GatedFeatures([[size, 0.0], [size, size]]), np.array([size, 3 * size])
         flow = gradient_flow(features, [[0.0, 1e-50]], [0.0, 1e-30, 1e90], y=y)
         np.testing.assert_allclose(flow.limit, [[1.0, 2.0]])
-        assert flow.losses[0] == pytest.approx(2.5 * size**2)
+        assert flow.losses[0] == pytest.approx(5 * size**2)
         assert (np.diff(flow.losses) <= 0).all()
         assert flow.moments.best_loss <= 1e-12 * size**2
 
@@ -235,7 +235,7 @@ def test_directions_that_are_cut_off_are_counted():
     X = np.random.default_rng(0).normal(size=(50, 3)) * [1.0, 1.0, 3e-7]
     found = Moments.from_samples(GatedFeatures(X), X[:, 2] * 1e7)
     assert found.unresolved == 1
-    assert found.best_loss > 0.1
+    assert found.best_loss > 0.2
 
 
 def test_no_weights_move_where_the_features_do_not_reach():
@@ -286,11 +286,11 @@ def test_pixel_gates_localise_as_stated(gain):
     found = pixel_moments(NLGP[gain], pixel=7)
     share, error = PIXELS[gain]
     np.testing.assert_allclose(ipr(found.best_weights), share, atol=2e-3)
-    assert 2 * found.best_loss == pytest.approx(error, abs=2e-3)
+    assert found.best_loss == pytest.approx(error, abs=2e-3)
     assert np.argmax(np.abs(found.best_weights[0])) == 7
     one = pixel_moments(NLGP[gain], both=False)
     assert float(ipr(one.best_weights)[0]) == pytest.approx(share, abs=2e-3)
-    assert one.power / 2 - one.best_loss == pytest.approx((found.power / 2 - found.best_loss) / 2, rel=1e-9)
+    assert one.power - one.best_loss == pytest.approx((found.power - found.best_loss) / 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("both", [True, False])
@@ -358,9 +358,9 @@ def test_erratum_the_mean_readout_has_a_second_factor():
     features, y, dense, _ = made(general)
     A, b = dense.T @ dense / 60, dense.T @ y / 60
     printed, correct = np.linalg.solve(A, b), features.k * np.linalg.solve(A, b)
-    losses = [0.5 * np.mean((y - dense @ w / features.k) ** 2) for w in (printed, correct)]
+    losses = [np.mean((y - dense @ w / features.k) ** 2) for w in (printed, correct)]
     assert losses[1] == pytest.approx(Moments.from_samples(features, y).best_loss, abs=1e-12)
-    assert losses[0] > losses[1] + 0.01
+    assert losses[0] > losses[1] + 0.02
 
 
 def test_erratum_the_constants_of_integration_have_signs():

@@ -24,7 +24,7 @@ from implicit_bias import (
     train,
     train_together,
 )
-from implicit_bias.training.stacked import mean_losses
+from implicit_bias.training.losses import mean_losses
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
@@ -126,8 +126,8 @@ def test_the_tools_of_margins_take_galu_networks(loss):
         (lambda: train_together([GaLUNetwork(4, 3)], np.stack([X, X]), Y), r"\(1, n, 4\)"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, Y[1:]), r"\(40, 1\)"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, np.arange(40.0), Adam(loss="hinge")), "−1 and"),
-        (lambda: train_together([GaLUNetwork(4, 3, 2)], X, Y, Adam(loss="hinge")), "classes 0 to 1"),
-        (lambda: train_together([GaLUNetwork(4, 3, 2)], X, Y), r"\(40, 2\)"),
+        (lambda: train_together([GaLUNetwork(4, 3, outputs=2)], X, Y, Adam(loss="hinge")), "classes 0 to 1"),
+        (lambda: train_together([GaLUNetwork(4, 3, outputs=2)], X, Y), r"\(40, 2\)"),
         (lambda: train_together([GaLUNetwork(4, 3)], 1e300 * X, Y), "scale them down"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, Y, target=-1.0), "target"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, Y, Adam(steps=50, lr=1e30)), "diverged"),

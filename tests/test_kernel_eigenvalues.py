@@ -13,9 +13,9 @@ from implicit_bias.kernels import (
     empirical_gram,
     gram_matrix,
     leaky_relu,
-    least_eigenvalue,
     mean_square,
     polynomial,
+    smallest_eigenvalue,
 )
 from implicit_bias.kernels.activations import ACTIVATIONS
 
@@ -26,7 +26,7 @@ def unit(n, d, seed=0):
 
 
 def least(X, name):
-    return least_eigenvalue(gram_matrix(X, name))
+    return smallest_eigenvalue(gram_matrix(X, name))
 
 
 def test_bounds_hold_the_eigenvalue_of_matrices_whose_spectrum_is_known():
@@ -34,7 +34,7 @@ def test_bounds_hold_the_eigenvalue_of_matrices_whose_spectrum_is_known():
     Q = np.linalg.qr(rng.normal(size=(30, 30)))[0]
     for smallest in (1.0, 1e-6, 1e-20, 0.0, -0.5):
         values = Q @ np.diag([smallest, *rng.uniform(2, 3, 29)]) @ Q.T
-        found = least_eigenvalue((values + values.T) / 2)
+        found = smallest_eigenvalue((values + values.T) / 2)
         assert abs(found.value - smallest) <= found.error + 1e-14
         assert found.error < 1e-11
         assert found.is_positive == (smallest >= 1e-6)
@@ -48,7 +48,7 @@ def test_bounds_hold_the_eigenvalue_of_matrices_whose_spectrum_is_known():
 def test_matrices_without_a_trace_and_of_every_size_have_bounds(values):
     matrix = np.array(values)
     matrix = (matrix + matrix.T) / 2
-    found, size = least_eigenvalue(matrix), abs(matrix).max()
+    found, size = smallest_eigenvalue(matrix), abs(matrix).max()
     assert abs(found.value - np.linalg.eigvalsh(matrix)[0]) <= found.error
     assert found.error <= 1e-13 * size + 1e-300
 
@@ -56,7 +56,7 @@ def test_matrices_without_a_trace_and_of_every_size_have_bounds(values):
 def test_multiprecision_sees_what_doubles_do_not():
     X = unit(20, 2, seed=3)
     doubles = least(X, "erf")
-    many = least_eigenvalue(gram_matrix(X, "erf", digits=40), digits=10)
+    many = smallest_eigenvalue(gram_matrix(X, "erf", digits=40), digits=10)
     assert not doubles.is_positive
     assert many.is_positive
     assert abs(float(many.value) - doubles.value) <= doubles.error
@@ -65,9 +65,9 @@ def test_multiprecision_sees_what_doubles_do_not():
     spectrum = known.eigsy(known.matrix(gram_matrix(X, "erf", digits=40).values.tolist()), eigvals_only=True)
     assert abs(min(spectrum) - many.value) <= many.error
     with pytest.raises(InputError, match=r"does not have 3 correct digits, .* gram_matrix\(X, …, digits=…\)"):
-        least_eigenvalue(gram_matrix(X, "erf"), digits=3)
+        smallest_eigenvalue(gram_matrix(X, "erf"), digits=3)
     with pytest.raises(InputError, match="compute the matrix with more digits"):
-        least_eigenvalue(gram_matrix(X, "erf", digits=20), digits=30)
+        smallest_eigenvalue(gram_matrix(X, "erf", digits=20), digits=30)
 
 
 @pytest.mark.parametrize("gap", [2.0**-40, 1e-25])
@@ -76,7 +76,7 @@ def test_points_that_nearly_meet_keep_their_digits(gap):
     for sign in (1, -1):
         gram = gram_matrix([[1.0, 0.0], [sign, gap]], "relu", normalise=True, digits=30)
         entry = gram.values[0, 1]
-        found = least_eigenvalue(gram, digits=12 if sign > 0 else None)
+        found = smallest_eigenvalue(gram, digits=12 if sign > 0 else None)
         context = entry.context
         theta = context.atan(context.mpf(gap))
         angle = theta if sign > 0 else context.pi - theta
@@ -84,14 +84,14 @@ def test_points_that_nearly_meet_keep_their_digits(gap):
         assert abs(entry - expected) <= gram.error
         assert abs(found.value - (context.mpf(1) / 2 - abs(expected))) <= found.error
     coarse, fine = (gram_matrix([[1.0, 0.5], [1.0, 0.5 + gap]], "relu", digits=digits) for digits in (12, 80))
-    assert abs(least_eigenvalue(coarse).value - least_eigenvalue(fine).value) <= least_eigenvalue(coarse).error
+    assert abs(smallest_eigenvalue(coarse).value - smallest_eigenvalue(fine).value) <= smallest_eigenvalue(coarse).error
 
 
 @pytest.mark.parametrize("name", ["relu", "square"])
 def test_errors_beyond_doubles_are_not_zero(name):
     gram = gram_matrix([[1.0, 0.2], [0.5, 1.0]], name, digits=400)
     assert 0 < gram.error < mpmath.mpf(10) ** -400
-    assert least_eigenvalue(gram).error > gram.error
+    assert smallest_eigenvalue(gram).error > gram.error
     assert "error=" in repr(gram)
     assert "e-41" in repr(gram)
 
@@ -238,7 +238,7 @@ def test_depth_of_erf_is_that_of_the_arcsine_kernel():
 def test_depth_lifts_the_smallest_eigenvalue():
     """MATH: tanh, d' = 3, 100 points: 1.9e-8, 2.1e-5, 9.6e-4, .054; the nearest two points make draws scatter."""
     values = np.median(
-        [[least_eigenvalue(deep_gram(unit(100, 3, s), "tanh", L)).value for L in (1, 8, 16, 30)] for s in (1, 2)],
+        [[smallest_eigenvalue(deep_gram(unit(100, 3, s), "tanh", L)).value for L in (1, 8, 16, 30)] for s in (1, 2)],
         axis=0,
     )
     ratio = values / [1.9e-8, 2.1e-5, 9.6e-4, 0.054]
@@ -249,13 +249,13 @@ def test_depth_lifts_the_smallest_eigenvalue():
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: least_eigenvalue([[1.0, 2.0]]), "must be symmetric"),
-        (lambda: least_eigenvalue([[1.0, 2.0], [0.0, 1.0]]), "must be symmetric"),
-        (lambda: least_eigenvalue([[np.nan]]), "NaN or infinity"),
-        (lambda: least_eigenvalue([[1.0]], digits=0), "digits must be a whole number"),
-        (lambda: least_eigenvalue([[1.0]], digits=10**30), "digits must be at most 1000"),
-        (lambda: least_eigenvalue([[1.0]], digits=30), "does not have 30 correct digits"),
-        (lambda: least_eigenvalue([[1e-300]]), "entries of the matrix have sizes"),
+        (lambda: smallest_eigenvalue([[1.0, 2.0]]), "must be symmetric"),
+        (lambda: smallest_eigenvalue([[1.0, 2.0], [0.0, 1.0]]), "must be symmetric"),
+        (lambda: smallest_eigenvalue([[np.nan]]), "NaN or infinity"),
+        (lambda: smallest_eigenvalue([[1.0]], digits=0), "digits must be a whole number"),
+        (lambda: smallest_eigenvalue([[1.0]], digits=10**30), "digits must be at most 1000"),
+        (lambda: smallest_eigenvalue([[1.0]], digits=30), "does not have 30 correct digits"),
+        (lambda: smallest_eigenvalue([[1e-300]]), "entries of the matrix have sizes"),
         (lambda: circle_eigenvalue(0), "n must be a whole number"),
         (lambda: circle_eigenvalue(10**7), "n must be at most 2000"),
         (lambda: circle_eigenvalue(5, custom_activation(torch.sin)), "known in doubles only"),

@@ -52,15 +52,14 @@ def by_quadrature(sigma, r, s, angle):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("r", "s"), [(1.0, 1.0), (0.3, 2.0), (3.5, 1.5)])
 def test_entries_are_the_means_for_points_of_any_length(name, r, s):
-    sigma = activation(name)
-    for angle in (0.0, 0.01, 0.7, np.pi / 2 + 0.2, 2.9, np.pi):
-        X = [[r, 0.0], [s * np.cos(angle), s * np.sin(angle)]]
-        found = gram_matrix(X, sigma)
-        cosine, root = np.cos(angle), math.sqrt(mean_square(name, r) * mean_square(name, s))
-        expected = by_quadrature(sigma.derivative, r, s, angle) * r * s * cosine
-        assert found.values[0, 1] == pytest.approx(expected, abs=1e-12 * r * s * root)
-        assert found.values[0, 0] == pytest.approx(by_quadrature(sigma.derivative, r, r, 0.0) * r * r, rel=1e-11)
-        np.testing.assert_array_equal(found.values, found.values.T)
+    sigma, angles = activation(name), np.array([0.0, 0.01, 0.7, np.pi / 2 + 0.2, 2.9, np.pi])
+    found = gram_matrix(np.vstack([[r, 0.0], s * np.column_stack([np.cos(angles), np.sin(angles)])]), sigma)
+    root = math.sqrt(mean_square(name, r) * mean_square(name, s))
+    for value, angle in zip(found.values[0, 1:], angles, strict=True):
+        expected = by_quadrature(sigma.derivative, r, s, angle) * r * s * np.cos(angle)
+        assert value == pytest.approx(expected, abs=1e-12 * r * s * root)
+    assert found.values[0, 0] == pytest.approx(by_quadrature(sigma.derivative, r, r, 0.0) * r * r, rel=1e-11)
+    np.testing.assert_array_equal(found.values, found.values.T)
 
 
 @pytest.mark.parametrize("name", ["selu", "gelu", "tanh"])

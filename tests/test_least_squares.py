@@ -198,7 +198,7 @@ def solved_anew(X, y, units, steps, seed, ridge):
 @pytest.mark.parametrize("units", [3, 9, 30])
 def test_algorithm_1_takes_the_steps_of_solving_anew(units, ridge, monkeypatch):
     """Fewer features than samples, about as many, and more."""
-    monkeypatch.setattr("implicit_bias.regression.filters.FRESH_AFTER", 16)
+    monkeypatch.setattr("implicit_bias.regression.rank_updates.FRESH_AFTER", 16)
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(60, 6)), rng.normal(size=60)
     found = improve_filters(X, y, units, steps=120, ridge=ridge, seed=3)

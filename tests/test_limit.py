@@ -28,8 +28,10 @@ from implicit_bias import (
     train,
 )
 from implicit_bias.experiments.limit import study
-from implicit_bias.training.homogeneous import Samples, log_sum_exp
-from implicit_bias.training.limit import Descent, LossScaled, PlainDescent, descend_to_limit
+from implicit_bias.training.homogeneous import MarginFunction
+from implicit_bias.training.iterations import LossScaled, PlainDescent
+from implicit_bias.training.limit import Descent, descend_to_limit
+from implicit_bias.training.losses import log_sum_exp
 from implicit_bias.training.stationarity import stationarity
 from tests.cases import inputs
 from tests.commands import run
@@ -95,7 +97,7 @@ def test_gradient_is_that_of_the_mean_under_the_softmax(network, scale):
     with torch.no_grad():
         for p in network.parameters():
             p *= scale
-    samples = Samples(network, X, Y)
+    samples = MarginFunction(network, X, Y)
     _, gradient, margins = samples.gradient(samples.start, log_sum_exp)
     np.testing.assert_allclose(margins, Y * network.decision_function(X), rtol=1e-9, atol=1e-9 * scale**2)
     weights = torch.exp(-margins - log_sum_exp(margins))
@@ -108,7 +110,7 @@ def test_gradient_is_that_of_the_mean_under_the_softmax(network, scale):
 def test_rotated_inputs_give_the_weights_back(network):
     network.double()
     wide = np.hstack([X[:5], X[:5]])[:, : X.shape[1]]
-    samples = Samples(network, wide, Y[:5])
+    samples = MarginFunction(network, wide, Y[:5])
     before = flat(network)
     samples.write(samples.start)
     torch.testing.assert_close(flat(network), before, rtol=1e-12, atol=1e-13)

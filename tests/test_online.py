@@ -9,7 +9,7 @@ from implicit_bias.datasets import SinglePulse, nonlinear_gaussian_process
 from implicit_bias.dynamics import gradient_flow, ipr
 
 PROCESS = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), gain=3.0, labels=(1.0, 0.0))
-TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "erf": lambda a: torch.erf(a / 2**0.5)}
+TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "erf": lambda a: torch.erf(a / 2**0.5)}
 SMALL = {"units": 3, "repeats": 2, "steps": 30, "batch_size": 50, "scale": 1.0, "seed": 4}
 
 
@@ -24,13 +24,13 @@ def test_torch_trains_the_same_networks(activation, biases):
     for step, (X, y) in enumerate(PROCESS.stream(31, 50, seed=4)):
         X, y = torch.tensor(X), torch.tensor(y)
         outputs = TORCH[activation](torch.einsum("rkn,mn->rkm", w, X) + b[..., None]).mean(dim=1)
-        losses = ((y - outputs) ** 2).mean(dim=1) / 2
+        losses = ((y - outputs) ** 2).mean(dim=1)
         if step in found.steps:
             at = found.steps.tolist().index(step)
             np.testing.assert_allclose(found.weights[at], w.detach(), atol=1e-13)
             np.testing.assert_allclose(found.biases[at], b.detach(), atol=1e-13)
             np.testing.assert_allclose(found.losses[at], losses.detach(), atol=1e-13)
-        gradients = torch.autograd.grad(losses.sum(), trained)
+        gradients = torch.autograd.grad(losses.sum() / 2, trained)
         with torch.no_grad():
             for parameter, gradient in zip(trained, gradients, strict=True):
                 parameter -= 0.2 * 3 * gradient
@@ -149,7 +149,7 @@ def test_an_interruption_between_records_is_one(cut_at, monkeypatch):
 @pytest.mark.parametrize("activation", TORCH)
 @pytest.mark.parametrize("lr", [1e12, 1e200])
 def test_divergence_is_seen_where_units_saturate_or_fall_silent(activation, lr):
-    """Their losses are finite: of sigmoid .25 or so, wherever the weights are."""
+    """Their losses are finite: of sigmoid .5 or so, wherever the weights are."""
     with pytest.raises(InputError, match="training diverged by step 1; use a smaller lr than"):
         train_online(PROCESS, activation=activation, lr=lr, steps=20)
 
@@ -179,7 +179,7 @@ def test_nonlinear_data_localise_one_relu_and_their_clone_does_not():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"activation": "tanh"}, "unknown activation 'tanh'; known: relu, sigmoid, erf"),
+        ({"activation": "tahn"}, "unknown activation 'tahn'; known: relu, "),
         ({"units": 0}, "units must be a whole number of at least 1"),
         ({"steps": 1.5}, "steps must be"),
         ({"repeats": 0}, "repeats must be"),
@@ -192,7 +192,7 @@ def test_nonlinear_data_localise_one_relu_and_their_clone_does_not():
         ({"record": [2001]}, "record must hold steps of at most 2000, not 2001"),
         ({"record": [0.5]}, "a recorded step must be"),
         ({"progress": 3}, "progress must be a function"),
-        ({"lr": 1e3}, "training diverged by step .*; use a smaller lr than 1000"),
+        ({"lr": 1e3, "seed": 0}, "training diverged by step .*; use a smaller lr than 1000"),
         ({"repeats": 10**9}, "the weights at all times would hold"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, InputError, ReLUNetwork, train
-from implicit_bias.training.sgd import LOSSES
+from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.updates import SpanUpdates, WeightUpdates
 from tests.cases import inputs
 
@@ -18,7 +18,7 @@ def gln():
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", MARGIN_LOSSES)
 def test_training_is_the_published_loop(momentum, loss):
     """Against the update written out: batches of a permutation an epoch, the rate divided by 4 at half time."""
     network, twin = gln().double(), gln().double()
@@ -128,7 +128,7 @@ def test_steps_in_the_span_are_the_steps_on_the_weights(digits, momentum):
         model = way(network, digits.X_train, digits.y_train)
         for seed in range(20):
             batch = torch.randperm(80, generator=torch.Generator().manual_seed(seed))[:30]
-            model.step(batch, LOSSES["logistic"], 0.1, momentum)
+            model.step(batch, MARGIN_LOSSES["logistic"], 0.1, momentum)
         outputs.append(model.outputs().numpy())
         norms.append(model.norm())
         model.finish()

@@ -245,7 +245,6 @@ PLAIN: dict[str, tuple[Any, ...]] = {
     "GeneralisationBound": (1.0, 0.0, 0.5, 0.5, 1.0, 1.0, 1.0, 3, 0.1),
     "InitialGradient": (np.ones(2), 1.0),
     "NeumannInverse": (np.eye(2), 0.5, 0.1),
-    "SmallestEigenvalue": (0.1, 1e-15),
 }
 
 

@@ -56,8 +56,8 @@ class Part:
         return w.astype(np.longdouble), room + float(sum(abs(steps[self.unsure]), MP.mpf(0)))
 
     def loss(self, w: Any) -> Any:
-        """½wᵀAw − bᵀw of coordinates."""
-        return (self.values * w * w / 2 - self.pull * w).sum()
+        """wᵀAw − 2bᵀw of coordinates."""
+        return (self.values * w * w - 2 * self.pull * w).sum()
 
     def slack(self, power: float) -> float:
         """How far off a loss may be, of targets of this mean square."""
@@ -96,7 +96,7 @@ class Exact:
         room = 1e-13 * size * float(MP.sqrt(self.power))
         expect((np.abs(found.b.ravel() - self.b.astype(np.longdouble)) <= room).all(), "another b")
         expect(abs(found.power - self.power) <= 1e-14 * self.power, "another ⟨y²⟩")
-        best = self.power / 2 + sum((p.loss(p.start + p.moved(None)) for p in self.parts), MP.mpf(0))
+        best = self.power + sum((p.loss(p.start + p.moved(None)) for p in self.parts), MP.mpf(0))
         still = sum((abs(p.loss(np.where(p.still, p.start, MP.mpf(0)))) for p in self.parts), MP.mpf(0))
         room = sum(p.slack(float(self.power)) for p in self.parts) + float(still)
         expect(abs(found.best_loss - best) <= room, f"best loss {found.best_loss}, not {float(best)}")
@@ -116,7 +116,7 @@ class Exact:
                 expect(off <= room + 1e-290, f"weights off by {off:.1e}, more than {room:.1e}, at {share}")
         room = sum(part.slack(float(self.power)) for part in self.parts)
         for (share, w), loss in zip(ways, flow.losses, strict=True):
-            own = self.power / 2 + sum((p.loss(p.start + p.moved(share)) for p in self.parts), MP.mpf(0))
+            own = self.power + sum((p.loss(p.start + p.moved(share)) for p in self.parts), MP.mpf(0))
             expect(abs(loss - own) <= room + 1e-290, f"loss {loss}, not {float(own)}")
             stated = flow.moments.loss(w.reshape(self.shape))
             expect(abs(stated - own) <= room + 1e-290, f"the loss of the weights is {stated}, not {float(own)}")
@@ -303,7 +303,7 @@ def _arrays(draw: Draw) -> str:
     exact = replaced(A, b, power)
     exact(np.zeros((k, d))).check_moments(found)
     W = draw.normal(k, d)
-    own = power / 2 - b @ W.ravel() + W.ravel() @ A @ W.ravel() / 2
+    own = power - 2 * b @ W.ravel() + W.ravel() @ A @ W.ravel()
     expect(abs(found.loss(W) - own) <= 1e-12 * (power + abs(b) @ abs(W.ravel()) + np.abs(A).sum() * 9), "another loss")
     about = {"unit": 1 / np.sqrt(size), "scale": 1 / size}
     return flow_case(draw, found, exact, (k, d), about, False)

@@ -7,7 +7,14 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from implicit_bias.kernels import Gram, LeastEigenvalue, circle_eigenvalue, deep_gram, gram_matrix, least_eigenvalue
+from implicit_bias.kernels import (
+    Gram,
+    SmallestEigenvalue,
+    circle_eigenvalue,
+    deep_gram,
+    gram_matrix,
+    smallest_eigenvalue,
+)
 from odd.draw import Draw, expect, is_count
 from odd.kernels import by_quadrature, geometry, one_of, points_of
 from odd.surface import entry
@@ -22,7 +29,7 @@ def least_of(values: Any) -> Any:
     return min(MP.eigsy(MP.matrix(rows), eigvals_only=True))
 
 
-def check_least(found: LeastEigenvalue, values: Any, digits: Any, room: Any = 0) -> None:
+def check_least(found: SmallestEigenvalue, values: Any, digits: Any, room: Any = 0) -> None:
     """A value and a bound that hold the eigenvalue, and as many digits as were asked for."""
     own = least_of(values)
     expect(abs(MP.mpf(found.value) - own) <= MP.mpf(found.error) + room, f"{found.value}, not {MP.nstr(own, 9)}")
@@ -34,7 +41,7 @@ def check_least(found: LeastEigenvalue, values: Any, digits: Any, room: Any = 0)
 MATRICES = ["positive", "positive", "singular", "indefinite", "zero", "diagonal", "no trace", "asymmetric", "ill"]
 
 
-@entry("least_eigenvalue", share=4)
+@entry("smallest_eigenvalue", share=4)
 def _least(draw: Draw) -> str:
     """Of matrices of every kind and size, and of Gram matrices in doubles and in many digits."""
     digits = draw.scalar([None, None, None, 1, 3, 30], lambda v: v is None or is_count(1, 10**500)(v))
@@ -43,7 +50,7 @@ def _least(draw: Draw) -> str:
         name = draw.pick(["relu", "erf", "selu", "square"])
         X = draw.normal(draw.whole(1, 4), 2)
         gram = gram_matrix(X, name, digits=draw.pick([None, 25]))
-        found = draw.call(least_eigenvalue, gram, digits, may_refuse=asked is not None)
+        found = draw.call(smallest_eigenvalue, gram, digits, may_refuse=asked is not None)
         check_least(found, gram.values, asked)
         expect(found.error >= gram.error, "less of an error than the matrix has")
         return "correct"
@@ -69,7 +76,7 @@ def _least(draw: Draw) -> str:
     must = plain is not None and (plain.shape[0] != plain.shape[-1] or not np.array_equal(plain, plain.T))
     size = 0.0 if plain is None else float(np.abs(plain).max())
     must = must or (size > 0 and not 1e-280 <= size <= 1e280)
-    found = draw.call(least_eigenvalue, given, digits, must_refuse=must, may_refuse=asked is not None)
+    found = draw.call(smallest_eigenvalue, given, digits, must_refuse=must, may_refuse=asked is not None)
     check_least(found, plain, asked)
     expect(found.error <= 1e-12 * n * n * size + 1e-290, f"an error of {found.error}")
     return "correct"
@@ -128,10 +135,10 @@ def _gram_record(draw: Draw) -> str:
     return "correct"
 
 
-@entry("LeastEigenvalue", share=1)
+@entry("SmallestEigenvalue", share=1)
 def _least_record(draw: Draw) -> str:
     """Positive where it is certain."""
     value, error = draw.pick([(1.0, 0.5), (1.0, 1.0), (-1.0, 0.1), (0.0, 0.0), (MP.mpf(2), MP.mpf("1e-999"))])
-    record = draw.call(LeastEigenvalue, value, error)
+    record = draw.call(SmallestEigenvalue, value, error)
     expect(record.is_positive == (value > error) and str(record).startswith("λ_min"), "another sign")
     return "correct"

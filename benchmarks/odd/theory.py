@@ -121,18 +121,6 @@ def _gate_kernel(draw: Draw) -> str:
     return "correct"
 
 
-@entry("smallest_eigenvalue")
-def _smallest(draw: Draw) -> str:
-    """λ(X) up to its rounding; certain to be positive only where it is."""
-    X = Units(draw)
-    found = draw.call(theory.smallest_eigenvalue, X.given, must_refuse=X.broken, **X.options)
-    own = X.eigenvalue()
-    expect(abs(found.value - own) <= found.rounding + X.room * len(X.rows) + 1e-15, f"λ = {found.value}, not {own}")
-    expect(not (found.is_positive and own < -1e-13), "positive")
-    expect(str(found), "no text")
-    return "correct"
-
-
 @entry("memorisation_width")
 def _width(draw: Draw) -> str:
     """k = 8‖X‖² log(m/δ)/λ, and a failure of at most δ at it."""

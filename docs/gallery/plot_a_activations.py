@@ -14,7 +14,7 @@ On points that lie close together, here 41 on a circle, this decides everything.
 
 # %%
 # ``gram_matrix`` has closed forms or series with a certified tail; what is below rounding in doubles is computed in
-# multiprecision, and ``least_eigenvalue`` proves two bounds.
+# multiprecision, and ``smallest_eigenvalue`` proves two bounds.
 
 import numpy as np
 

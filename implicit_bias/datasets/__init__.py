@@ -8,12 +8,11 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import torch
 
-from implicit_bias.datasets.clusters import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.pulses import SinglePulse
 from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
+from implicit_bias.datasets.synthetic import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 from implicit_bias.ground.checks import InputError, as_count, as_seed, one_of
@@ -119,6 +118,8 @@ def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarra
             f"train_size must be at most {total - validation} for {name}: "
             f"{validation} of its {total} samples validate; got {train_size}"
         )
+    import torch
+
     sizes = [train_size, total - train_size - validation, validation]
     generator = torch.Generator().manual_seed(seed)
     # random_split takes any sequence; its type asks for more.

@@ -6,7 +6,6 @@ from os import PathLike
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.task import with_constant
@@ -90,6 +89,8 @@ def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
     """The mean (p,) and the directions U Λ^{−½} (p, components)."""
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
+    import torch
+
     mean = pixels.mean(axis=0)
     # Sums of many threads differ from run to run; single precision halves their time and loses nothing here.
     with one_thread():

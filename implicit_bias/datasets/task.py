@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs
 
@@ -60,11 +61,11 @@ class BinaryTask:
     @classmethod
     def from_arrays(
         cls,
-        X_train: Any,
-        y_train: Any,
-        X_val: Any = None,
-        y_val: Any = None,
-        X_pool: Any = None,
+        X_train: ArrayLike,
+        y_train: ArrayLike,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        X_pool: ArrayLike | None = None,
         *,
         constant: bool = True,
         name: str = "own arrays",
@@ -103,7 +104,7 @@ def with_constant(X: Array) -> Array:
     return np.hstack([X, np.ones((len(X), 1))])
 
 
-def binary_labels(labels: Any, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
+def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
     """Labels as −1 and +1, and the two classes they stand for (found, unless given)."""
     try:
         values = np.asarray(labels)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.dynamics.moments import Moments
 from implicit_bias.features import GatedFeatures
@@ -37,7 +38,7 @@ class GradientFlow:
     tau : float
     times : array, shape (T,)
     losses : array, shape (T,)
-        ½⟨(y − ŷ)²⟩ at these times.
+        ⟨(y − ŷ)²⟩ at these times.
     limit : array, shape (k, d)
         w(∞) = A⁺b + (I − A⁺A)w₀, with the loss `moments.best_loss`.
 
@@ -46,7 +47,7 @@ class GradientFlow:
     >>> from implicit_bias.dynamics import Moments, gradient_flow
     >>> flow = gradient_flow(Moments.from_arrays([[1.0]], [[2.0]], power=1.0), [[0.0]], times=[0.0, 1.0])
     >>> flow.losses.round(6).tolist(), flow.weights().ravel().round(6).tolist(), flow.limit.tolist()
-    ([0.5, 0.254579], [0.0, 0.432332], [[0.5]])
+    ([1.0, 0.509158], [0.0, 0.432332], [[0.5]])
     """
 
     moments: Moments
@@ -56,7 +57,7 @@ class GradientFlow:
     losses: Array = field(repr=False)
     limit: Array = field(repr=False)
 
-    def weights(self, times: Any = None) -> Array:
+    def weights(self, times: ArrayLike | None = None) -> Array:
         """w(t), shape (T, k, d) at times (T,), those of the flow by default; (k, d) at a single time.
 
         Raises
@@ -77,16 +78,17 @@ class GradientFlow:
 
 
 def gradient_flow(
-    data: Moments | GatedFeatures, w0: Any, times: Any, *, y: Any = None, tau: float = 1.0
+    data: Moments | GatedFeatures, w0: ArrayLike, times: ArrayLike, *, y: ArrayLike | None = None, tau: float = 1.0
 ) -> GradientFlow:
-    """The flow Kτ dw/dt = b − Aw of the loss ½⟨(y − ŷ)²⟩ of ŷ = Σ_i g_i(x) w_iᵀx from w(0) = w₀, in closed form.
+    """The flow Kτ dw/dt = b − Aw of the loss L = ⟨(y − ŷ)²⟩ of ŷ = Σ_i g_i(x) w_iᵀx from w(0) = w₀, in closed form.
 
         w(t) = e^{−At/Kτ} w₀ + φ(A) b,   φ(λ) = (1 − e^{−λt/Kτ})/λ,   φ(0) = t/Kτ;   w(∞) = A⁺b + (I − A⁺A) w₀
 
-    with K = k, all gates counted. By eigendecomposition of A, any rank: block by block for gates that are never open
-    together, and for the m copies of a gate in reduced form (the sum of their weights moves with mA, their differences
-    stay). A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow τ dv/dt = −∂L/∂v = (1/K)(b − Av/K) is the same
-    flow with w = v/K and Kτ in place of τ: v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
+    with K = k, all gates counted, and b − Aw = −½∂L/∂w. By eigendecomposition of A, any rank: block by block for gates
+    that are never open together, and for the m copies of a gate in reduced form (the sum of their weights moves with
+    mA, their differences stay). A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow
+    τ dv/dt = −½∂L/∂v = (1/K)(b − Av/K) is the same flow with w = v/K and Kτ in place of τ:
+    v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
 
     Eigenvalues below 1e-12 of the largest of their block count as 0: the limit is exact for condition numbers of the
     features up to 1e6, and w(t) to a share 1e-12 λ_max t/Kτ of the way that is left. `moments.unresolved` counts the
@@ -138,7 +140,7 @@ def gradient_flow(
         left = s.pull - s.values * c
         ends.append(np.divide(left, s.values, out=np.zeros_like(left), where=s.values > 0))
         root = np.divide(left, np.sqrt(s.values), out=np.zeros_like(left), where=s.values > 0)
-        losses += 0.5 * np.exp(-2 * shares[:, None] * s.values) @ root**2
+        losses += np.exp(-2 * shares[:, None] * s.values) @ root**2
     return GradientFlow(moments, start, tau, at, losses, start + moments.combine(ends))
 
 

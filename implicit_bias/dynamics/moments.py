@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from implicit_bias.dynamics.spectra import ROUNDING, Spectrum, along, spectrum_of
-from implicit_bias.dynamics.streaming import SIZES, Block, RunningMoments, refined
+from implicit_bias.dynamics.streaming import SIZES, Block, MomentSums, refined
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
     Array,
@@ -33,7 +34,7 @@ ASYMMETRY = 1e-10
 class Moments:
     """b_i = ⟨g_i y x⟩, A_ij = ⟨g_i g_j x xᵀ⟩ and ⟨y²⟩: all that the loss of ŷ = Σ_i g_i(x) w_iᵀx depends on.
 
-        L(w) = ½⟨(y − ŷ)²⟩ = ½⟨y²⟩ − bᵀw + ½ wᵀAw
+        L(w) = ⟨(y − ŷ)²⟩ = ⟨y²⟩ − 2bᵀw + wᵀAw
 
     Gates that are the same are held once, and A only for gates that are open together, directly or by way of others:
     k exclusive gates (never two open at once) have k blocks d × d. Both are found, not asked for.
@@ -62,7 +63,7 @@ class Moments:
     >>> gates = np.hstack([X > 0, X > 0, X <= 0]).astype(float)
     >>> found = Moments.from_samples(GatedFeatures(X, gates), y)
     >>> found.redundant, found.exclusive, round(found.best_loss, 6), found.best_weights.round(4).tolist()
-    (1, True, 0.033333, [[0.7], [0.7], [-0.5]])
+    (1, True, 0.066667, [[0.7], [0.7], [-0.5]])
     """
 
     members: np.ndarray = field(repr=False)
@@ -72,7 +73,7 @@ class Moments:
     samples: int | None = None
 
     @classmethod
-    def from_samples(cls, features: GatedFeatures, y: Any) -> Moments:
+    def from_samples(cls, features: GatedFeatures, y: ArrayLike) -> Moments:
         """The means over n samples.
 
         Parameters
@@ -104,11 +105,11 @@ class Moments:
         InputError
             As for `from_samples`, and for chunks that differ in gates or inputs, or are none.
         """
-        sums: RunningMoments | None = None
+        sums: MomentSums | None = None
         for chunk in chunks:
             if not isinstance(chunk, tuple | list) or len(chunk) != 2 or not isinstance(chunk[0], GatedFeatures):
                 raise InputError(f"each chunk must be a pair (GatedFeatures, y), not {shown(chunk)}")
-            sums = sums or RunningMoments(chunk[0].k, chunk[0].d)
+            sums = sums or MomentSums(chunk[0].k, chunk[0].d)
             sums.add(*chunk)
         if sums is None:
             raise InputError("there are no chunks; give at least one")
@@ -117,7 +118,7 @@ class Moments:
         return cls(sums.members, blocks, sums.power / n, sums.d, n)
 
     @classmethod
-    def from_arrays(cls, b: Any, A: Any, power: float) -> Moments:
+    def from_arrays(cls, b: ArrayLike, A: ArrayLike, power: float) -> Moments:
         """Moments that are known otherwise, of a distribution, say.
 
         Gates with equal b_i and equal rows A_i· are the same; A_ij = 0 keeps gates apart.
@@ -141,7 +142,7 @@ class Moments:
         >>> import numpy as np
         >>> from implicit_bias.dynamics import Moments
         >>> Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 1.0]), power=1.0).best_loss
-        0.25
+        0.5
         """
         b = as_floats(b, "b", 2)
         k, d = b.shape
@@ -223,23 +224,23 @@ class Moments:
         """
         return sum(s.unresolved for s in self.spectra)
 
-    def loss(self, W: Any) -> float:
-        """½⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
+    def loss(self, W: ArrayLike) -> float:
+        """⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
         W = as_numbers(W, (self.k, self.d), "weights")
         sums = np.zeros((len(self.copies), self.d))
-        total = self.power / 2
+        total = self.power
         with np.errstate(over="ignore", invalid="ignore"):
             np.add.at(sums, self.members, W)
             for block in self.blocks:
                 w = sums[block.gates].ravel()
-                total += float(w @ (0.5 * (block.A @ w) - block.b.ravel()))
+                total += float(w @ (block.A @ w - 2 * block.b.ravel()))
         return total if np.isfinite(total) else np.nan if np.isnan(W).any() else np.inf
 
     @property
     def best_loss(self) -> float:
-        """½⟨y²⟩ − ½bᵀA⁺b, the loss of the best linear readout with these gates."""
+        """⟨y²⟩ − bᵀA⁺b, the loss of the best linear readout with these gates."""
         gains = [float(np.sum(along(s.pull**2, s.values))) for s in self.spectra]
-        return max(0.0, (self.power - sum(gains)) / 2)
+        return max(0.0, self.power - sum(gains))
 
     @property
     def best_weights(self) -> Array:

@@ -40,7 +40,7 @@ def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) ->
     >>> process = nonlinear_gaussian_process(gain=1.0, labels=(1.0, 0.0))
     >>> found = pixel_moments(process)
     >>> found.exclusive, ipr(found.best_weights).round(3).tolist(), round(found.best_loss, 4)
-    (True, [0.2, 0.2], 0.1085)
+    (True, [0.2, 0.2], 0.217)
     """
     if not isinstance(process, RingProcess):
         raise InputError(f"pixel gates have moments in closed form for a RingProcess, not for {shown(process)}")

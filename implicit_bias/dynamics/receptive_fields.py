@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, dimensions
 
@@ -12,7 +11,7 @@ from implicit_bias.ground.checks import Array, InputError, as_floats, dimensions
 EQUAL = 1e-9
 
 
-def ipr(w: Any) -> Array:
+def ipr(w: ArrayLike) -> Array:
     """The inverse participation ratio Σ_i w_i⁴/(Σ_i w_i²)² of each receptive field: 1/n if flat, 1 for a single pixel.
 
     A sinusoid has 1.5/n; a share 1/IPR of the pixels, roughly, takes part.
@@ -42,7 +41,7 @@ def ipr(w: Any) -> Array:
     return np.asarray(np.sum(squares**2, axis=-1) / np.sum(squares, axis=-1) ** 2)
 
 
-def peak_frequency(w: Any) -> np.ndarray:
+def peak_frequency(w: ArrayLike) -> np.ndarray:
     """The frequency f (waves around the ring, 0 to n/2) of the largest |Σ_l w_l e^{−2πifl/n}|, of each receptive field.
 
     Parameters
@@ -72,7 +71,7 @@ def peak_frequency(w: Any) -> np.ndarray:
     return np.asarray(np.argmax(size >= (1 - EQUAL) * size.max(axis=-1, keepdims=True), axis=-1))
 
 
-def _fields(w: Any) -> Array:
+def _fields(w: ArrayLike) -> Array:
     fields = as_floats(w, "w", max(1, dimensions(w)))
     if not fields.any(axis=-1).all():
         raise InputError("a receptive field is zero, which has neither place nor frequency; leave such fields out")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -29,7 +30,7 @@ class Block:
     b: Array = field(repr=False)
 
 
-class RunningMoments:
+class MomentSums:
     """Sums over the samples so far. Gates that were the same so far are one; blocks that meet become one.
 
     members (k,): which distinct gate each gate is; overlap (q, q): which distinct gates were open together.
@@ -42,7 +43,7 @@ class RunningMoments:
         self.blocks = [Block(np.zeros(1, dtype=np.int64), np.zeros((d, d)), np.zeros((1, d)))]
         self.samples, self.power = 0, 0.0
 
-    def add(self, features: GatedFeatures, y: Any) -> None:
+    def add(self, features: GatedFeatures, y: ArrayLike) -> None:
         """Take in samples with targets (n,)."""
         targets = self._checked(features, y)
         self.members, parents, G = refined(self.members, features.gate_values)
@@ -61,7 +62,7 @@ class RunningMoments:
         self.samples += features.n
         self.power += float(targets @ targets)
 
-    def _checked(self, features: Any, y: Any) -> Array:
+    def _checked(self, features: Any, y: ArrayLike) -> Array:
         if not isinstance(features, GatedFeatures):
             raise InputError(f"features must be GatedFeatures, not a {type(features).__name__}")
         if (features.k, features.d) != (len(self.members), self.d):

@@ -155,7 +155,7 @@ def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None) -> R
     """A ReLU network trained on X and signs y, then in float64: scores must not depend on how samples are batched."""
     if not isinstance(config, SGD | None):
         raise InputError(f"training must be an SGD(…) or None, not {type(config).__name__}")
-    network = ReLUNetwork(X.shape[1], as_count(units, "units"), seed)
+    network = ReLUNetwork(X.shape[1], as_count(units, "units"), seed=seed)
     if train(network, X, y, config, seed=seed, every=10**9).interrupted:
         raise KeyboardInterrupt
     return network.double()

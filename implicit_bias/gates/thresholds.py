@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from implicit_bias.gates.base import Gates
-from implicit_bias.ground.checks import Array, InputError, is_finite, shown
+from implicit_bias.ground.checks import Array, InputError, as_real, shown
 
 #: Hyperplanes whose projections of all inputs are held at once.
 FIT_AT_ONCE = 64
@@ -88,7 +89,7 @@ def check_cutoff(cutoff: Any) -> None:
     """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
     if isinstance(cutoff, str) and cutoff in ("median", "random"):
         return
-    if isinstance(cutoff, numbers.Real) and not isinstance(cutoff, bool) and is_finite(cutoff):
+    if math.isfinite(as_real(cutoff)):
         return
     pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
     if pair and 0 <= cutoff[0] <= cutoff[1] <= 1:

@@ -227,12 +227,19 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 and first == text else f"{first[:80]} …"
 
 
+def as_real(value: Any) -> float:
+    """A real number as a float; NaN for what is none, and for whole numbers and fractions beyond floats."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
 def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = False) -> float:
     """A positive real number, finite unless `infinite`; 0, too, with `zero`."""
-    try:
-        number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
-    except OverflowError:
-        number = math.nan
+    number = as_real(value)
     # Longer floats than ours may overflow, or vanish.
     least = number > 0 or (zero and number == 0 and value == 0)
     if not least or (math.isinf(number) and not (infinite and value == number)):
@@ -257,20 +264,12 @@ def check_callable(value: Any, name: str) -> None:
         raise InputError(f"{name} must be a function, not {shown(value)}")
 
 
-def is_finite(value: Any) -> bool:
-    """Whether a real number is finite as a float; whole numbers may lie beyond."""
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
-
-
 def as_fraction(value: Any, name: str) -> float:
     """A number from 0 to 1."""
-    number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else value
-    if not 0 <= number <= 1:  # type: ignore[operator]
+    number = as_real(value)
+    if not 0 <= number <= 1:
         raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
-    return float(number)
+    return number
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:

@@ -24,6 +24,11 @@ def nearest_powers_of_two(sizes: Array) -> Array:
     return np.where(sizes > 0, np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0)))), 1.0)
 
 
+def nearest_power_of_two(size: float) -> float:
+    """That of a single size."""
+    return float(nearest_powers_of_two(np.asarray(size)))
+
+
 def length(values: Array, axis: int | None = None) -> Any:
     """Euclidean length without overflow or underflow, over all values or along an axis."""
     largest = np.max(np.abs(values), axis=axis, keepdims=True, initial=0.0)

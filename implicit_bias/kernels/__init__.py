@@ -4,13 +4,13 @@ from implicit_bias.kernels.activations import Activation, activation, elu, leaky
 from implicit_bias.kernels.circle import circle_eigenvalue
 from implicit_bias.kernels.custom import custom_activation
 from implicit_bias.kernels.depth import deep_gram
-from implicit_bias.kernels.eigenvalues import LeastEigenvalue, least_eigenvalue
+from implicit_bias.kernels.eigenvalues import SmallestEigenvalue, smallest_eigenvalue
 from implicit_bias.kernels.gram import Gram, empirical_gram, gram_matrix, mean_square
 
 __all__ = [
     "Activation",
     "Gram",
-    "LeastEigenvalue",
+    "SmallestEigenvalue",
     "activation",
     "circle_eigenvalue",
     "custom_activation",
@@ -19,7 +19,7 @@ __all__ = [
     "empirical_gram",
     "gram_matrix",
     "leaky_relu",
-    "least_eigenvalue",
     "mean_square",
     "polynomial",
+    "smallest_eigenvalue",
 ]

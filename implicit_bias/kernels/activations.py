@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.special
+from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, as_positive, check_range, is_finite, one_of, shown
-from implicit_bias.kernels import special as e
-from implicit_bias.kernels.angles import Pairs
+from implicit_bias.ground.checks import InputError, as_floats, as_positive, as_real, check_range, one_of, shown
+from implicit_bias.kernels.angles import GaussianPairs
+from implicit_bias.kernels.special import Numbers, arctan2, erfcx, sigmoid, sigmoid_slope, sin, sqrt, wedge
 
 #: Polynomials of higher degree have coefficients beyond what their sums can carry.
 HIGHEST_DEGREE = 20
@@ -61,9 +61,9 @@ class Activation:
     """
 
     name: str
-    function: Callable[[Any], Any]
-    derivative: Callable[[Any], Any]
-    pair: Callable[[Pairs], Any] | None = None
+    function: Callable[[Any], Numbers]
+    derivative: Callable[[Any], Numbers]
+    pair: Callable[[GaussianPairs], Numbers] | None = None
     rounding: float = 16.0
     bend: Callable[[float], float] = lambda _: 1.0
     strip: Strip | None = None
@@ -105,9 +105,8 @@ def leaky_relu(slope: float = 0.01) -> Activation:
 
 def as_slope(slope: Any) -> float:
     """A finite slope of a leaky ReLU other than 1."""
-    real = isinstance(slope, numbers.Real) and not isinstance(slope, bool)
-    value = float(slope) if real and is_finite(slope) else math.inf
-    if abs(value) > STEEPEST_SLOPE:
+    value = as_real(slope)
+    if not abs(value) <= STEEPEST_SLOPE:
         raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
     if value == 1:
         raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")
@@ -143,14 +142,14 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
     )
 
 
-def elu_pair(p: Pairs, alpha: float) -> Any:
+def elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
     """E[σ'(z)σ'(z')] of ELU with scale 1: the four quadrants of signs."""
-    across, along, beyond = p.r * e.sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
-    beta = e.sqrt(along * along + across * across)
+    across, along, beyond = p.r * sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
+    beta = sqrt(along * along + across * across)
     # The second angle as a difference, so that the two add up to θ where the sum of the points vanishes.
-    first = e.arctan2(p.s * e.sin(p.angle), beyond)
-    both = e.erfcx(beta / e.sqrt(2 + 0 * beta)) / 2 - e.wedge(beta, first) - e.wedge(beta, abs(p.angle - first))
-    one = e.wedge(p.r + 0 * beta, p.angle) + e.wedge(p.s + 0 * beta, p.angle)
+    first = arctan2(p.s * sin(p.angle), beyond)
+    both = erfcx(beta / sqrt(2 + 0 * beta)) / 2 - wedge(beta, first) - wedge(beta, abs(p.angle - first))
+    one = wedge(p.r + 0 * beta, p.angle) + wedge(p.s + 0 * beta, p.angle)
     return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * both
 
 
@@ -162,7 +161,7 @@ def elu_bend(r: float, alpha: float) -> float:
     return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
 
 
-def polynomial(coefficients: Any) -> Activation:
+def polynomial(coefficients: ArrayLike) -> Activation:
     """σ(z) = c_0 + c_1 z + … + c_p z^p, p at most 20.
 
         E[σ'(z)σ'(z')] = Σ_k k! q_k(r) q_k(r') cos^k θ,    q_k(r) = Σ_{m = k, k+2, …} b_m r^m m! / (k! (m−k)!!)
@@ -197,10 +196,10 @@ def polynomial(coefficients: Any) -> Activation:
     )
 
 
-def polynomial_pair(p: Pairs, slopes: list[float]) -> Any:
+def polynomial_pair(p: GaussianPairs, slopes: list[float]) -> Numbers:
     """E[σ'(z)σ'(z')] of σ'(z) = Σ_m b_m z^m with b = `slopes`."""
 
-    def part(k: int, r: Any) -> Any:
+    def part(k: int, r: Numbers) -> Numbers:
         """√k! q_k(r) but for the root, which the pair shares."""
         total = 0 * r
         for m in range(k, len(slopes), 2):
@@ -216,15 +215,15 @@ def polynomial_pair(p: Pairs, slopes: list[float]) -> Any:
     return value
 
 
-def gram_determinant(p: Pairs) -> Any:
+def gram_determinant(p: GaussianPairs) -> Numbers:
     """det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
-    return 1 + p.r**2 + p.s**2 + (p.r * p.s * e.sin(p.angle)) ** 2
+    return 1 + p.r**2 + p.s**2 + (p.r * p.s * sin(p.angle)) ** 2
 
 
-def gelu_pair(p: Pairs) -> Any:
+def gelu_pair(p: GaussianPairs) -> Numbers:
     """E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z): ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π."""
-    root, a, b, c = e.sqrt(gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
-    return (e.arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
+    root, a, b, c = sqrt(gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
+    return (arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
 
 
 def built_in() -> dict[str, Activation]:
@@ -237,7 +236,7 @@ def built_in() -> dict[str, Activation]:
         "erf",
         lambda z: scipy.special.erf(z / math.sqrt(2)),
         lambda z: root * np.exp(-np.square(z) / 2),
-        lambda p: 2 / (p.pi * e.sqrt(gram_determinant(p))),
+        lambda p: 2 / (p.pi * sqrt(gram_determinant(p))),
         # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
         bend=lambda r: 0.385 * r,
         parity="even",
@@ -250,15 +249,15 @@ def built_in() -> dict[str, Activation]:
         parity="half",
     )
     quarter, half = Strip(math.pi / 4, 2.0), math.pi / 2
-    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * e.sigmoid_slope(2 * z), strip=quarter, parity="even")
-    found["sigmoid"] = Activation("sigmoid", e.sigmoid, e.sigmoid_slope, strip=Strip(half, 0.5), parity="even")
+    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=quarter, parity="even")
+    found["sigmoid"] = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(half, 0.5), parity="even")
     found["softplus"] = Activation(
-        "softplus", lambda z: np.logaddexp(0, z), e.sigmoid, strip=Strip(half, 1.0), parity="half"
+        "softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(half, 1.0), parity="half"
     )
     found["swish"] = Activation(
         "swish",
-        lambda z: z * e.sigmoid(z),
-        lambda z: e.sigmoid(z) + z * e.sigmoid_slope(z),
+        lambda z: z * sigmoid(z),
+        lambda z: sigmoid(z) + z * sigmoid_slope(z),
         strip=Strip(half, 2.2),
         parity="half",
     )

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
 from implicit_bias.ground.scaling import length, unit_samples
-from implicit_bias.kernels import special as e
-from implicit_bias.kernels.gates import STEEP, open_together
+from implicit_bias.kernels.special import Number, Numbers, arctan2, cos, multiprecision, pi, sqrt
 
+#: Cosines this large hide the angle from arccos, which loses half the digits at ±1.
+STEEP = 0.9
+#: Pairs of samples whose differences are held at once.
+PAIRS_AT_ONCE = 4096
 #: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
 BLOCK = 2**16
 
 
 @dataclass(frozen=True)
-class Pairs:
+class GaussianPairs:
     """Centred Gaussian pairs z = ⟨w, x⟩, z' = ⟨w, x'⟩, w ~ N(0, I), as arrays that broadcast.
 
     Attributes
@@ -29,15 +32,15 @@ class Pairs:
         cos θ, the correlation of z and z', and θ itself, which a cosine near ±1 would not tell.
     """
 
-    r: Any
-    s: Any
-    cosine: Any
-    angle: Any
+    r: Numbers
+    s: Numbers
+    cosine: Numbers
+    angle: Numbers
 
     @property
-    def pi(self) -> Any:
+    def pi(self) -> Number:
         """π in the arithmetic of the pairs."""
-        return e.pi(self.angle)
+        return pi(self.angle)
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,12 @@ class Points:
         All float64, or all mpmath's numbers in arrays of objects.
     """
 
-    rows: Any
-    directions: Any
-    norms: Any
+    rows: Numbers
+    directions: Numbers
+    norms: Numbers
 
     @classmethod
-    def of(cls, X: Any, digits: int | None = None, normalise: bool = False) -> Points:
+    def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False) -> Points:
         """Checked points (n, d), of length 1 if `normalise`; with `digits`, X is exact and the rest has so many digits.
 
         Raises InputError for a bad array, a row of zeros, and lengths outside 1e-60 … 1e60.
@@ -67,15 +70,15 @@ class Points:
         check_size(len(rows) ** 2, "the Gram matrix")
         if digits is None:
             return cls(directions, directions, np.ones(len(rows))) if normalise else cls(rows, directions, norms)
-        exact = np.frompyfunc(e.multiprecision(digits).mpf, 1, 1)(rows)
-        many = e.sqrt((exact * exact).sum(axis=1))
+        exact = np.frompyfunc(multiprecision(digits).mpf, 1, 1)(rows)
+        many = sqrt((exact * exact).sum(axis=1))
         unit = exact / many[:, None]
         return cls(unit, unit, 0 * many + 1) if normalise else cls(exact, unit, many)
 
     def __len__(self) -> int:
         return len(self.norms)
 
-    def blocks(self) -> Iterator[tuple[slice, Pairs]]:
+    def blocks(self) -> Iterator[tuple[slice, GaussianPairs]]:
         """The pairs of some rows i with all j from the first of them on; together, every pair i ≤ j."""
         n, first = len(self), 0
         while first < n:
@@ -83,7 +86,7 @@ class Points:
             yield rows, self.pairs(rows)
             first = rows.stop
 
-    def pairs(self, rows: slice) -> Pairs:
+    def pairs(self, rows: slice) -> GaussianPairs:
         """The pairs of these rows with those from the first of them on."""
         chosen, others = self.directions[rows], self.directions[rows.start :]
         r, s = self.norms[rows, None], self.norms[None, rows.start :]
@@ -95,10 +98,26 @@ class Points:
         # A point and itself, whatever rounding says.
         own = np.arange(len(chosen))
         cosine[own, own], angle[own, own] = 1 + 0 * self.norms[rows], 0 * self.norms[rows]
-        return Pairs(r, s, cosine, angle)
+        return GaussianPairs(r, s, cosine, angle)
 
 
-def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
+def open_together(X: Array, Z: Array) -> Array:
+    """P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) = ½ − θ(x, z)/2π for unit rows X (m, d) and Z (m', d), shape (m, m').
+
+    The angle is arccos⟨x, z⟩, or 2 arctan(‖x − z‖/‖x + z‖) where the samples are nearly parallel.
+    """
+    check_size(len(X) * len(Z), "the kernel")
+    cosines = np.clip(X @ Z.T, -1.0, 1.0)
+    angles: Array = np.arccos(cosines)
+    steep = np.argwhere(np.abs(cosines) > STEEP)
+    for first in range(0, len(steep), PAIRS_AT_ONCE):
+        i, j = steep[first : first + PAIRS_AT_ONCE].T
+        apart = np.linalg.norm(X[i] - Z[j], axis=1), np.linalg.norm(X[i] + Z[j], axis=1)
+        angles[i, j] = 2 * np.arctan2(*apart)
+    return (np.pi - angles) / (2 * np.pi)
+
+
+def many_angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
     """Angles (m, m') of unit rows X (m, d), Z (m', d) in multiprecision, each known to some units of its last digit.
 
     2 arctan(‖x − z‖/‖x + z‖) where the points are so nearly parallel that the cosine would hide half the digits.
@@ -106,14 +125,14 @@ def many_angles(X: Any, Z: Any, cosines: Any) -> Any:
     angles = np.empty(cosines.shape, dtype=object)
     steep = abs(cosines) > STEEP
     flat = cosines[~steep]
-    angles[~steep] = e.arctan2(e.sqrt(1 - flat * flat), flat)
+    angles[~steep] = arctan2(sqrt(1 - flat * flat), flat)
     i, j = np.nonzero(steep)
     apart, along = X[i] - Z[j], X[i] + Z[j]
-    angles[steep] = 2 * e.arctan2(e.sqrt((apart * apart).sum(axis=1)), e.sqrt((along * along).sum(axis=1)))
+    angles[steep] = 2 * arctan2(sqrt((apart * apart).sum(axis=1)), sqrt((along * along).sum(axis=1)))
     return angles
 
 
-def symmetric(points: Points, entries: Callable[[Pairs], Any]) -> Array:
+def symmetric(points: Points, entries: Callable[[GaussianPairs], Numbers]) -> Numbers:
     """The symmetric matrix (n, n) whose blocks above the diagonal `entries` computes, times ⟨x, x'⟩."""
     n = len(points)
     values = np.empty((n, n), dtype=points.norms.dtype)
@@ -127,8 +146,8 @@ def symmetric(points: Points, entries: Callable[[Pairs], Any]) -> Array:
     return values
 
 
-def pairs_at(angles: Any) -> Pairs:
+def pairs_at(angles: Numbers) -> GaussianPairs:
     """Pairs of unit points at these angles (…)."""
     angles = np.asarray(angles)
     ones = np.ones((), dtype=angles.dtype) if angles.dtype != object else 0 * angles + 1
-    return Pairs(ones, ones, e.cos(angles), angles)
+    return GaussianPairs(ones, ones, cos(angles), angles)

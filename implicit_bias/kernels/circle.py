@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.ground.checks import InputError, as_count
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.angles import pairs_at
-from implicit_bias.kernels.eigenvalues import LeastEigenvalue
+from implicit_bias.kernels.eigenvalues import SmallestEigenvalue
 from implicit_bias.kernels.gram import as_digits, pair_mean
+from implicit_bias.kernels.special import multiprecision
 
 #: Working digits: the first attempt, and how many beyond those asked for show an eigenvalue to be 0.
 FIRST_DIGITS, LAST_DIGITS = 32, 512
@@ -22,7 +22,7 @@ LAST_OF_SERIES = 64
 MOST_POINTS = 2000
 
 
-def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int = 10) -> LeastEigenvalue:
+def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int = 10) -> SmallestEigenvalue:
     """λ_min of the Gram matrix of n equally spaced points of the unit circle, with so many correct digits.
 
         λ_k = Σ_j E(2πj/n) cos(2πj/n) cos(2πjk/n),    k = 0 … n/2,    E(θ) = E[σ'(z)σ'(z')] at the angle θ
@@ -58,15 +58,15 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     if count > MOST_POINTS:
         raise InputError(f"n must be at most {MOST_POINTS}, not {count}: multiprecision would take hours")
     if is_singular(count, chosen):
-        none = e.multiprecision(digits).mpf(0)
-        return LeastEigenvalue(none, none)
+        none = multiprecision(digits).mpf(0)
+        return SmallestEigenvalue(none, none)
     working, last = max(FIRST_DIGITS, digits + 10), digits + (LAST_DIGITS if chosen.is_exact else LAST_OF_SERIES)
     while True:
-        found = least_of_circle(count, chosen, working)
+        found = smallest_of_circle(count, chosen, working)
         if found.error * 2 * 10**digits <= abs(found.value):
             return found
         if working >= last:
-            return LeastEigenvalue(0 * found.value, abs(found.value) + found.error)
+            return SmallestEigenvalue(0 * found.value, abs(found.value) + found.error)
         working = min(2 * working, last)
 
 
@@ -79,9 +79,9 @@ def is_singular(n: int, activation: Activation) -> bool:
     return n % 2 == 0 and (activation.parity in ("even", "odd") or (activation.parity == "half" and n >= 6))
 
 
-def least_of_circle(n: int, activation: Activation, digits: int) -> LeastEigenvalue:
+def smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestEigenvalue:
     """λ_min of n points in an arithmetic of so many digits."""
-    context = e.multiprecision(digits + 10)
+    context = multiprecision(digits + 10)
     half = n // 2
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
     pairs = pairs_at(angles)
@@ -93,4 +93,4 @@ def least_of_circle(n: int, activation: Activation, digits: int) -> LeastEigenva
     turns = np.array([context.cos(2 * context.pi * j / n) for j in range(n)], dtype=object)
     index = np.arange(half + 1)
     value = min(shares @ turns[index * k % n] for k in range(half + 1))
-    return LeastEigenvalue(value, n * entries[0] * (mean.error + 8 * (n + 10) * context.eps))
+    return SmallestEigenvalue(value, n * entries[0] * (mean.error + 8 * (n + 10) * context.eps))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from implicit_bias.ground.checks import Array, InputError, check_callable, shown
 from implicit_bias.kernels.activations import Activation
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the function") -> Activation:
@@ -42,6 +43,8 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], wave).values.round(6).tolist()
     [[0.567668, 0.261665], [0.261665, 0.567668]]
     """
+    import torch
+
     check_callable(function, "the activation")
     if function is None or not isinstance(name, str):
         raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
@@ -49,7 +52,7 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     def at(z: Any) -> tuple[Tensor, Tensor]:
         tensor = torch.as_tensor(np.asarray(z, dtype=np.float64)).clone().requires_grad_()
         value = function(tensor)
-        if not isinstance(value, Tensor) or value.shape != tensor.shape or not value.requires_grad:
+        if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or not value.requires_grad:
             raise InputError(
                 f"{name} must map a tensor to one of the same shape that torch can differentiate; write it in torch"
             )

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial import Chebyshev
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_count, shown
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import Points, pairs_at
+from implicit_bias.kernels.angles import GaussianPairs, Points, pairs_at
 from implicit_bias.kernels.gram import TOLERANCE, Gram, gram_matrix, pair_mean
 from implicit_bias.kernels.quadrature import mean
+from implicit_bias.kernels.special import Numbers
 
+#: E[σ'(z)σ'(z')] of pairs.
+Entries = Callable[[GaussianPairs], Numbers]
 #: Degrees of the polynomials in θ that stand in for E(θ) sin θ.
 DEGREES = (32, 64, 128, 256)
 #: More layers than this take minutes, and change nothing any more.
 MOST_LAYERS = 10_000
 
 
-def deep_gram(X: Any, activation: str | Activation, layers: int) -> Gram:
+def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
     """The Gram matrix of the last of L hidden layers, each normalised: E[σ'σ'](ρ_L) ρ_L for every pair.
 
         ρ_1 = cos of the angle of the points,    ρ_{l+1} = E[σ(z)σ(z')] / E[σ(z)²]  at the correlation ρ_l
@@ -76,7 +80,7 @@ def deep_gram(X: Any, activation: str | Activation, layers: int) -> Gram:
     return Gram(values, float(entry.sum(axis=1).max()), False, kernel.terms)
 
 
-def layer_map(activation: Activation, entries: Any) -> tuple[Any, float, float]:
+def layer_map(activation: Activation, entries: Entries) -> tuple[Callable[[Array], Array], float, float]:
     """1 − ρ' as a function of θ, the largest dρ'/dρ, and the rounding error of ρ' for one layer."""
     first = mean(activation)
     for degree in DEGREES:
@@ -93,7 +97,7 @@ def layer_map(activation: Activation, entries: Any) -> tuple[Any, float, float]:
     return lambda t: lost(t) / square, slope, 16 * (settled[0] + 2e-15 * settled[1]) / square
 
 
-def change(entries: Any, cosines: Array, off: float) -> Array:
+def change(entries: Entries, cosines: Array, off: float) -> Array:
     """How much E(ρ) ρ may change where ρ is off by so much: it is a power series with coefficients ≥ 0."""
     most = np.minimum(1.0, np.abs(cosines) + off)
     ends = [entries(pairs_at(np.arccos(np.maximum(rho, 0.0)))) * rho for rho in (most, most - off)]

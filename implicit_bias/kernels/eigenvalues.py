@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, check_range
+from implicit_bias.ground.checks import Array, InputError, as_floats, check_range
 from implicit_bias.ground.scaling import TINY
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.gram import Gram, as_digits
+from implicit_bias.kernels.special import Number, Numbers, context_of, short, sqrt
 
 #: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
 ROUNDS, SHIFTS = 12, 12
@@ -20,7 +21,7 @@ LARGEST_EXACT = 400
 
 
 @dataclass(frozen=True)
-class LeastEigenvalue:
+class SmallestEigenvalue:
     """λ_min of a Gram matrix, and how exactly it is known.
 
     Attributes
@@ -31,14 +32,14 @@ class LeastEigenvalue:
 
     Examples
     --------
-    >>> from implicit_bias.kernels import gram_matrix, least_eigenvalue
+    >>> from implicit_bias.kernels import gram_matrix, smallest_eigenvalue
     >>> opposite = [[1.0, 0.0], [-1.0, 0.0]]
-    >>> [least_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
+    >>> [smallest_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
     [True, False]
     """
 
-    value: Any
-    error: Any
+    value: Number
+    error: Number
 
     @property
     def is_positive(self) -> bool:
@@ -47,18 +48,20 @@ class LeastEigenvalue:
 
     def __str__(self) -> str:
         if abs(self.value) > self.error:
-            return f"λ_min = {e.short(self.value, 6)} ± {e.short(self.error, 2)}"
-        return f"λ_min is 0 up to ±{e.short(self.error, 2)}"
+            return f"λ_min = {short(self.value, 6)} ± {short(self.error, 2)}"
+        return f"λ_min is 0 up to ±{short(self.error, 2)}"
 
 
-def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenvalue:
+def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> SmallestEigenvalue:
     """The smallest eigenvalue of a symmetric matrix, with a bound of its error.
 
         λ_min ≤ vᵀGv/vᵀv
         λ_min ≥ μ − (n + 2) u trace(G − μI)    if the Cholesky factorisation of G − μI runs through
 
     and by Weyl's inequality the error of the matrix adds at most its spectral norm. Nothing is believed of whoever
-    found v and μ.
+    found v and μ. For Gaussian gates, λ(X) of Fiat, Malach & Shalev-Shwartz is that of `gram_matrix(X, "relu")` on unit
+    samples: positive exactly if no sample repeats and those x_i whose opposite −x_i is a sample too are linearly
+    independent (one x_i of each such pair).
 
     Parameters
     ----------
@@ -80,28 +83,28 @@ def least_eigenvalue(gram: Gram | Any, digits: int | None = None) -> LeastEigenv
     Examples
     --------
     >>> import numpy as np
-    >>> from implicit_bias.kernels import gram_matrix, least_eigenvalue
+    >>> from implicit_bias.kernels import gram_matrix, smallest_eigenvalue
     >>> X = np.random.default_rng(0).normal(size=(20, 3))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]
-    >>> round(least_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
+    >>> round(smallest_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
     8.2601e-05
-    >>> print(least_eigenvalue(gram_matrix(X, "erf", digits=30), digits=20))
+    >>> print(smallest_eigenvalue(gram_matrix(X, "erf", digits=30), digits=20))
     λ_min = 7.19324e-6 ± 2.3e-42
     """
     if not isinstance(gram, Gram):
         gram = Gram(as_symmetric(gram), 0.0)
     values = gram.values
-    context = e.context_of(values)
+    context = context_of(values)
     if context is not None and len(values) > LARGEST_EXACT:
         raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
     lower, value, upper = bounds(values)
-    found = LeastEigenvalue(value, max(value - lower, upper - value) + gram.error)
+    found = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
     if digits is not None:
         check_digits(found, as_digits(digits), gram)
     return found
 
 
-def as_symmetric(values: Any) -> Any:
+def as_symmetric(values: ArrayLike) -> Array:
     """A symmetric float64 matrix."""
     matrix = as_floats(values, "the matrix", 2)
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
@@ -110,24 +113,24 @@ def as_symmetric(values: Any) -> Any:
     return matrix
 
 
-def check_digits(found: LeastEigenvalue, digits: int, gram: Gram) -> None:
+def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
     """Refuse an answer with fewer digits."""
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
             "leave out digits, or give the points exactly: gram_matrix(X, …, digits=…)"
-            if e.context_of(gram.values) is None
+            if context_of(gram.values) is None
             else "compute the matrix with more digits"
         )
         raise InputError(
-            f"the smallest eigenvalue is {e.short(found.value, 3)} ± {e.short(found.error, 2)}, which does not have "
+            f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
             f"{digits} correct digits, and the matrix holds no more; {remedy}"
         )
 
 
-def bounds(values: Any) -> tuple[Any, Any, Any]:
+def bounds(values: Numbers) -> tuple[Number, Number, Number]:
     """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
     n = len(values)
-    context = e.context_of(values)
+    context = context_of(values)
     unit: Any = np.finfo(float).eps if context is None else context.eps
     guess, vector = double_pair(values) if context is None else many_pair(values, context)
     # Rounding of the quotient: every product and sum of it is off by one unit at most.
@@ -143,23 +146,23 @@ def bounds(values: Any) -> tuple[Any, Any, Any]:
         margin = 16 * margin
 
 
-def size_of(values: Any) -> Any:
+def size_of(values: Numbers) -> Number:
     """At least the spectral norm and Σ|g_ii|, and more than 0."""
     return max(abs(values).sum(axis=1).max(), abs(np.diag(values)).sum()) + TINY
 
 
-def quotient(values: Any, vector: Any) -> Any:
+def quotient(values: Numbers, vector: Numbers) -> Number:
     """vᵀGv/vᵀv."""
     return vector @ (values @ vector) / (vector @ vector)
 
 
-def double_pair(values: Any) -> tuple[float, Any]:
+def double_pair(values: Numbers) -> tuple[float, Array]:
     """The smallest eigenvalue and its vector, by LAPACK."""
     found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
     return float(found[0]), vectors[:, 0]
 
 
-def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
+def many_pair(values: Numbers, context: Any) -> tuple[Number, Numbers]:
     """The smallest eigenvalue and its vector: by inverse iteration, then with shifts just below it."""
     n, size, one = len(values), size_of(values), np.eye(len(values), dtype=np.int64)
     # As small a shift as lets a singular matrix be factored.
@@ -169,11 +172,11 @@ def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
     for _ in range(ROUNDS):
         vector = substitute(root.T, substitute(root, vector), last_first=True)
-        vector = vector / e.sqrt(np.asarray(vector @ vector))
+        vector = vector / sqrt(np.asarray(vector @ vector))
     value = quotient(values, vector)
     for _ in range(SHIFTS):
         residual = values @ vector - vector * value
-        off = 2 * e.sqrt(np.asarray(residual @ residual))
+        off = 2 * sqrt(np.asarray(residual @ residual))
         if off <= n * context.eps * size:
             break
         # An eigenvalue lies within off/2; below the least of all the matrix can be factored.
@@ -181,12 +184,12 @@ def many_pair(values: Any, context: Any) -> tuple[Any, Any]:
             off = off * 16
         for _ in range(2):
             vector = substitute(root.T, substitute(root, vector), last_first=True)
-            vector = vector / e.sqrt(np.asarray(vector @ vector))
+            vector = vector / sqrt(np.asarray(vector @ vector))
         value = quotient(values, vector)
     return value, vector
 
 
-def factor(values: Any) -> Any:
+def factor(values: Numbers) -> Numbers | None:
     """The lower triangular Cholesky factor, None if a pivot is not positive."""
     if values.dtype != object:
         try:
@@ -197,14 +200,14 @@ def factor(values: Any) -> Any:
     for j in range(n):
         if not rest[j, j] > 0:
             return None
-        rest[j:, j] = rest[j:, j] / e.sqrt(np.asarray(rest[j, j]))
+        rest[j:, j] = rest[j:, j] / sqrt(np.asarray(rest[j, j]))
         for i in range(j + 1, n):
             # The array first: a number of mpmath's would print it before it gives up on it.
             rest[i, j + 1 : i + 1] -= rest[j + 1 : i + 1, j] * rest[i, j]
     return np.where(np.tri(n, dtype=bool), rest, 0 * rest)
 
 
-def substitute(root: Any, right: Any, last_first: bool = False) -> Any:
+def substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
     """The solution of a triangular system: a lower one, or an upper one from the last row on."""
     solution = right.copy()
     order = range(len(right))

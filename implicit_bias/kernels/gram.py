@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.blocks import row_blocks
@@ -22,11 +23,11 @@ from implicit_bias.ground.checks import (
     finite,
 )
 from implicit_bias.ground.scaling import TINY
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import Pairs, Points, symmetric
+from implicit_bias.kernels.angles import GaussianPairs, Points, symmetric
 from implicit_bias.kernels.series import hermite_series
+from implicit_bias.kernels.special import Number, Numbers, context_of, short
 
 #: Digits beyond those asked for, for what sums and series lose.
 SPARE_DIGITS = 14
@@ -62,17 +63,17 @@ class Gram:
     Gram(error=6.2e-15, is_certified=True, terms=0)
     """
 
-    values: Any = field(repr=False)
-    error: Any
+    values: Numbers = field(repr=False)
+    error: Number
     is_certified: bool = True
     terms: int = 0
 
     def __repr__(self) -> str:
-        return f"Gram(error={e.short(self.error, 2)}, is_certified={self.is_certified}, terms={self.terms})"
+        return f"Gram(error={short(self.error, 2)}, is_certified={self.is_certified}, terms={self.terms})"
 
 
 def gram_matrix(
-    X: Any,
+    X: ArrayLike,
     activation: str | Activation = "relu",
     *,
     normalise: bool = False,
@@ -124,12 +125,12 @@ def gram_matrix(
     """
     chosen = activation_of(activation)
     if digits is None:
-        allowed: Any = as_fraction(tolerance, "tolerance")
+        allowed: Number = as_fraction(tolerance, "tolerance")
         points = Points.of(X, normalise=normalise)
     else:
         digits = as_digits(digits)
         points = Points.of(X, digits + SPARE_DIGITS, normalise)
-        allowed = e.context_of(points.norms).mpf(10) ** -digits
+        allowed = context_of(points.norms).mpf(10) ** -digits
     mean = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         values = symmetric(points, mean.entries)
@@ -139,19 +140,19 @@ def gram_matrix(
         check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
     # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
     error = relative * np.trace(values)
-    return Gram(values, error if e.context_of(values) else float(error), chosen.is_certified, mean.terms)
+    return Gram(values, error if context_of(values) else float(error), chosen.is_certified, mean.terms)
 
 
 @dataclass(frozen=True)
 class PairMean:
     """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took."""
 
-    entries: Callable[[Pairs], Any]
-    error: Any
+    entries: Callable[[GaussianPairs], Numbers]
+    error: Number
     terms: int
 
 
-def pair_mean(activation: Activation, norms: Any, steep: Any, tolerance: Any, inputs: int) -> PairMean:
+def pair_mean(activation: Activation, norms: Numbers, steep: Number, tolerance: Number, inputs: int) -> PairMean:
     """The mean for points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there."""
     if activation.pair is not None:
         # Cosines are sums of `inputs` products, and angles come from them and from directions.
@@ -161,9 +162,9 @@ def pair_mean(activation: Activation, norms: Any, steep: Any, tolerance: Any, in
     return PairMean(series, series.error, series.coefficients.shape[1])
 
 
-def unit_of(values: Any) -> Any:
+def unit_of(values: Numbers) -> Number:
     """The distance from 1 to the next number of these values' arithmetic."""
-    context = e.context_of(values)
+    context = context_of(values)
     return float(np.finfo(float).eps) if context is None else context.eps
 
 
@@ -175,7 +176,7 @@ def as_digits(digits: Any) -> int:
     return count
 
 
-def steepest(points: Points) -> Any:
+def steepest(points: Points) -> Number:
     """The largest |cos θ| of two different points, rounded up."""
     most = 0 * points.norms[0]
     for rows in row_blocks(len(points)):
@@ -201,7 +202,7 @@ def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
     return float(gram_matrix([[length]], activation).values[0, 0]) / length**2
 
 
-def empirical_gram(X: Any, activation: str | Activation, width: int, seed: int = 0) -> Array:
+def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed: int = 0) -> Array:
     """(1/k) Σ_j σ'(⟨w_j, x_i⟩) σ'(⟨w_j, x_l⟩) ⟨x_i, x_l⟩ of a layer of k units with w_j ~ N(0, I), shape (n, n).
 
     The Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x over k, whose mean is `gram_matrix`.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.kernels import special as e
+from implicit_bias.kernels.special import Number, Numbers, context_of, exp, log, pi, sqrt
 
 if TYPE_CHECKING:
     from implicit_bias.kernels.activations import Activation, Strip
@@ -35,12 +35,12 @@ class Rule:
         A bound of the errors of E[σ'(rz) he_k(z)] and E[σ'(rz)²]; NaN without one.
     """
 
-    nodes: Any
-    weights: Any
-    error: Any
+    nodes: Numbers
+    weights: Numbers
+    error: Number
 
 
-def strip_rule(strip: Strip, norms: Any, terms: int, tolerance: Any) -> Rule:
+def strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> Rule:
     """The trapezoidal rule with a step h for σ' analytic and bounded by M in the strip |Im z| ≤ `width`.
 
         |error| ≤ 2 (1 + M²) e^{a²/2 + a√k} / (e^{2πa/h} − 1),    a ≤ width/r for every length r
@@ -49,9 +49,9 @@ def strip_rule(strip: Strip, norms: Any, terms: int, tolerance: Any) -> Rule:
     E|he_k(z + ia)|² = Σ_j binom(k, j) a^{2j}/j! ≤ e^{2a√k}. What is left out beyond ±T is at most 2 (1 + M²) e^{−T²/4},
     because |he_k(x)| ≤ 1.09 e^{x²/4} (Cramér).
     """
-    context = e.context_of(norms)
+    context = context_of(norms)
     target = TARGET if context is None else context.mpf(tolerance) / 10**8
-    room = float(-e.log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
+    room = float(-log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
     a = min(strip.width / float(norms[-1]), 1.5)
     h = 2 * math.pi * a / (room + a * a / 2 + a * math.sqrt(terms) + 1)
     # A power of two, so that nodes and steps are the same numbers in every arithmetic.
@@ -70,7 +70,7 @@ def strip_rule(strip: Strip, norms: Any, terms: int, tolerance: Any) -> Rule:
         density = np.exp(-nodes * nodes / 2) / np.sqrt(2 * np.longdouble(np.pi))
     else:
         nodes = np.frompyfunc(context.mpf, 1, 1)(whole) * h
-        density = e.exp(-nodes * nodes / 2) / e.sqrt(2 * e.pi(nodes) + 0 * nodes)
+        density = exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes)
     return Rule(nodes, density * h * share, target)
 
 
@@ -88,13 +88,15 @@ def panel_rule(longest: float, terms: int, level: int) -> Rule:
     return Rule(right, weights, math.nan)
 
 
-def coefficients(activation: Activation, norms: Any, rule: Rule, terms: int) -> tuple[Any, Any, Any]:
+def coefficients(activation: Activation, norms: Numbers, rule: Rule, terms: int) -> tuple[Numbers, Numbers, Number]:
     """E[σ'(rz) he_k(z)] for k = 0 … terms (p, terms + 1) and E[σ'(rz)²] (p,) by a rule, and the rounding error.
 
     Nodes and their opposites share he_k but for the sign (−1)^k. The error is of each coefficient, over √E[σ'(rz)²].
     """
     coarse = rule.nodes.dtype != object and len(norms) * len(rule.nodes) * terms > EXTENDED
-    even, odd, squares = 0, 0, 0
+    even: Number = 0
+    odd: Number = 0
+    squares: Number = 0
     for first in range(0, len(rule.nodes), CHUNK):
         chosen = slice(first, first + CHUNK)
         nodes, weights = rule.nodes[chosen], rule.weights[chosen]
@@ -111,16 +113,16 @@ def coefficients(activation: Activation, norms: Any, rule: Rule, terms: int) -> 
     found[:, 0::2], found[:, 1::2] = even, odd
     # Chunks of sums, then sums of chunks: no term takes part in more additions.
     additions = CHUNK + len(rule.nodes) / CHUNK
-    context, doubles = e.context_of(norms), np.finfo(np.float64).eps
+    context, doubles = context_of(norms), np.finfo(np.float64).eps
     fine = np.finfo(np.longdouble).eps if context is None else context.eps
     # A derivative of one's own is rounded to doubles, however its argument came.
     own = 8 * doubles if coarse or activation.strip is None else 0
     return found, squares, own + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
 
 
-def hermite_functions(nodes: Any, terms: int) -> Any:
+def hermite_functions(nodes: Numbers, terms: int) -> Numbers:
     """he_0 … he_terms = He_k/√k! at the nodes, shape (N, terms + 1): √(k+1) he_{k+1} = x he_k − √k he_{k−1}."""
-    roots = e.sqrt(np.arange(terms + 1) + 0 * nodes[:1])
+    roots = sqrt(np.arange(terms + 1) + 0 * nodes[:1])
     basis = np.empty((terms + 1, len(nodes)), dtype=nodes.dtype)
     basis[0] = 1 + 0 * nodes
     basis[1] = nodes

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.kernels import special as e
 from implicit_bias.kernels.activations import Activation
-from implicit_bias.kernels.angles import Pairs
+from implicit_bias.kernels.angles import GaussianPairs
 from implicit_bias.kernels.quadrature import Rule, coefficients, panel_rule, strip_rule
+from implicit_bias.kernels.special import Number, Numbers, context_of, sqrt
 
 #: Terms of a series: the first attempt, and the most.
 FEWEST, MOST = 128, 2048
@@ -37,12 +36,12 @@ class HermiteSeries:
         A bound of the error off the diagonal, in units of √(E[σ'(rz)²] E[σ'(sz)²]).
     """
 
-    norms: Any
-    coefficients: Any
-    mean_squares: Any
-    error: Any
+    norms: Numbers
+    coefficients: Numbers
+    mean_squares: Numbers
+    error: Number
 
-    def __call__(self, pairs: Pairs) -> Any:
+    def __call__(self, pairs: GaussianPairs) -> Numbers:
         """The series, by Horner's rule; `mean_squares` for a point and itself."""
         # Of a single length there is one product a term, not one a pair.
         r, s = (self.rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
@@ -55,16 +54,18 @@ class HermiteSeries:
             value += r[k] * s[k]
         return np.where((pairs.angle == 0) & (pairs.r == pairs.s), self.squares(pairs.r), value)
 
-    def rows(self, norms: Any) -> Any:
+    def rows(self, norms: Numbers) -> Numbers:
         """The coefficients of these lengths (…), shape (K + 1, …)."""
         return np.ascontiguousarray(np.moveaxis(self.coefficients[np.searchsorted(self.norms, norms)], -1, 0))
 
-    def squares(self, norms: Any) -> Any:
+    def squares(self, norms: Numbers) -> Numbers:
         """E[σ'(rz)²] of these lengths (…)."""
         return self.mean_squares[np.searchsorted(self.norms, norms)]
 
 
-def hermite_series(activation: Activation, norms: Any, steepest: Any, tolerance: Any, inputs: int = 1) -> HermiteSeries:
+def hermite_series(
+    activation: Activation, norms: Numbers, steepest: Number, tolerance: Number, inputs: int = 1
+) -> HermiteSeries:
     """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest`.
 
         |Σ_{k>K} a_k(r) a_k(s) cos^k θ| ≤ |cos θ|^{K+1} √(T(r) T(s)),   T(r) = E[σ'(rz)²] − Σ_{k≤K} a_k(r)²
@@ -116,33 +117,33 @@ def hermite_series(activation: Activation, norms: Any, steepest: Any, tolerance:
         terms *= 4
 
 
-def as_stored(values: Any) -> Any:
+def as_stored(values: Numbers) -> Numbers:
     """Float64, unless they are mpmath's numbers."""
     return values if values.dtype == object else values.astype(np.float64)
 
 
-def noise_of(noise: Any, terms: int) -> Any:
+def noise_of(noise: Number, terms: int) -> Number:
     """The effect on a pair of errors of the coefficients (of `terms` + 1) of at most `noise` each."""
     size = math.sqrt(terms + 1) * noise
     return 2 * size + size * size
 
 
-def evaluation_error(found: Any, squares: Any, inputs: int, norms: Any) -> Any:
+def evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
     """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
-    context = e.context_of(norms)
+    context = context_of(norms)
     unit = np.finfo(float).eps if context is None else context.eps
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
     return unit * ((found**2 * weights).sum(axis=1) / squares).max()
 
 
-def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) -> tuple[Any, Any, Any]:
+def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Number) -> tuple[Numbers, Numbers, Number]:
     """a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over the roots of these."""
     if activation.strip is not None:
         rule = strip_rule(activation.strip, norms, terms, tolerance)
         return scaled(*coefficients(activation, norms, rule, terms), rule)
-    if e.context_of(norms) is not None:
+    if context_of(norms) is not None:
         raise InputError(f"{activation.name} is known in doubles only; leave out digits")
-    previous: Any = None
+    previous: tuple[Numbers, Numbers] | None = None
     for level in range(REFINEMENTS):
         rule = panel_rule(float(norms[-1]), terms, level)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -162,10 +163,10 @@ def integrate(activation: Activation, norms: Any, terms: int, tolerance: Any) ->
     )
 
 
-def scaled(found: Any, squares: Any, rounding: Any, rule: Rule) -> tuple[Any, Any, Any]:
+def scaled(found: Numbers, squares: Numbers, rounding: Number, rule: Rule) -> tuple[Numbers, Numbers, Number]:
     """With the error of a certified rule, which is absolute, over √E[σ'(rz)²]."""
     least = min(squares)
-    return found, squares, rounding + rule.error / min(e.sqrt(np.asarray(least)), least)
+    return found, squares, rounding + rule.error / min(sqrt(np.asarray(least)), least)
 
 
 def check_integrable(activation: Activation, norms: Array, squares: Array) -> None:

@@ -1,4 +1,4 @@
-"""Elementary functions of arrays of doubles, or of mpmath's numbers in arrays of objects: a formula is written once."""
+"""Functions of arrays of doubles, or of mpmath's numbers in arrays of objects: a formula is written once for both."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any
 import mpmath
 import numpy as np
 import scipy.special
+from numpy.typing import ArrayLike, NDArray
 
 from implicit_bias.ground.checks import Array, InputError
 
+#: An array of doubles, or of mpmath's numbers; and a double, or mpmath's number.
+Numbers = NDArray[Any]
+Number = Any
 #: Pairs whose integrals are in the making at once.
 AT_ONCE = 8192
 #: Nodes and weights of Gauss and Legendre's rule on [−1, 1].
@@ -22,42 +26,42 @@ OWEN = 2.5
 FARTHEST = 50.0
 
 
-def multiprecision(digits: int) -> Any:
+def multiprecision(digits: int) -> mpmath.MPContext:
     """An mpmath context of so many decimal digits, apart from mpmath's own."""
     context = mpmath.mp.clone()
     context.dps = digits
     return context
 
 
-def context_of(values: Any) -> Any:
+def context_of(values: ArrayLike) -> Any:
     """The mpmath context of an array of objects, None for other arrays and empty ones."""
     array = np.asarray(values)
     return array.flat[0].context if array.dtype == object and array.size else None
 
 
-def elementary(double: Callable[..., Any], many: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+def in_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
     """A function of doubles, and the function of an mpmath context that stands in for it."""
 
-    def function(*values: Any) -> Any:
+    def function(*values: Numbers) -> Numbers:
         context = next((found for found in map(context_of, values) if found is not None), None)
         return double(*values) if context is None else np.frompyfunc(many(context), len(values), 1)(*values)
 
     return function
 
 
-def pi(values: Any) -> Any:
+def pi(values: Numbers) -> Number:
     """π as exactly as these values are."""
     context = context_of(values)
     return math.pi if context is None else +context.pi
 
 
-def short(value: Any, digits: int) -> str:
+def short(value: Number, digits: int) -> str:
     """A number with so many digits, though it may lie beyond doubles."""
     context = context_of(value)
     return f"{value:.{digits}g}" if context is None else str(context.nstr(value, digits))
 
 
-def wedge_double(beta: Any, psi: Any) -> Any:
+def wedge_double(beta: Array, psi: Array) -> Array:
     """See `wedge`: by Owen's T function for small β, by quadrature for large."""
     beta, psi = np.broadcast_arrays(np.asarray(beta, dtype=np.float64), np.asarray(psi, dtype=np.float64))
     flipped = psi > np.pi / 2
@@ -90,10 +94,10 @@ def wedge_far(beta: Array, psi: Array) -> Array:
     return np.asarray((known[0] - known[1] * known[2] + 2 / np.pi * g * reach * total) / 4)
 
 
-def wedge_many(context: Any) -> Callable[[Any, Any], Any]:
+def wedge_many(context: Any) -> Callable[[Number, Number], Number]:
     """See `wedge`, by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
 
-    def integral(beta: Any, psi: Any) -> Any:
+    def integral(beta: Number, psi: Number) -> Number:
         if beta > FARTHEST:
             raise InputError(
                 f"ELU in multiprecision takes points whose sums are at most {FARTHEST:g} long; scale them down, "
@@ -119,26 +123,23 @@ def wedge_many(context: Any) -> Callable[[Any, Any], Any]:
 #: F(β, ψ) = (1/2π) ∫_0^ψ I(β sin δ) dδ with I(s) = ∫_0^∞ t e^{−st − t²/2} dt = 1 − s √(π/2) erfcx(s/√2), for 0 ≤ ψ ≤ π:
 #: the mean of e^{−β|y|} over the standard normal points (x, y) of the plane at an angle of at most ψ to the x-axis, on
 #: one side of it.
-wedge = elementary(wedge_double, wedge_many)
-exp = elementary(np.exp, lambda context: context.exp)
-sqrt = elementary(np.sqrt, lambda context: context.sqrt)
-sin = elementary(np.sin, lambda context: context.sin)
-cos = elementary(np.cos, lambda context: context.cos)
-log = elementary(np.log, lambda context: context.log)
-arctan2 = elementary(np.arctan2, lambda context: context.atan2)
-erfcx = elementary(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
+wedge = in_both(wedge_double, wedge_many)
+exp = in_both(np.exp, lambda context: context.exp)
+sqrt = in_both(np.sqrt, lambda context: context.sqrt)
+sin = in_both(np.sin, lambda context: context.sin)
+cos = in_both(np.cos, lambda context: context.cos)
+log = in_both(np.log, lambda context: context.log)
+arctan2 = in_both(np.arctan2, lambda context: context.atan2)
+erfcx = in_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
 
 
-def decay(z: Any) -> Any:
-    """e^{−|z|}."""
-    return exp(-abs(z))
-
-
-def sigmoid(z: Any) -> Any:
+def sigmoid(z: Numbers) -> Numbers:
     """1/(1 + e^{−z}), without overflow."""
-    return np.where(z > 0, 1, decay(z)) / (1 + decay(z))
+    decay = exp(-abs(z))
+    return np.where(z > 0, 1, decay) / (1 + decay)
 
 
-def sigmoid_slope(z: Any) -> Any:
+def sigmoid_slope(z: Numbers) -> Numbers:
     """The derivative of `sigmoid`."""
-    return decay(z) / (1 + decay(z)) ** 2
+    decay = exp(-abs(z))
+    return decay / (1 + decay) ** 2

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from implicit_bias.gates import Gates
@@ -56,11 +57,11 @@ class GatedNetwork(nn.Module, ABC):
         """A network of the shape that `config()` describes, to be filled by `load_state_dict`."""
 
     @torch.no_grad()
-    def hidden(self, X: Any) -> Array:
+    def hidden(self, X: ArrayLike) -> Array:
         """Activations of the last hidden layer, shape (n, H)."""
         raise InputError(f"{type(self).__name__} has no hidden layer to read")
 
-    def tensors(self, X: Any) -> tuple[Tensor, Tensor | None]:
+    def tensors(self, X: ArrayLike) -> tuple[Tensor, Tensor | None]:
         """Inputs in the network's dtype and device, and their contexts."""
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.inputs:
@@ -73,9 +74,17 @@ class GatedNetwork(nn.Module, ABC):
         )
 
     @torch.no_grad()
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """Outputs f(x) of inputs X (n, d) as float64, shape (n,)."""
         return to_array(self(*self.tensors(X)))
+
+    def require_one_layer(self, layers: int) -> None:
+        """Refuse more than one gated layer, of which this network has so many."""
+        if layers > 1:
+            raise InputError(
+                f"a network with {layers} gated layers has no weights of its own for each gate; "
+                "only networks with one gated layer do"
+            )
 
     def norm(self) -> float:
         """‖w‖₂ over all parameters."""

@@ -62,13 +62,13 @@ class GaLUNetwork(LayeredNetwork):
         self,
         inputs: int,
         units: int | Sequence[int],
-        outputs: int = 1,
         *,
+        outputs: int = 1,
         sharpness: float | None = None,
         seed: int = 1,
     ) -> None:
         self.sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
-        super().__init__(inputs, units, seed, outputs)
+        super().__init__(inputs, units, outputs=outputs, seed=seed)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         into = [self.inputs, *([self.inputs] * len(self.units) if self.reads_input else self.units)]
@@ -101,7 +101,7 @@ class GaLUNetwork(LayeredNetwork):
 
     def gates(self) -> Gates:
         """The gates of the hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return self._gates_of(self.filters()[0])
 
     def _gates_of(self, filters: Tensor) -> Gates:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from implicit_bias.gates import HyperplaneGates
@@ -54,6 +55,7 @@ class GatedLinearNetwork(GatedNetwork):
     def __init__(
         self,
         gates: HyperplaneGates | Sequence[HyperplaneGates],
+        *,
         readout: bool = True,
         seed: int | None = None,
     ) -> None:
@@ -151,18 +153,18 @@ class GatedLinearNetwork(GatedNetwork):
         return X
 
     @torch.no_grad()
-    def hidden(self, X: Any) -> Array:
+    def hidden(self, X: ArrayLike) -> Array:
         """Activations a^{(L)} of the last hidden layer, shape (n, H)."""
         return to_array(self._activations(*self.tensors(X)))
 
     def gates(self) -> HyperplaneGates:
         """The contexts as fitted gates; for networks with one gated layer."""
-        self._require_one_layer()
+        self.require_one_layer(len(self.shape))
         return copy.deepcopy(self._gates[0])
 
     def effective_weights(self) -> Array:
         """ζ (H·C, d): ζ_{hC+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights."""
-        self._require_one_layer()
+        self.require_one_layer(len(self.shape))
         weights = to_array(self.hidden_weights[0])
         if self.readout is None:
             return weights
@@ -170,13 +172,6 @@ class GatedLinearNetwork(GatedNetwork):
         zeta = np.repeat(to_array(self.readout.weight)[0], contexts)[:, None] * weights
         zeta[:, -1] += float(self.readout.bias.detach()[0]) / units
         return zeta
-
-    def _require_one_layer(self) -> None:
-        if len(self.shape) > 1:
-            raise InputError(
-                f"a GLN with {len(self.shape)} gated layers has no weights of its own for each gate; "
-                "only networks with one gated layer do"
-            )
 
     @property
     def degree(self) -> int:

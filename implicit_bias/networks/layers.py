@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
@@ -35,7 +36,7 @@ class LayeredNetwork(GatedNetwork):
     #: Hidden layers that are trained with the readout; else they are filters.
     hidden_is_trained = True
 
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int, outputs: int = 1) -> None:
+    def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__()
         self.inputs, self.units = as_count(inputs, "inputs"), as_widths(units)
         self.outputs = as_count(outputs, "outputs")
@@ -85,24 +86,16 @@ class LayeredNetwork(GatedNetwork):
         return self.activations(list(self.layers), self.filters(), X, opened)
 
     @torch.no_grad()
-    def hidden(self, X: Any) -> Array:
+    def hidden(self, X: ArrayLike) -> Array:
         """Activations of the last hidden layer, shape (n, H)."""
         return to_array(self._hidden(*self.tensors(X)))
 
     def effective_weights(self) -> Array:
         """W (k, d) with w_j = b_j a_j, or (q, k, d) of several outputs; for networks with one hidden layer."""
-        self.require_one_layer()
-        hidden = to_array(self.layers[0])
+        self.require_one_layer(len(self.units))
+        hidden = to_array(self.layers[0] if self.hidden_is_trained else self.filters()[0])
         weights: Array = to_array(self.layers[-1])[:, :, None] * hidden
         return weights[0] if self.outputs == 1 else weights
-
-    def require_one_layer(self) -> None:
-        """Refuse more than one gated layer."""
-        if len(self.units) > 1:
-            raise InputError(
-                f"a network with {len(self.units)} gated layers has no weights of its own for each gate; "
-                "only networks with one gated layer do"
-            )
 
     @property
     def degree(self) -> int:

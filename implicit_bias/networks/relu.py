@@ -22,10 +22,10 @@ class ReLUNetwork(LayeredNetwork):
         d, the constant input included.
     units : int or sequence of int
         Hidden units of each layer.
-    seed : int
-        Weights are Kaiming-normal, N(0, 2/fan-in), drawn from torch's Mersenne twister in the order of the layers.
     outputs : int
         q; with one output f(X) has shape (n,), with several (n, q).
+    seed : int
+        Weights are Kaiming-normal, N(0, 2/fan-in), drawn from torch's Mersenne twister in the order of the layers.
 
     Examples
     --------
@@ -35,9 +35,6 @@ class ReLUNetwork(LayeredNetwork):
     >>> network.effective_weights().shape, network.hidden(task.X_val).shape
     ((20, 65), (359, 20))
     """
-
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
 
     def activations(
         self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
@@ -49,7 +46,7 @@ class ReLUNetwork(LayeredNetwork):
 
     def gates(self) -> ReLUGates:
         """The gates 1(⟨w_h, x⟩ ≥ 0) of the hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return ReLUGates(to_array(self.layers[0]))
 
     def freeze(self) -> FrozenReLUNetwork:
@@ -80,9 +77,6 @@ class FrozenReLUNetwork(LayeredNetwork):
     True
     """
 
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
-
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         return [weight.detach().clone() for weight in list(self.layers)[:-1]]
 
@@ -100,7 +94,7 @@ class FrozenReLUNetwork(LayeredNetwork):
 
     def gates(self) -> ReLUGates:
         """The gates 1(⟨u_h, x⟩ ≥ 0) of the hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return ReLUGates(to_array(self.filters()[0]))
 
 
@@ -128,9 +122,6 @@ class LinearNetwork(LayeredNetwork):
     >>> bool(np.allclose(network.gates()(X) @ network.effective_weights(), network.decision_function(X), atol=1e-6))
     True
     """
-
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
 
     def activations(
         self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
@@ -165,9 +156,6 @@ class ReadoutNetwork(LayeredNetwork):
 
     hidden_is_trained = False
 
-    def __init__(self, inputs: int, units: int | Sequence[int], seed: int = 1, outputs: int = 1) -> None:
-        super().__init__(inputs, units, seed, outputs)
-
     def activations(
         self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
     ) -> Tensor:
@@ -178,11 +166,5 @@ class ReadoutNetwork(LayeredNetwork):
 
     def gates(self) -> Gates:
         """The gates of the fixed hidden layer; for networks with one."""
-        self.require_one_layer()
+        self.require_one_layer(len(self.units))
         return ReLUGates(to_array(self.filters()[0]))
-
-    def effective_weights(self) -> Array:
-        """W (k, d) with w_j = b_j u_j, or (q, k, d) of several outputs; for networks with one hidden layer."""
-        self.require_one_layer()
-        weights: Array = to_array(self.layers[-1])[:, :, None] * to_array(self.filters()[0])
-        return weights[0] if self.outputs == 1 else weights

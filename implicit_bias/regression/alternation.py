@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
@@ -72,7 +72,7 @@ class Alternation:
 
 def alternate_convex_search(
     features: GatedFeatures,
-    Y: Any,
+    Y: ArrayLike,
     *,
     steps: int = 1000,
     tol: float = 1e-4,
@@ -186,7 +186,8 @@ class _Search:
         self._take(loss, self.A, self.B + change.T)
         sizes = np.linalg.norm(self.A, axis=1), np.linalg.norm(self.B, axis=0)
         even = np.where((sizes[0] > 0) & (sizes[1] > 0), sizes[1] / np.where(sizes[0] > 0, sizes[0], 1.0), 1.0) ** 0.5
-        self._take(self.loss(), self.A * even[:, None], self.B / even)
+        # The same network: its loss changes by rounding alone, which must not keep it as it is.
+        self.A, self.B = self.A * even[:, None], self.B / even
 
     def _take(self, loss: float, A: Array, B: Array) -> None:
         before = self.A, self.B

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from implicit_bias.features import Features
@@ -21,7 +21,7 @@ from implicit_bias.ground.checks import (
     dimensions,
     shown,
 )
-from implicit_bias.ground.scaling import TINY, length
+from implicit_bias.ground.scaling import TINY, length, nearest_power_of_two
 
 #: Below this size a spectrum costs less than a second.
 SPECTRUM_UP_TO = 1500
@@ -78,7 +78,7 @@ class LeastSquares:
     seconds: float
 
 
-def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float = 1e-9) -> LeastSquares:
+def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: float = 1e-9) -> LeastSquares:
     """The solution of least norm of min_W (1/n)‖ΦW − y‖² + ρ‖W‖².
 
         W = Φᵀ(ΦΦᵀ + nρI)⁺y,   ΦΦᵀ = (GGᵀ) ∘ (XXᵀ),     or     W = (ΦᵀΦ + nρI)⁺Φᵀy,
@@ -127,9 +127,9 @@ def least_squares(features: Features, y: Any, *, ridge: float = 0.0, tol: float 
     if not 1e-10 <= (tol := as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
     check_open(features)
-    by, to = power(features.row_norms().max()), power(np.abs(Y).max())
+    by, to = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
     check_range(np.abs(Y / to).max(keepdims=True).ravel() * (to / by), "the targets over the features")
-    small = _Small.of(features.scaled(1 / by), shift_of(ridge, features.n, by), tol)
+    small = _SmallerGram.of(features.scaled(1 / by), shift_of(ridge, features.n, by), tol)
     W = np.stack([small.solve(column) for column in (Y / to).T])
     residual = Y / to - np.stack([small.features @ w for w in W], axis=1)
     slope = np.stack([small.features.adjoint(r) for r in residual.T]) - small.shift * W
@@ -163,13 +163,8 @@ def shift_of(ridge: float, samples: int, by: float) -> float:
     return max(shift, TINY) if ridge else 0.0
 
 
-def power(size: float) -> float:
-    """The power of two next to a size, 1 for zero."""
-    return float(2.0 ** np.frexp(size)[1]) if size > 0 else 1.0
-
-
 @dataclass(frozen=True, eq=False)
-class _Small:
+class _SmallerGram:
     """The smaller of ΦΦᵀ and ΦᵀΦ, and an approximate inverse of it (shifted by nρ) on the directions that count."""
 
     features: Features
@@ -182,7 +177,7 @@ class _Small:
     inverse: Callable[[Array], Array]
 
     @classmethod
-    def of(cls, features: Features, shift: float, tol: float) -> _Small:
+    def of(cls, features: Features, shift: float, tol: float) -> _SmallerGram:
         """Through the spectrum if the matrix is small or ill-conditioned, else by Cholesky's factor."""
         reduced, back = features.reduced()
         form = "samples" if reduced.n <= reduced.k * reduced.d else "weights"

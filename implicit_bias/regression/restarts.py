@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed, shown
 from implicit_bias.regression import FilterSearch, improve_filters
@@ -21,11 +21,11 @@ class GateSearch:
     Attributes
     ----------
     first : array, shape (restarts,)
-        The best readout's loss ½⟨(y − ŷ)²⟩ of the random gates that each start began with.
+        The best readout's loss (1/n)‖ΦW − y‖² on the random gates that each start began with.
     losses : array, shape (restarts,)
         That of the gates it ended with.
     best : FilterSearch
-        The search with the least of these; its own loss is twice as large, without the ½.
+        The search with the least of these.
 
     Examples
     --------
@@ -42,7 +42,9 @@ class GateSearch:
     best: FilterSearch = field(repr=False)
 
 
-def search_gates(X: Any, y: Any, units: int, *, restarts: int = 10, steps: int = 512, seed: int = 0) -> GateSearch:
+def search_gates(
+    X: ArrayLike, y: ArrayLike, units: int, *, restarts: int = 10, steps: int = 512, seed: int = 1
+) -> GateSearch:
     """Hyperplane gates 1(⟨u_j, x⟩ ≥ 0) that lower the loss of the best readout: `improve_filters` from several starts.
 
     A local search by random proposals: it proves no minimum, and the spread of `losses` over the starts shows how far
@@ -84,8 +86,8 @@ def search_gates(X: Any, y: Any, units: int, *, restarts: int = 10, steps: int =
     first, losses, best = [], [], None
     for start in seeds:
         found = improve_filters(X, y, units=units, steps=steps, seed=int(start))
-        first.append(found.history[0] / 2)
-        losses.append(found.solution.loss / 2)
+        first.append(found.history[0])
+        losses.append(found.solution.loss)
         best = found if best is None or found.solution.loss < best.solution.loss else best
         if found.interrupted:
             break

@@ -1,6 +1,5 @@
 """The theory of GaLU layers as functions, after Fiat, Malach & Shalev-Shwartz; the docs have the proofs."""
 
-from implicit_bias.kernels.gates import SmallestEigenvalue, gate_kernel, smallest_eigenvalue
 from implicit_bias.theory.clusters import (
     ClusterBounds,
     NeumannInverse,
@@ -13,6 +12,7 @@ from implicit_bias.theory.clusters import (
 from implicit_bias.theory.descent import DescentRate, a_priori_rate, descent_rate, descent_target
 from implicit_bias.theory.generalisation import GeneralisationBound, generalisation_bound, generalisation_bound_a_priori
 from implicit_bias.theory.gradients import InitialGradient, gaussian_gradient, initial_gradients, parity_gradient
+from implicit_bias.theory.kernel import gate_kernel
 from implicit_bias.theory.memorisation import (
     ExpectedLoss,
     MemorisationWidth,
@@ -31,7 +31,6 @@ __all__ = [
     "InitialGradient",
     "MemorisationWidth",
     "NeumannInverse",
-    "SmallestEigenvalue",
     "a_priori_rate",
     "cluster_bounds",
     "descent_rate",
@@ -50,5 +49,4 @@ __all__ = [
     "neumann_inverse",
     "orthogonal_inverse",
     "parity_gradient",
-    "smallest_eigenvalue",
 ]

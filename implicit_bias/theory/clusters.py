@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, check_range, check_size
 from implicit_bias.ground.scaling import unit_samples
-from implicit_bias.kernels.gates import open_together
+from implicit_bias.kernels.angles import open_together
 from implicit_bias.theory.inputs import as_probability
 
 
@@ -47,7 +47,7 @@ class ClusterBounds:
         return min(self.gates, self.kernel) > 0
 
 
-def cluster_bounds(centres: Any) -> ClusterBounds:
+def cluster_bounds(centres: ArrayLike) -> ClusterBounds:
     """Theorem 6: incoherent centres have gate correlations and kernels that are far from singular.
 
     Parameters
@@ -115,7 +115,7 @@ def incoherent_dimension(n: int, delta: float = 0.05) -> int:
     return math.ceil(8 * n**2 * math.log(n * (n - 1) / delta))
 
 
-def gate_correlations(centres: Any) -> Array:
+def gate_correlations(centres: ArrayLike) -> Array:
     """T_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
 
     Parameters
@@ -198,7 +198,7 @@ class NeumannInverse:
     error: float
 
 
-def neumann_inverse(A: Any, B: Any, terms: int = 20) -> NeumannInverse:
+def neumann_inverse(A: ArrayLike, B: ArrayLike, terms: int = 20) -> NeumannInverse:
     """B⁻¹ = A⁻¹ Σ_{i ≥ 0} ((A − B)A⁻¹)ⁱ, which converges if ‖(A − B)A⁻¹‖ < 1.
 
     Parameters

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_numbers, check_range
@@ -102,7 +102,7 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     return DescentRate(features.n / (largest**2 * (1 + inverse**2)), rate, largest, smallest)
 
 
-def a_priori_rate(X: Any, k: int, *, normalise: bool = False) -> DescentRate:
+def a_priori_rate(X: ArrayLike, k: int, *, normalise: bool = False) -> DescentRate:
     """Theorem 1 before the k gates are drawn: 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
 
         η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
@@ -140,7 +140,7 @@ def a_priori_rate(X: Any, k: int, *, normalise: bool = False) -> DescentRate:
     return DescentRate(lemma.samples / (2 * largest), rate, math.sqrt(largest), math.sqrt(smallest), failure)
 
 
-def descent_target(features: GatedFeatures, y: Any, w0: Any) -> Array:
+def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Array:
     """Where gradient descent on (1/m)‖Φw − y‖² ends: w_∞ = w* + (I − P) w_0, shape (k, d).
 
     w* = Φ⁺y is the solution of least norm, and P = Φ⁺Φ projects onto the span of the features. Descent never leaves

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range
 from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
-from implicit_bias.kernels.gates import gate_kernel, positive_eigenvalue
 from implicit_bias.theory.inputs import as_gated, as_probability
+from implicit_bias.theory.kernel import positive_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 
 
@@ -72,7 +72,7 @@ class GeneralisationBound:
 
 
 def generalisation_bound(
-    features: GatedFeatures, y: Any, weights: Any, label_bound: float, delta: float = 0.05
+    features: GatedFeatures, y: ArrayLike, weights: ArrayLike, label_bound: float, delta: float = 0.05
 ) -> GeneralisationBound:
     """Theorem 3 for a layer at hand: E(f(x) − y)² for f(x) = ⟨w, Φ(x)⟩, with probability at least 1 − δ.
 
@@ -135,7 +135,7 @@ def generalisation_bound(
 
 
 def generalisation_bound_a_priori(
-    X: Any, y: Any, label_bound: float, delta: float = 0.05, *, normalise: bool = False
+    X: ArrayLike, y: ArrayLike, label_bound: float, delta: float = 0.05, *, normalise: bool = False
 ) -> GeneralisationBound:
     """Theorem 3 before the gates are drawn: least squares on k ≥ `width` gates 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
 
@@ -186,14 +186,13 @@ def generalisation_bound_a_priori(
 
 def least_output(X: Array, y: Array) -> float:
     """M = √(2 yᵀκ⁻¹y), made larger by what rounding of κ may hide; X (m, d) unit samples, y (m,)."""
-    kernel = gate_kernel(X)
-    eigenvalue = positive_eigenvalue(kernel, X.shape[1])
+    kernel, eigenvalue = positive_kernel(X)
     energy = float(y @ scipy.linalg.solve(kernel, y, assume_a="pos", check_finite=False))
-    # κ ⪰ (1 − r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and the rounding r.
-    return math.sqrt(2 * energy * eigenvalue.value / (eigenvalue.value - eigenvalue.rounding))
+    # κ ⪰ (1 − r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
+    return math.sqrt(2 * energy * eigenvalue.value / (eigenvalue.value - eigenvalue.error))
 
 
-def _labels(y: Any, samples: int, label_bound: float) -> Array:
+def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:
     y = as_floats(y, "y", 1)
     if len(y) != samples:
         raise InputError(f"y has {len(y)} labels for {samples} samples; give one label a sample")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_signs, one_of
@@ -18,7 +18,9 @@ SLOPES = {"hinge": 1.0, "logistic": 0.5}
 ENUMERABLE = 20
 
 
-def initial_gradients(X: Any, y: Any, directions: Any, readout: Any = None, loss: str = "hinge") -> Array:
+def initial_gradients(
+    X: ArrayLike, y: ArrayLike, directions: ArrayLike, readout: ArrayLike | None = None, loss: str = "hinge"
+) -> Array:
     """The gradient of the mean loss in every hidden weight while the network's output is 0, shape (k, d).
 
         ∂/∂w_j (1/m)Σ_i ℓ(y_i f(x_i)) = −c α_j (1/m) Σ_i y_i 1(⟨u_j, x_i⟩ > 0) x_i,   c = −ℓ'(0)
@@ -93,7 +95,7 @@ class InitialGradient:
         return self.noise / size if size > 0 else math.inf
 
 
-def gaussian_gradient(target: Any) -> InitialGradient:
+def gaussian_gradient(target: ArrayLike) -> InitialGradient:
     """For x ~ N(0, I) and y = sign⟨w*, x⟩ the expectation is w*/√(2π), whatever the gate u ≠ 0.
 
     Parameters
@@ -124,7 +126,7 @@ def gaussian_gradient(target: Any) -> InitialGradient:
     return InitialGradient(w / size / math.sqrt(2 * math.pi), len(w) / 2 - 1 / (2 * math.pi))
 
 
-def parity_gradient(direction: Any, bits: int) -> InitialGradient:
+def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     """For x uniform on {−1, +1}^d and y = Π_{i ∈ S} x_i the expectation is a row of Fourier coefficients.
 
         E[y 1(⟨u, x⟩ > 0) x_i] = ĥ(S △ {i}),   h(x) = 1(⟨u, x⟩ > 0),   ĥ(V) = E[h(x) Π_{l ∈ V} x_l]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from typing import Any
 
 from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import InputError, as_count, shown
+from implicit_bias.ground.checks import InputError, as_count, as_real, shown
 
 #: Larger counts are no floats, or lead beyond them.
 MOST = 10**100
@@ -22,11 +20,11 @@ def as_probability(value: Any, name: str = "delta") -> float:
     >>> as_probability(0.05)
     0.05
     """
-    number: Any = value if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    number = as_real(value)
     if not LEAST_PROBABILITY <= number < 1:
         least = f" (at least {LEAST_PROBABILITY:g})" if 0 < number < 1 else ""
         raise InputError(f"{name} must be a number strictly between 0 and 1{least}, not {shown(value)}")
-    return float(number)
+    return number
 
 
 def as_number_of(value: Any, name: str) -> int:

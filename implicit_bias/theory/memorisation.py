@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import InputError, as_positive, check_range
 from implicit_bias.ground.scaling import unit_samples
-from implicit_bias.kernels.gates import gate_kernel, positive_eigenvalue
 from implicit_bias.regression import least_squares
 from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
+from implicit_bias.theory.kernel import positive_kernel
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MemorisationWidth:
         return min(1.0, self.samples * math.exp(-exponent))
 
 
-def memorisation_width(X: Any, delta: float = 0.05, *, normalise: bool = False) -> MemorisationWidth:
+def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = False) -> MemorisationWidth:
     """Lemma 1: a width at which a layer of random gates memorises all labels with probability at least 1 − δ.
 
         k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)
@@ -87,7 +87,7 @@ def memorisation_width(X: Any, delta: float = 0.05, *, normalise: bool = False) 
     """
     X = unit_samples(X, normalise)
     delta = as_probability(delta)
-    eigenvalue = positive_eigenvalue(gate_kernel(X), X.shape[1]).value
+    eigenvalue = float(positive_kernel(X)[1].value)
     squared_norm = float(np.linalg.norm(X, 2)) ** 2
     width = math.ceil(8 * squared_norm / eigenvalue * math.log(len(X) / delta))
     return MemorisationWidth(width, delta, len(X), eigenvalue, squared_norm)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,10 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.scaling import over_power
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
 DEVIATION = 1e-6
-
-
-def log_sum_exp(margins: Tensor) -> Tensor:
-    """log Σ_i exp(−q_i) of margins q (n,), however large they are.
-
-    >>> import torch
-    >>> from implicit_bias.training.homogeneous import log_sum_exp
-    >>> float(log_sum_exp(torch.tensor([1e6, 1e6 + 800.0])))
-    -1000000.0
-    """
-    return torch.logsumexp(-margins, 0)
 
 
 def sine(a: Tensor, b: Tensor) -> float:
@@ -53,7 +42,7 @@ def input_layers(network: GatedNetwork) -> Any:
     return network.layers if isinstance(network, ReLUNetwork | FrozenReLUNetwork) else None
 
 
-class Samples:
+class MarginFunction:
     """The margins q = y f_w(X) of a network as a function of one vector w of all its weights, and their gradients."""
 
     def __init__(self, network: GatedNetwork, X: Array, signs: Array) -> None:
@@ -112,7 +101,7 @@ class Samples:
         self._set(w)
         return self.y * self.twin(self.inputs, self.contexts)
 
-    def gradient(self, w: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def gradient(self, w: Tensor, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of the margins, its gradient as a vector like w, and the margins (n,)."""
         self._set(w)
         margins = self.y * self.twin(self.inputs, self.contexts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import erf, expit
+from numpy.typing import ArrayLike
 
 from implicit_bias.datasets.rings import Ring
 from implicit_bias.ground.checks import (
@@ -19,28 +19,13 @@ from implicit_bias.ground.checks import (
     as_seed,
     check_callable,
     check_size,
-    one_of,
     shown,
 )
-
-
-def _relu(a: Array) -> tuple[Array, Array]:
-    return np.maximum(a, 0.0), np.where(a > 0, 1.0, 0.0)
-
-
-def _sigmoid(a: Array) -> tuple[Array, Array]:
-    h = expit(a)
-    return h, h * (1 - h)
-
-
-def _erf(a: Array) -> tuple[Array, Array]:
-    return erf(a / np.sqrt(2)), np.sqrt(2 / np.pi) * np.exp(-(a**2) / 2)
-
+from implicit_bias.kernels.activations import Activation
+from implicit_bias.kernels.activations import activation as activation_of
 
 #: How many times beyond those of the start, 1 and K · targets pre-activations are when training has diverged.
 FAR = 1e8
-#: From pre-activations to σ and σ′ of them.
-ACTIVATIONS: dict[str, Callable[[Array], tuple[Array, Array]]] = {"relu": _relu, "sigmoid": _sigmoid, "erf": _erf}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +35,7 @@ class OnlineTraining:
     Attributes
     ----------
     activation : str
+        Its name.
     lr : float
     steps : array, shape (T,), integers
         The steps that were made by then, from 0.
@@ -57,7 +43,7 @@ class OnlineTraining:
     biases : array, shape (T, R, K)
         Zeros in networks without.
     losses : array, shape (T, R)
-        ½⟨(y − ŷ)²⟩ over the samples of the next step: fresh ones, unless samples were given.
+        ⟨(y − ŷ)²⟩ over the samples of the next step: fresh ones, unless samples were given.
     interrupted : bool
         Whether Ctrl-C ended it early; the last record is then that of the interruption.
 
@@ -91,7 +77,7 @@ class OnlineTraining:
         """The weights at the end, or at the interruption, shape (R, K, n)."""
         return np.asarray(self.weights[-1])
 
-    def gates(self, X: Any) -> np.ndarray:
+    def gates(self, X: ArrayLike) -> np.ndarray:
         """1(w_kᵀx + b_k > 0) of samples (m, n) at every time: truth values, shape (T, R, K, m)."""
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.weights.shape[-1]:
@@ -101,7 +87,7 @@ class OnlineTraining:
         check_size(self.biases.size * len(X), "the gates at all times")
         return np.asarray(self.weights @ X.T + self.biases[..., None] > 0)
 
-    def flips(self, X: Any) -> Array:
+    def flips(self, X: ArrayLike) -> Array:
         """The share of pairs of a sample of X (m, n) and a unit whose gate has changed by the end: shape (R, T)."""
         gates = self.gates(X)
         return np.asarray((gates != gates[-1]).mean(axis=(2, 3)).T)
@@ -110,7 +96,7 @@ class OnlineTraining:
 def train_online(
     data: Ring | tuple[Any, Any],
     units: int = 1,
-    activation: str = "relu",
+    activation: str | Activation = "relu",
     *,
     steps: int = 1000,
     lr: float = 0.1,
@@ -119,12 +105,12 @@ def train_online(
     biases: bool = False,
     repeats: int = 1,
     record: int | Sequence[int] = 20,
-    seed: int = 0,
+    seed: int = 1,
     progress: Callable[[int, float], None] | None = None,
 ) -> OnlineTraining:
-    """Descend ½⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k), with fresh samples at every step.
+    """Descend L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k), with fresh samples at every step.
 
-        w_k ← w_k − lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k alike, where there are biases
+        w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k alike, where there are biases
 
     so that units move alike at every K. After s steps the time is t = lr · s: as lr → 0 with gates g that do not flip,
     ReLU networks follow K · gradient_flow(features, w₀/K, times, y=y).weights(), where τ = 1.
@@ -135,8 +121,8 @@ def train_online(
         A process, `batch_size` samples of which are drawn for each step; or samples, all of which make each step.
     units : int
         K.
-    activation : 'relu', 'sigmoid' or 'erf'
-        max(0, z), 1/(1 + e^{−z}) or erf(z/√2).
+    activation : str or Activation
+        σ, by a name of `kernels.activation` or made by one of the functions there.
     steps : int
     lr : float
     batch_size : int
@@ -177,7 +163,7 @@ def train_online(
     False
     True
     """
-    name = one_of(activation, ACTIVATIONS, "activation")
+    chosen = activation_of(activation)
     steps, units, repeats = as_count(steps, "steps"), as_count(units, "units"), as_count(repeats, "repeats")
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
     check_callable(progress, "progress")
@@ -189,7 +175,7 @@ def train_online(
     kept: list[_State] = []
     latest, interrupted = None, False
     try:
-        for latest in _descend(batches, name, units, lr, W, biases):
+        for latest in _descend(batches, chosen, units, lr, W, biases):
             if latest.step in times:
                 kept.append(_checked(latest, kept, units, lr))
                 if progress is not None:
@@ -201,9 +187,9 @@ def train_online(
         if not kept or kept[-1] is not latest:
             kept.append(_checked(latest, kept, units, lr))
     shape = (len(kept), repeats, units)
-    weights, offsets, losses = (np.array([getattr(state, part) for state in kept]) for part in ("W", "b", "losses"))
+    W, b, losses = (np.array([getattr(state, part) for state in kept]) for part in ("W", "b", "losses"))
     made = np.array([state.step for state in kept])
-    return OnlineTraining(name, lr, made, weights.reshape(*shape, n), offsets.reshape(shape), losses, interrupted)
+    return OnlineTraining(chosen.name, lr, made, W.reshape(*shape, n), b.reshape(shape), losses, interrupted)
 
 
 class _State(NamedTuple):
@@ -219,17 +205,16 @@ class _State(NamedTuple):
 
 
 def _descend(
-    batches: Iterator[tuple[Array, Array]], name: str, units: int, lr: float, W: Array, biases: bool
+    batches: Iterator[tuple[Array, Array]], activation: Activation, units: int, lr: float, W: Array, biases: bool
 ) -> Iterator[_State]:
     """The networks before each batch; arrays are new at every step."""
     b = np.zeros(len(W))
     for step, (X, y) in enumerate(batches):
         with np.errstate(over="ignore", invalid="ignore"):
             a = X @ W.T + b
-            h, slope = ACTIVATIONS[name](a)
-            left = h.reshape(len(X), -1, units).mean(axis=2) - y[:, None]
-            state = _State(step, W, b, np.mean(left**2, axis=0) / 2, float(np.abs(a).max()), float(np.abs(y).max()))
-            slope *= np.repeat(left, units, axis=1)
+            left = activation.function(a).reshape(len(X), -1, units).mean(axis=2) - y[:, None]
+            state = _State(step, W, b, np.mean(left**2, axis=0), float(np.abs(a).max()), float(np.abs(y).max()))
+            slope = activation.derivative(a) * np.repeat(left, units, axis=1)
             W = W - lr / len(X) * (slope.T @ X)
             if biases:
                 b = b - lr * slope.mean(axis=0)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
-from torch.nn.functional import softplus
+from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import (
     InputError,
@@ -28,15 +26,8 @@ from implicit_bias.ground.checks import (
 from implicit_bias.ground.scaling import over_power
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
+from implicit_bias.training.losses import MARGIN_LOSSES, Loss
 from implicit_bias.training.updates import Updates, updates_of
-
-#: ℓ(m) of the margins m = y·f(x).
-LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
-    "logistic": lambda margins: softplus(-margins),
-    "exponential": lambda margins: torch.exp(-margins),
-    "hinge": lambda margins: torch.relu(1 - margins),
-    "squared": lambda margins: (1 - margins) ** 2,
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +75,7 @@ class SGD:
         as_positive(self.lr_factor, "lr_factor")
         if as_fraction(self.momentum, "momentum") == 1:
             raise InputError("momentum must be a number from 0 to below 1, not 1")
-        one_of(self.loss, LOSSES, "loss")
+        one_of(self.loss, MARGIN_LOSSES, "loss")
 
     def epochs(self, n: int) -> int:
         """Whole epochs of n samples in `steps` steps, at least one."""
@@ -127,8 +118,8 @@ class History:
 
 def train(
     network: GatedNetwork,
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     config: SGD | None = None,
     *,
     seed: int = 1,
@@ -209,7 +200,7 @@ def _descend(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[list[dict[str, float]], bool]:
     n = len(model.y)
-    loss, epochs = LOSSES[config.loss], config.epochs(n)
+    loss, epochs = MARGIN_LOSSES[config.loss], config.epochs(n)
     rows, step = [_record(model, loss, 0, 0)], 0
     try:
         for epoch in range(1, epochs + 1):
@@ -232,7 +223,7 @@ def _descend(
 
 
 @torch.no_grad()
-def _record(model: Updates, loss: Callable[[Tensor], Tensor], epoch: int, step: int) -> dict[str, float]:
+def _record(model: Updates, loss: Loss, epoch: int, step: int) -> dict[str, float]:
     margins = model.y * model.outputs()
     margin, norm = float(margins.min()), model.norm()
     return {

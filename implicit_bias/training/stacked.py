@@ -5,33 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
-from torch.nn.functional import cross_entropy, pad, softplus
 
 from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_count,
-    as_floats,
     as_positive,
     as_seed,
     check_callable,
-    dimensions,
     one_of,
     shown,
 )
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import LayeredNetwork
+from implicit_bias.training.losses import CLASS_LOSSES, mean_losses
+from implicit_bias.training.stack import Stack, tensors_of
 
-LOSSES = ("squared", "logistic", "hinge")
-#: Samples whose outputs are computed at once when a loss is measured.
-CHUNK = 4096
-#: Gate values that are kept for a training, and not computed anew for each batch.
-GATES_AT_ONCE = 2**28
+#: Losses of classes, and the squared one of any targets.
+LOSSES = ("squared", *CLASS_LOSSES)
 
 
 @dataclass(frozen=True)
@@ -107,8 +103,8 @@ class Training:
 
 def train_together(
     networks: Sequence[LayeredNetwork],
-    X: Any,
-    Y: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
     config: Adam | None = None,
     *,
     target: float | None = None,
@@ -161,8 +157,8 @@ def train_together(
     every = as_count(every, "every")
     check_callable(progress, "progress")
     bar = -np.inf if target is None else as_positive(target, "target")
-    stack = _Stack(networks)
-    inputs, targets = _data(stack, X, Y, config.loss)
+    stack = Stack(networks)
+    inputs, targets = tensors_of(stack, X, Y, config.loss)
     generator = torch.Generator().manual_seed(as_seed(seed))
     reached = np.full(len(stack.networks), -1)
     interrupted = False
@@ -191,7 +187,7 @@ def train_together(
     return Training(losses, reached, interrupted, time.perf_counter() - start)
 
 
-def _steps(stack: _Stack, X: Tensor, Y: Tensor, config: Adam, generator: torch.Generator) -> Iterator[int]:
+def _steps(stack: Stack, X: Tensor, Y: Tensor, config: Adam, generator: torch.Generator) -> Iterator[int]:
     """Train; yields the number of each step once it is made."""
     adam = torch.optim.Adam(stack.weights, lr=config.lr, fused=True)
     step, samples, size = 0, X.shape[-2], int(config.batch_size)
@@ -210,117 +206,3 @@ def _steps(stack: _Stack, X: Tensor, Y: Tensor, config: Adam, generator: torch.G
             yield step
             if step == config.steps:
                 return
-
-
-def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """The mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
-
-    >>> import torch
-    >>> from implicit_bias.training.stacked import mean_losses
-    >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
-    [0.75]
-    """
-    if loss == "squared":
-        return ((outputs - targets) ** 2).mean(dim=(1, 2))
-    if outputs.shape[2] == 1:
-        margins = (outputs * targets)[..., 0]
-        return (softplus(-margins) if loss == "logistic" else torch.relu(1 - margins)).mean(dim=1)
-    targets = targets.expand(outputs.shape[:2])
-    if loss == "logistic":
-        return cross_entropy(outputs.transpose(1, 2), targets, reduction="none").mean(dim=1)
-    right = outputs.gather(2, targets[..., None])
-    others = outputs.scatter(2, targets[..., None], -torch.inf).amax(dim=2)
-    return torch.relu(1 + others - right[..., 0]).mean(dim=1)
-
-
-class _Stack:
-    """R networks as one: each layer's weights (R, out, in), narrower layers filled up with zeros."""
-
-    def __init__(self, networks: Sequence[LayeredNetwork]) -> None:
-        self.networks = list(networks) if isinstance(networks, list | tuple) else []
-        if not self.networks or not all(isinstance(network, LayeredNetwork) for network in self.networks):
-            raise InputError("networks must be a list of networks such as GaLUNetwork(…) or ReLUNetwork(…)")
-        kinds = {(type(n), n.inputs, len(n.units), n.outputs, getattr(n, "sharpness", None)) for n in self.networks}
-        if len(kinds) > 1:
-            raise InputError(
-                "networks that train together must be of one class, with equal inputs, depth, outputs and sharpness"
-            )
-        self.first = self.networks[0]
-        self.weights = [
-            torch.nn.Parameter(_filled(group)) for group in zip(*(n.layers for n in self.networks), strict=True)
-        ]
-        self.filters = [_filled(group) for group in zip(*(n.filters() for n in self.networks), strict=True)]
-
-    @torch.no_grad()
-    def gates(self, X: Tensor) -> list[Tensor] | None:
-        """The gates that training leaves, for all samples; None if there are none or they take too much memory."""
-        units = sum(weights.shape[1] for weights in self.weights[:-1])
-        if len(self.networks) * X.shape[-2] * units > GATES_AT_ONCE:
-            return None
-        gates = self.first.fixed_gates(self.filters, X)
-        return None if gates is None else [values.float() for values in gates]
-
-    def outputs(self, X: Tensor, opened: Sequence[Tensor] | None = None) -> Tensor:
-        """Outputs (R, b, q) for inputs (b, d) or (R, b, d)."""
-        outputs: Tensor = self.first.activations(self.weights, self.filters, X, opened) @ self.weights[-1].mT
-        return outputs
-
-    @torch.no_grad()
-    def losses(self, X: Tensor, Y: Tensor, loss: str) -> Array:
-        """The mean losses (R,) over all samples."""
-        total = torch.zeros(len(self.networks), dtype=torch.float64)
-        for first in range(0, X.shape[-2], CHUNK):
-            part = slice(first, first + CHUNK)
-            wanted = Y[:, part]
-            total += mean_losses(self.outputs(X[..., part, :]), wanted, loss).double() * wanted.shape[1]
-        return (total / X.shape[-2]).numpy()
-
-    @torch.no_grad()
-    def leave(self) -> None:
-        """Put the weights back into the networks."""
-        for index, weights in enumerate(self.weights):
-            for network, values in zip(self.networks, weights, strict=True):
-                target = network.layers[index]
-                target.copy_(values[: target.shape[0], : target.shape[1]])
-
-
-def _filled(group: Sequence[Tensor]) -> Tensor:
-    """Matrices of several shapes as one stack in float32, zeros behind the smaller ones."""
-    rows, columns = (max(matrix.shape[axis] for matrix in group) for axis in (0, 1))
-    return torch.stack(
-        [pad(matrix.detach().float(), (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])) for matrix in group]
-    )
-
-
-def _data(stack: _Stack, X: Any, Y: Any, loss: str) -> tuple[Tensor, Tensor]:
-    """Inputs (n, d) or (R, n, d), and targets (1 or R, n, q), or classes (1 or R, n)."""
-    first, own = stack.first, dimensions(X) == 3
-    inputs = as_floats(X, "X", 3 if own else 2)
-    samples, count = inputs.shape[-2], len(stack.networks)
-    if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):
-        wanted = f"({count}, n, {first.inputs})" if own else f"(n, {first.inputs})"
-        raise InputError(f"X must have shape {wanted} for these networks, not {inputs.shape}")
-    leading = (count, samples) if own else (samples,)
-    classes = loss != "squared" and first.outputs > 1
-    shape = leading if classes or dimensions(Y) == len(leading) else (*leading, first.outputs)
-    targets = as_floats(Y, "Y", len(shape))
-    if targets.shape != shape or (first.outputs > 1 and not classes and len(shape) == len(leading)):
-        expected = leading if classes else (*leading, first.outputs)
-        raise InputError(f"Y must have shape {expected} for these networks and X, not {targets.shape}")
-    if classes:
-        if not np.isin(targets, np.arange(first.outputs)).all():
-            raise InputError(f"Y must hold the classes 0 to {first.outputs - 1} as whole numbers")
-        numbers = torch.as_tensor(targets, dtype=torch.int64)
-        return _single(inputs), numbers if own else numbers[None]
-    if loss != "squared" and not np.isin(targets, (-1.0, 1.0)).all():
-        raise InputError(f"Y must hold −1 and +1 for the {loss} loss")
-    values = _single(targets.reshape(*leading, first.outputs))
-    return _single(inputs), values if own else values[None]
-
-
-def _single(values: Array) -> Tensor:
-    """Values in float32, unless they leave its range."""
-    tensor = torch.as_tensor(values, dtype=torch.float32)
-    if not torch.isfinite(tensor).all():
-        raise InputError("X or Y holds values beyond 3e38, which networks in float32 cannot take; scale them down")
-    return tensor

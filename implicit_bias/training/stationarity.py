@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.optimize
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import Parameter
 
@@ -50,7 +50,7 @@ class Stationarity:
     degree: float
 
 
-def stationarity(network: nn.Module, X: Any, y: Any, tolerance: float = 0.05) -> Stationarity:
+def stationarity(network: nn.Module, X: ArrayLike, y: ArrayLike, tolerance: float = 0.05) -> Stationarity:
     """The stationarity residual of Theorem 3.1, by non-negative least squares, at the direction ŵ = w/‖w‖.
 
     minimise ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖ over λ ≥ 0, λ_i = 0 unless y_i f_ŵ(x_i) ≤ (1 + tolerance) min_j y_j f_ŵ(x_j)

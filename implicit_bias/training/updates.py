@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -11,8 +10,8 @@ from torch import Tensor
 
 from implicit_bias.ground.checks import InputError
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
+from implicit_bias.training.losses import Loss
 
-Loss = Callable[[Tensor], Tensor]
 #: Above this many samples their n × n kernel costs more than it saves.
 SPAN_UP_TO = 10_000
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from implicit_bias.experiments.gram.sphere import LEAST, SMOOTH, against, draws, median_text, quartiles, scaled
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
-from implicit_bias.kernels import deep_gram, least_eigenvalue
+from implicit_bias.kernels import deep_gram, smallest_eigenvalue
 
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
 LAYERS = (1, 2, 4, 8, 16, 30)
@@ -29,7 +29,7 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """λ_min/E[σ'²] of the last layer's Gram matrix, and its error (an estimate beyond one layer): least, error."""
     name, layers = settings["activation"], settings["layers"]
-    return [{"draw": t} | scaled(least_eigenvalue(deep_gram(X, name, layers)), name) for t, X in draws(settings)]
+    return [{"draw": t} | scaled(smallest_eigenvalue(deep_gram(X, name, layers)), name) for t, X in draws(settings)]
 
 
 def cost(settings: Settings) -> float:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from implicit_bias.experiments.runner.drawing import COLOURS, panels
 from implicit_bias.experiments.runner.experiment import Settings
 from implicit_bias.ground.checks import Array
-from implicit_bias.kernels import gram_matrix, least_eigenvalue, mean_square
+from implicit_bias.kernels import gram_matrix, mean_square, smallest_eigenvalue
 
 #: Activations whose derivative jumps at 0, whose second one does, and which are smooth.
 JUMP, BEND = ("relu", "leaky relu", "selu"), ("elu",)
@@ -56,7 +56,7 @@ def least(X: Array, activation: str, digits: int | None = None) -> dict[str, flo
     >>> {name: round(value, 6) for name, value in least([[1.0, 0.0], [0.0, 1.0]], "tanh").items()}
     {'least': 1.0, 'error': 0.0}
     """
-    return scaled(least_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits)), activation)
+    return scaled(smallest_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits)), activation)
 
 
 def style(activation: str) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
-from implicit_bias.training.limit import LossScaled, PlainDescent, descend_to_limit
+from implicit_bias.training.iterations import LossScaled, PlainDescent
+from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.sgd import SGD, train
 from implicit_bias.training.stationarity import stationarity
 
@@ -95,7 +96,7 @@ def build(settings: Settings, task: BinaryTask) -> tuple[GatedNetwork, MarginPro
         seeds = (seed, seed + 1) if name == "deep-gln" else (seed,)
         network = GatedLinearNetwork([HyperplaneGates(units, contexts, s).fit(task.X_pool) for s in seeds])
     else:
-        network = ReLUNetwork(X.shape[1], [2 * units] * (2 if name == "deep-relu" else 1), seed)
+        network = ReLUNetwork(X.shape[1], [2 * units] * (2 if name == "deep-relu" else 1), seed=seed)
     if settings["start"] == "trained" and train(network, X, y, SGD(), seed=seed).interrupted:
         raise KeyboardInterrupt
     if name == "relu":

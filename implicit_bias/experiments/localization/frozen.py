@@ -51,7 +51,7 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """A row per kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
 
-    network is the median IPR of the network itself at that time, loss what the closed form says of its samples.
+    network is the median IPR of the network itself at that time, loss half of what the closed form says of its samples.
     """
     steps = settings["steps"]
     times = np.geomspace(steps / 100, steps, settings["times"]).round().astype(int).tolist()
@@ -77,7 +77,8 @@ def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y:
     ]
     fields = units * np.array([flow.weights(rest) for flow in flows])
     away = np.linalg.norm(fields - training.fields, axis=(1, 2)) / np.linalg.norm(training.fields, axis=(1, 2))
-    return spread(fields) | {"away": float(np.median(away)), "loss": float(np.median([f.losses[-1] for f in flows]))}
+    loss = np.median([flow.losses[-1] for flow in flows]) / 2
+    return spread(fields) | {"away": float(np.median(away)), "loss": float(loss)}
 
 
 def cost(settings: Settings) -> float:

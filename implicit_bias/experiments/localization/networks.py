@@ -61,8 +61,8 @@ def spread(fields: Array) -> dict[str, float]:
 
 
 def as_row(training: OnlineTraining) -> Rows:
-    """One row: the spread over all units of all starts, and the median loss."""
-    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1]))}]
+    """One row: the spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
+    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2}]
 
 
 def seconds(settings: Settings) -> float:

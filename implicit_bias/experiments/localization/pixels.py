@@ -45,7 +45,7 @@ def rows(settings: Settings) -> Rows:
     w = moments.best_weights
     X, y = process.sample(SAMPLES, seed=settings["seed"])
     outputs = np.where(X[:, settings["pixel"]] >= 0, X @ w[0], X @ w[1])
-    found = {"ipr": ipr(w)[0], "mse": 2 * moments.best_loss, "sampled_mse": np.mean((y - outputs) ** 2)}
+    found = {"ipr": ipr(w)[0], "mse": moments.best_loss, "sampled_mse": np.mean((y - outputs) ** 2)}
     same = {name: round(float(value), 5) for name, value in found.items()}
     return [{"place": place, "weight": round(float(weight), 5)} | same for place, weight in enumerate(w[0])]
 

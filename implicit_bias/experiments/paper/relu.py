@@ -28,7 +28,7 @@ def _rows(settings: Settings, task: BinaryTask) -> Rows:
         random[version] = Solved.of(svm_rc(X, y, gates), task.X_val, settings)
     rows: Rows = []
     for momentum in settings["momentum"]:
-        network = ReLUNetwork(X.shape[1], settings["units"], settings["seed"])
+        network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
         trained = Trained.of(network, task, settings, momentum)
         learned = Solved.of(svm_lc(X, y, network), task.X_val, settings)
         hidden = Solved.of(svm_hl(X, y, network), task.X_val, settings)

@@ -1,0 +1,59 @@
+"""The losses that training lowers: of margins, and of many networks' outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, softplus
+
+Loss = Callable[[Tensor], Tensor]
+
+#: ℓ(m) of the margins m = y·f(x).
+MARGIN_LOSSES: dict[str, Loss] = {
+    "logistic": lambda margins: softplus(-margins),
+    "exponential": lambda margins: torch.exp(-margins),
+    "hinge": lambda margins: torch.relu(1 - margins),
+    "squared": lambda margins: (1 - margins) ** 2,
+}
+
+
+def log_sum_exp(margins: Tensor) -> Tensor:
+    """log Σ_i exp(−q_i) of margins q (n,), however large they are.
+
+    >>> import torch
+    >>> from implicit_bias.training.losses import log_sum_exp
+    >>> float(log_sum_exp(torch.tensor([1e6, 1e6 + 800.0])))
+    -1000000.0
+    """
+    return torch.logsumexp(-margins, 0)
+
+
+def _crammer_singer(outputs: Tensor, classes: Tensor) -> Tensor:
+    """max(0, 1 + max_{c≠y} f_c − f_y), shape (R, b)."""
+    right = outputs.gather(2, classes[..., None])
+    others = outputs.scatter(2, classes[..., None], -torch.inf).amax(dim=2)
+    return torch.relu(1 + others - right[..., 0])
+
+
+#: ℓ(f, y) of outputs f (R, b, q) at classes y (R, b), shape (R, b).
+CLASS_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "logistic": lambda outputs, classes: cross_entropy(outputs.transpose(1, 2), classes, reduction="none"),
+    "hinge": _crammer_singer,
+}
+
+
+def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
+    """The mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
+
+    >>> import torch
+    >>> from implicit_bias.training.losses import mean_losses
+    >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
+    [0.75]
+    """
+    if loss == "squared":
+        return ((outputs - targets) ** 2).mean(dim=(1, 2))
+    if outputs.shape[2] == 1:
+        return MARGIN_LOSSES[loss]((outputs * targets)[..., 0]).mean(dim=1)
+    return CLASS_LOSSES[loss](outputs, targets.expand(outputs.shape[:2])).mean(dim=1)
