@@ -152,13 +152,13 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
     from implicit_bias.experiments.paper.gln import STUDY
     from implicit_bias.experiments.paper.study import Config
     from implicit_bias.experiments.paper.sweep import run as run_sweep
-    from implicit_bias.margin import solvers
     from implicit_bias.margin.solvers.answer import Answer
+    from implicit_bias.margin.solvers.native import NativeSolver
 
-    def gives_up(problem, options):
+    def gives_up(solver, problem, options):
         return Answer(np.zeros((problem.features.k, problem.features.d)), np.ones(problem.features.n), 3)
 
-    monkeypatch.setitem(solvers.SOLVERS, "NATIVE", gives_up)
+    monkeypatch.setattr(NativeSolver, "__call__", gives_up)
     table = run_sweep([(STUDY, Config(train_size=(60,), units=(3,), seeds=(1,), steps=50))]).table
     unfinished = table[table.status == "INACCURATE"]
     assert len(unfinished) == 3

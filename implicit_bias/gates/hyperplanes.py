@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 from implicit_bias.ground.checks import (
@@ -17,6 +16,9 @@ from implicit_bias.ground.checks import (
     check_size,
     context_bits,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 
 def default_linear_(weight: torch.Tensor, generator: torch.Generator) -> None:
@@ -32,6 +34,8 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, 
     directions N(0, 36²) and cutoffs N(0, 9²), all in float32. The network's weights continue the stream
     (Lippl, Abbott & Chung, published code).
     """
+    import torch  # Takes seconds, and most of this package does without.
+
     check_size(count * inputs, "the hyperplanes")
     generator = torch.Generator().manual_seed(as_seed(seed))
     directions = torch.empty(count, inputs)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 
 @contextmanager
 def one_thread() -> Iterator[None]:
@@ -18,6 +16,8 @@ def one_thread() -> Iterator[None]:
     ...     print(torch.get_num_threads())
     1
     """
+    import torch  # Seconds, which users of other functions need not wait.
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

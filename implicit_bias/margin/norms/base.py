@@ -74,8 +74,8 @@ class Norm(ABC):
         """sup ‖V‖_* over all V whose rows have at most these lengths (k,), for the rounding of V; None if not known."""
         return None
 
-    def unfit(self, features: Features) -> str | None:
-        """Why the norm is not meant for these features; None if it is."""
+    def refuses(self, features: Features) -> str | None:
+        """Why the norm does not take these features; None if it does."""
         return None
 
     def quadratic(self, W: cp.Expression) -> cp.Expression | None:

@@ -98,7 +98,7 @@ class ExpressionNorm(Norm):
             raise InputError(f"the function of {self!r} must return one scalar CVXPY expression, not {found!r:.60}")
         return found
 
-    def unfit(self, features: Features) -> str | None:
+    def refuses(self, features: Features) -> str | None:
         """Whether the expression is convex, and at some W of all signs homogeneous and not negative."""
         shape = (features.k, features.d)
         if not self.expression(cp.Variable(shape)).is_convex():

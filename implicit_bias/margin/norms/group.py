@@ -175,7 +175,7 @@ class PredictorL2(Norm):
         self.seminorm = self.units > 1
         self.gates = self.units * self.contexts
 
-    def unfit(self, features: Features) -> str | None:
+    def refuses(self, features: Features) -> str | None:
         """Gate values must have the same sum in every unit, as one-hot contexts do: else margins see the null space."""
         values, uneven = features.gate_values, True
         if values is not None:

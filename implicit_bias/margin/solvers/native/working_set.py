@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.margin.solvers.judge import IDLE
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend
 from implicit_bias.margin.solvers.native.newton import Point
-from implicit_bias.margin.solvers.native.samples import Samples
+from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
 
 #: Samples up to which all stay in, samples up to which all start, and how many start of more than that.
@@ -24,6 +23,8 @@ TOLERANCES = (3e-2, 1e-2, 1e-3)
 GROWTH = 0.4
 #: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
 WARM_SHARE, WARM_GAP = 0.3, 0.1
+#: The λ of an earlier answer above this share of the largest are the first working set.
+SUPPORT = 1e-5
 #: The λ of newcomers, as a share of the mean.
 NEWCOMER = 0.1
 
@@ -39,26 +40,26 @@ class Found:
     stopped: Status | None
 
 
-def first_rows(samples: Samples, dual: Array | None) -> Tensor:
+def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many.
 
     Where the intercept is free, it holds samples of both classes.
     """
-    n = samples.n
+    n = scaled.n
     rows = np.arange(n)
-    if dual is not None and np.count_nonzero(dual > IDLE * dual.max()) >= 2:
-        rows = np.flatnonzero(dual > IDLE * dual.max())
+    if dual is not None and np.count_nonzero(dual > SUPPORT * dual.max()) >= 2:
+        rows = np.flatnonzero(dual > SUPPORT * dual.max())
     elif n > START_UP_TO:
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
-    if samples.tilt is not None:
-        y = samples.problem.y
+    if scaled.tilt is not None:
+        y = scaled.problem.y
         missing = [np.flatnonzero(y == sign)[:FIRST] for sign in (-1, 1) if not (y[rows] == sign).any()]
         rows = np.concatenate([rows, *missing])
-    return samples.moved(rows)
+    return scaled.moved(rows)
 
 
 def solve_in_rounds(
-    samples: Samples,
+    scaled: ScaledProblem,
     tol: float,
     max_iterations: int,
     rows: Tensor,
@@ -69,22 +70,22 @@ def solve_in_rounds(
     `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate. A sample is
     dropped once at most, so that the rounds end.
     """
-    nothing = samples.moved(np.zeros(samples.n))
-    best = Found(nothing, (nothing, nothing.new_zeros(samples.H), nothing[:0]), Bounds(), 0, None)
+    nothing = scaled.moved(np.zeros(scaled.n))
+    best = Found(nothing, (nothing, nothing.new_zeros(scaled.H), nothing[:0]), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
     # Where nobody is left out, only idle samples are to be told: one finer round does.
-    stage = int(len(rows) == samples.n)
+    stage = int(len(rows) == scaled.n)
     warm: tuple[Point, Tensor, Tensor] | None = None
     try:
         while True:
-            program = samples.program(rows)
+            program = scaled.program(rows)
             start = None if warm is None else _carried(program, *warm)
-            whole = samples.n <= ALL_UP_TO and len(rows) == samples.n
+            whole = scaled.n <= ALL_UP_TO and len(rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
             seen = _counter(watch, best, len(rows))
             outcome = descend(program, aim, max_iterations - best.iterations, start, seen)
-            best, f, least = _judged(samples, program, rows, outcome, best)
+            best, f, least = _scored(scaled, program, rows, outcome, best)
             proved = outcome.bounds.upper == float("inf")
             if outcome.stopped or proved or best.bounds.gap <= tol:
                 return best
@@ -99,7 +100,7 @@ def solve_in_rounds(
             near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
             changed = torch.cat([rows[~idle], new])
             lam = torch.full_like(nothing, NEWCOMER * float(near.lam.mean())).index_copy(0, rows, near.lam)[changed]
-            u = near.u if samples.prices is None else torch.full_like(f, torch.nan).index_copy(0, rows, near.u)[changed]
+            u = near.u if scaled.prices is None else torch.full_like(f, torch.nan).index_copy(0, rows, near.u)[changed]
             warm = near, lam, u
             rows = changed
     except KeyboardInterrupt:
@@ -112,16 +113,16 @@ def _counter(
     return lambda iteration, inner: watch(best.iterations + iteration, size, inner, best.bounds)
 
 
-def _judged(
-    samples: Samples, program: Program, rows: Tensor, outcome: Outcome, best: Found
+def _scored(
+    scaled: ScaledProblem, program: Program, rows: Tensor, outcome: Outcome, best: Found
 ) -> tuple[Found, Tensor, float]:
     """The best of both sides over all samples, all margins (n,), and the margin that the weights ask of a sample."""
     lam, eta, b = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
-    f = samples.margins(rows, lam, eta, b)
-    upper = samples.upper_bound(value, f)[0]
+    f = scaled.margins(rows, lam, eta, b)
+    upper = scaled.upper_bound(value, f)[0]
     # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
-    least = samples.upper_bound(value, f[rows], rows)[1]
+    least = scaled.upper_bound(value, f[rows], rows)[1]
     whole = torch.zeros_like(f)
     found = Found(
         whole.index_copy(0, rows, outcome.lam) if outcome.bounds.lower > best.bounds.lower else best.lam,
