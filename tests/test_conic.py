@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from implicit_bias.margin.solvers.native.scaled import scaled
 
 from implicit_bias import (
     ConstantGate,
@@ -23,6 +22,7 @@ from implicit_bias import (
 )
 from implicit_bias.margin.solvers.native.interior_point import descend
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point
+from implicit_bias.margin.solvers.native.scaled import scaled
 from tests.cases import PAIRS, problem
 
 

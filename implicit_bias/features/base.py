@@ -23,9 +23,9 @@ class Features(ABC):
 
         (ΦW)_i = Σ_j ⟨w_j, φ_j(x_i)⟩;   gated linear features have φ_j(x) = g_j(x) x, that is, Φ(x) = g(x) ⊗ x
 
-    Every system of this toolkit fits such features, and asks them through the methods below: a max-margin fit (`solve`),
-    a least-squares fit (`least_squares`), a gradient flow (`dynamics`), and the descent of a network whose gates stay,
-    since its output is linear in its effective weights W.
+    Every system of this toolkit fits such features and asks them through the methods below: a max-margin fit (`solve`),
+    a least-squares fit (`least_squares`), a gradient flow (`dynamics`); the output of a network whose gates stay is
+    ΦW, too, in its effective weights W.
 
     A kind of features is a subclass with `shape` and `dense`. Everything else follows from these two; a kind that need
     not form Φ overrides what its structure makes cheaper, as `GatedFeatures` does.
@@ -50,8 +50,8 @@ class Features(ABC):
     ('OPTIMAL', [False, False, True])
     """
 
-    #: What the class is made from again, in the order that it takes it: these arrays are saved. Empty: it cannot be.
-    made_of: tuple[str, ...] = ()
+    #: The arrays that the class is made from again, in the order that it takes them; None if it is not saved.
+    made_of: tuple[str, ...] | None = None
     #: g_j(x_i), shape (n, k), of features Φ(x) = g(x) ⊗ x; None of others.
     gate_values: Array | None = None
 

@@ -47,6 +47,8 @@ class RandomHalfSpaces(ThresholdGates):
     [0.5, 0.5]
     """
 
+    made_of = ("units", "seed", "cutoff", "always_on")
+
     def __init__(self, units: int = 20, seed: int = 1, cutoff: Cutoff = "median", always_on: bool = False) -> None:
         self.units = units
         self.seed = seed
@@ -94,6 +96,8 @@ class ReLUGates(ThresholdGates):
     >>> ReLUGates([[1.0, -1.0], [0.0, 1.0]]).transform([[0.5, 1.0]]).tolist()
     [[0.0, 1.0]]
     """
+
+    made_of = ("directions_",)
 
     def __init__(self, weights: Any) -> None:
         self.weights = weights

@@ -89,6 +89,8 @@ class HyperplaneGates(ThresholdGates):
     np.float64(3.0)
     """
 
+    made_of = ("units", "contexts", "seed", "cutoff")
+
     def __init__(self, units: int = 10, contexts: int = 2, seed: int = 1, cutoff: Cutoff = "median") -> None:
         self.units = units
         self.contexts = contexts

@@ -41,6 +41,8 @@ class OccupiedRegions(Gates):
     (100, 81)
     """
 
+    learned = ("occupied_", "n_features_in_")
+
     def __init__(self, regions: HyperplaneGates) -> None:
         self.regions = regions
 

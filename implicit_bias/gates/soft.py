@@ -28,6 +28,9 @@ class SoftGates(Gates):
     [[0.5, 0.8808]]
     """
 
+    made_of = ("directions_", "sharpness")
+    learned = ("directions_", "n_features_in_")
+
     def __init__(self, weights: Any, sharpness: float = 1.0) -> None:
         self.weights = weights
         self.sharpness = sharpness
@@ -69,6 +72,8 @@ class ProductGates(Gates):
     >>> gates.transform([[1.0, 2.0], [-1.0, 2.0]]).tolist()
     [[1.0, 0.0], [0.0, 0.0]]
     """
+
+    learned = ("k_", "n_features_in_")
 
     def __init__(self, layers: Any) -> None:
         self.layers = layers

@@ -50,6 +50,8 @@ class Norm(ABC):
     [True, True, True]
     """
 
+    #: The attributes that the class is made from again, in the order that it takes them; None if it is not saved.
+    made_of: tuple[str, ...] | None = None
     #: Number of gates k the norm is for; None if it takes any.
     gates: int | None = None
     #: Whether ‖WV‖ = ‖W‖ for orthogonal V, as for norms of whole rows and spectral norms: CVXPY then gets the inputs

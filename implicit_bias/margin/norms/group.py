@@ -34,6 +34,8 @@ class Frobenius(Norm):
     5.0
     """
 
+    made_of = ()
+
     def value(self, W: Array) -> float:
         """‖W‖_F."""
         return float(length(as_floats(W, "weights", 2)))
@@ -85,6 +87,8 @@ class GroupLasso(Norm):
     >>> norm.value(W), norm.dual(W)
     (7.0, 5.0)
     """
+
+    made_of = ("groups", "weights")
 
     def __init__(self, groups: Any, weights: Any = 1.0) -> None:
         try:
@@ -167,6 +171,8 @@ class PredictorL2(Norm):
     >>> bool(np.isclose(norm.value(zeta), np.linalg.norm(beta)))
     True
     """
+
+    made_of = ("units", "contexts")
 
     def __init__(self, units: int, contexts: int) -> None:
         context_bits(contexts)
