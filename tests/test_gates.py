@@ -1,25 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import ConstantGate, FunctionGates, HyperplaneGates, InputError, RandomHalfSpaces, ReLUGates
-from tests.cases import GATES, inputs
-
-
-@pytest.mark.parametrize("name", GATES)
-def test_gates_are_transformers(name):
-    X = inputs()
-    gates = GATES[name](X)
-    values = gates.transform(X)
-    assert values.shape == (len(X), len(gates.groups))
-    assert values.dtype == np.float64
-    np.testing.assert_array_equal(values, gates(X).gate_values)
-    np.testing.assert_array_equal(values, clone(gates).fit(X).transform(X))
-    order = np.random.default_rng(0).permutation(len(X))
-    np.testing.assert_array_equal(values[order], gates.transform(X[order]))
+from tests.cases import inputs
 
 
 def test_the_stream_of_a_seed_is_the_published_one():

@@ -96,6 +96,10 @@ class ProductGates(Gates):
         (self.n_features_in_,) = inputs
         return self
 
+    def __sklearn_clone__(self) -> Self:
+        """A copy over the same fitted layers, which scikit-learn would unfit."""
+        return type(self)(self.layers)
+
     def transform(self, X: Any) -> Array:
         """Products of gate values, shape (n, k)."""
         X = self._fitted_inputs(X)

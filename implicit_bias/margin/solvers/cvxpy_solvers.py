@@ -35,9 +35,11 @@ class CvxpySolver(Solver):
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Solve `problem` to a relative gap of about `options.tol`, in inputs of mean square length 1."""
+        """Solve `problem` to a relative gap of about `options.tol`, inputs and margins of about size 1."""
         features, scale = problem.features, problem.features.scale()
-        unit = replace(problem, features=features.scaled(1 / scale), C=problem.C * scale)
+        margin = float(np.mean(problem.required_margin))
+        rows, required = features.scaled(1 / scale), problem.required_margin / margin
+        unit = replace(problem, features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         settings = self.options(options.tol)
@@ -57,11 +59,11 @@ class CvxpySolver(Solver):
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
         return Answer(
-            np.zeros((features.k, features.d)) if weights is None else weights / scale,
+            np.zeros((features.k, features.d)) if weights is None else weights * (margin / scale),
             np.zeros(features.n) if dual is None else dual / scale,
             iterations,
             self._stopped(iterations, taken, options, settings),
-            0.0 if b is None else float(b),
+            0.0 if b is None else margin * float(b),
             None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
         )
 
