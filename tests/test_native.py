@@ -157,14 +157,6 @@ def test_working_sets_of_kernels(tiny_sets, gln):
     assert ours.objective == pytest.approx(solve(dataclasses.replace(gln, norm=Frobenius())).objective, rel=1e-6)
 
 
-def test_kernel_features_solve_with_cvxpy_too():
-    rng = np.random.default_rng(3)
-    features = KernelFeatures(rng.normal(size=(12, 3, 4)))
-    y = np.where(np.arange(12) % 2, 1, -1)
-    case = MarginProblem(features, y, GroupLasso([0, 1, 1]), 0.7)
-    assert solve(case, "NATIVE").objective == pytest.approx(solve(case, "CLARABEL").objective, rel=1e-5)
-
-
 @pytest.mark.parametrize(
     ("kernels", "words"),
     [

@@ -17,8 +17,6 @@ from implicit_bias import (
     Norm,
     Status,
     certify,
-    load_solution,
-    save_solution,
     solve,
     svm_gln,
     svm_shallow,
@@ -153,24 +151,6 @@ def test_the_program_reaches_the_certified_optimum(reduce):
     value = float(program.solve(solver="CLARABEL"))
     assert value == pytest.approx(solve(case).objective, rel=1e-6)
     assert certify(case, program.weights.value, program.margin_constraint.dual_value).gap < 1e-6
-
-
-def test_more_arrays_are_saved_beside_a_solution(tmp_path):
-    path = save_solution(solve(problem("constant", "frobenius")), tmp_path / "deep" / "a.npz", extra=np.arange(3))
-    assert load_solution(path).status is Status.OPTIMAL
-    assert np.load(path)["extra"].tolist() == [0, 1, 2]
-
-
-def test_damaged_solution_files_are_refused(tmp_path):
-    path = save_solution(solve(problem("constant", "frobenius")), tmp_path / "a.npz")
-    whole = path.read_bytes()
-    for size in (0, 10, len(whole) // 2, len(whole) - 5):
-        path.write_bytes(whole[:size])
-        with pytest.raises(InputError, match="damaged"):
-            load_solution(path)
-    np.savez(tmp_path / "other.npz", a=1)
-    with pytest.raises(InputError, match="damaged or not a saved solution"):
-        load_solution(tmp_path / "other.npz")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class RandomHalfSpaces(ThresholdGates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a gate, shape (H,) or, with the always-on gate, (H + 1,)."""
+        """One group per gate, shape (H,) or, with the always-on gate, (H + 1,)."""
         return np.arange(self.units + bool(self.always_on))
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -105,7 +105,7 @@ class ReLUGates(ThresholdGates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a unit, shape (H,)."""
+        """One group per unit, shape (H,)."""
         return np.arange(len(self.directions_))
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:

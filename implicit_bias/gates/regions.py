@@ -15,8 +15,8 @@ class OccupiedRegions(Gates):
 
         g_j(x) = 1(c(x) = c_j),   c_1 < … < c_k the contexts of the samples
 
-    No margin constraint involves the weights of any other region, so the problems of all C regions and of these have
-    one solution, with zero weights elsewhere: a new input there scores 0. This is what makes C = 2¹⁵ affordable.
+    No margin constraint involves the weights of any other region, so the problems of all regions and of these have
+    one solution, with zero weights elsewhere: a new input there scores 0. This is what makes 2¹⁵ regions affordable.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class SoftGates(Gates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a unit, shape (k,)."""
+        """One group per unit, shape (k,)."""
         return np.arange(len(self.directions_))
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
@@ -57,7 +57,7 @@ class SoftGates(Gates):
 
 
 class ProductGates(Gates):
-    """The gates of several layers that all read the input, taken together: one gate a path through the units.
+    """The gates of several layers that all read the input, taken together: one gate per path through the units.
 
         g_{(j_1, …, j_L)}(x) = Π_ℓ g^{(ℓ)}_{j_ℓ}(x),   k = k_1 · … · k_L, the last layer's unit running fastest
 
@@ -81,7 +81,7 @@ class ProductGates(Gates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a path, shape (k,)."""
+        """One group per path, shape (k,)."""
         return np.arange(self.k_)
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:

@@ -196,7 +196,7 @@ class MarginProblem:
             raise InputError(reason)
         reduce = reduce and self.norm.rotation_invariant and self.constraints is None
         features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
-        # Inputs of mean square length 1 and a column a gate: what the solvers digest best.
+        # Inputs of mean square length 1 and one column per gate: what the solvers digest best.
         scale = features.scale()
         columns = cp.Variable((features.d, features.k), name="W")
         constraints = self.norm.gauge(columns.T)

@@ -144,7 +144,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     Returns
     -------
     list of Solution
-        One a price, each with its own certificate. An interruption ends the list with what is there.
+        One per price, each with its own certificate. An interruption ends the list with what is there.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The native solver against Clarabel on random problems, and where problems get hard."""
+"""The interior-point method against Clarabel on random problems, and where problems get hard."""
 
 import dataclasses
 import itertools
