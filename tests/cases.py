@@ -1,5 +1,6 @@
-"""The gates, features, norms and solvers that the laws are swept over (`test_laws.py`), each listed once."""
+"""The gates, features, norms and solvers that the laws are swept over (`test_laws*.py`), each listed once."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ from implicit_bias import (
     Solution,
     Status,
     certify,
+    solve,
 )
 
 
@@ -154,6 +156,47 @@ TRIPLES = [
 ]
 #: Those of gated features whose norms the native solver takes.
 PAIRS = [(gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and norm != "l1"]
+
+
+#: Samples and inputs: more samples than inputs, few enough for a second of solves.
+SIZE = (16, 5)
+
+every_gate = pytest.mark.parametrize("gate", GATES)
+every_kind = pytest.mark.parametrize(("gate", "kind"), [(gate, kind) for gate in GATES for kind in FEATURES])
+every_norm = pytest.mark.parametrize(
+    ("gate", "norm"), [(gate, norm) for gate, norm, kind in TRIPLES if kind == "gated"]
+)
+every_case = pytest.mark.parametrize(("gate", "norm", "kind"), TRIPLES)
+#: As `every_case`, with fewer gates where their kind of features has forgotten them.
+most_cases = pytest.mark.parametrize(
+    ("gate", "norm", "kind"), [case for case in TRIPLES if case[2] == "gated" or case[0] in ("fixed cutoff", "product")]
+)
+
+
+def made(gate: str, kind: str = "gated") -> Features:
+    """The features of these gates on plain inputs, with one sample that no gate sees."""
+    X = inputs(*SIZE)
+    features = GATES[gate](X)(X)
+    values = features.gate_values.copy()
+    values[5] = 0.0
+    return FEATURES[kind](GatedFeatures(features.X, values))
+
+
+@functools.cache
+def case_of(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> MarginProblem:
+    """The problem that the laws of solutions are tried on."""
+    return problem(gate, norm, C, features=kind, size=SIZE)
+
+
+@functools.cache
+def solved(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> Solution:
+    """Its solution by the solver that is chosen for it."""
+    return solve(case_of(gate, norm, kind, C))
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal numbers."""
+    return np.random.default_rng(seed).normal(size=shape)
 
 
 def assert_farkas(case: MarginProblem, found: Solution) -> None:
