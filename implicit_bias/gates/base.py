@@ -54,7 +54,7 @@ class Gates(TransformerMixin, BaseEstimator):
         return self
 
     def fitted(self, X: Any, sample_weight: Any = None) -> Self:
-        """These gates if they are fitted, else a copy of them fitted on X; a class need not know of weights."""
+        """These gates if they are fitted, else a copy of them fitted on X, with weights where there are any."""
         if self.is_fitted:
             return self
         if sample_weight is None:

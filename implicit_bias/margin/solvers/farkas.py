@@ -14,7 +14,7 @@ from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.problem import MarginProblem
 
-#: What a candidate's residual must be for no better one to be sought; the judge asks as much.
+#: A candidate with this residual is good enough to offer; the judge measures for itself.
 ENOUGH = 1e-13
 #: λ below this share of the largest does not count in a proof.
 NEGLIGIBLE = 1e-9
@@ -41,8 +41,8 @@ def closed_sample(problem: MarginProblem) -> Array | None:
 def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
     """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ we find; the judge decides whether they prove anything.
 
-    `guess` (n,), a solver's dual, is polished on its own support; if that makes no proof of it and Φ is not too large,
-    non-negative least squares search for one. No sample may be closed. A free intercept is one feature more, constant.
+    `guess` (n,), a solver's dual, is polished on its own support; if that yields no proof and Φ is not too large,
+    non-negative least squares search for one. No sample may be closed. A free intercept is one more feature, constant.
     """
     problem = _in_own_units(problem)
     lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
@@ -138,7 +138,7 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
 
 
 def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
-    """Non-negative least squares on the triangular factor of all rows; None if independent ones separate, or no end."""
+    """Non-negative least squares on the triangular factor of all rows; None if these are independent or it fails."""
     n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
     scale = np.hypot(problem.features.row_norms(), constant)
     features = problem.features.reduced()[0] if constraints is None else problem.features

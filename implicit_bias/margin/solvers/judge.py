@@ -108,7 +108,7 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, float]:
     """The best multiple t ≥ 0 of W and b, and the objective there."""
-    # Margins less their rounding: what large prices, or weights that nearly cancel, would make of it is no bound.
+    # Margins less their rounding: large prices, or weights that nearly cancel, would turn it into a false bound.
     f = problem.margins(W, b) - ROUNDING * (problem.features.magnitudes(W) + abs(b))
     value = problem.norm.value(W)
     if problem.hard:
@@ -116,7 +116,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, flo
         return (1.0 / worst, value / worst) if worst > 0 else (1.0, np.inf)
     required = np.broadcast_to(problem.required_margin, len(f))
     if problem.constraints is not None:
-        # A multiple would make much of weights that are zero but for the constraints' tolerance.
+        # A multiple would magnify weights that are zero up to the constraints' tolerance.
         return 1.0, value + float(problem.prices @ np.maximum(required - f, 0.0))
     return _best_multiple(value, f, required, problem.prices)
 

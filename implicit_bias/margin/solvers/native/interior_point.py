@@ -32,12 +32,12 @@ from implicit_bias.margin.solvers.solution import Status
 
 #: Fraction of the way to the boundary that a step takes, and the least centring.
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
-#: A largest margin below this (samples have mean square length 1) is taken for none; the judge then asks for a proof.
+#: A largest margin below this (samples have mean square length 1) counts as none; a proof is then sought.
 NO_MARGIN = 1e-9
-#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are;
-#: three times as many as long as there are no weights.
+#: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are;
+#: three times as many while no weights separate.
 SHORTEST_STEP, PATIENCE = 1e-6, 15
-#: Steps after which a start from elsewhere that has not led to weights is given up for our own.
+#: Steps after which a given start that has not led to weights is given up for our own.
 WARM_STEPS = 6
 
 
@@ -188,8 +188,8 @@ def descend(
     """Descend to a relative gap of `tol` between the bounds.
 
     `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
-    separately, so that the answer never gets worse; a factorisation that fails, a step that shrinks to nothing or an
-    interruption ends the descent with the best so far.
+    separately, so that the answer never gets worse. A factorisation that fails, a step that shrinks to nothing, or an
+    interruption ends the descent with the best answer so far.
     """
     at = start or program.start()
     bounds: list[Bounds] = []

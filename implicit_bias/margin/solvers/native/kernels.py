@@ -1,4 +1,4 @@
-"""The group kernels K_h of a margin problem, signs included, applied without more storage than it takes."""
+"""The group kernels K_h of a margin problem, signs included, applied without forming more than is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Working sets: solve for few samples, look at all, add those that the weights serve worst, drop the idle ones."""
+"""Working sets: solve for a few samples, score all, add those that the weights serve worst, drop the idle ones."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from implicit_bias.margin.solvers.native.newton import Point
 from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
 
-#: Samples up to which all stay in, samples up to which all start, and how many start of more than that.
+#: Up to how many samples all stay in, up to how many all start, and how many start out of more than that.
 ALL_UP_TO, START_UP_TO, FIRST = 1000, 2500, 2000
-#: The relative gaps of the rounds, each kept until one round could take in every violated sample.
+#: The relative gaps of the rounds, each used until one round could take in every violated sample.
 TOLERANCES = (3e-2, 1e-2, 1e-3)
 #: The most that a round adds, as a share of the working set.
 GROWTH = 0.4
 #: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
 WARM_SHARE, WARM_GAP = 0.3, 0.1
-#: The λ of an earlier answer above this share of the largest are the first working set.
+#: The samples whose earlier λ exceeds this share of the largest are the first working set.
 SUPPORT = 1e-5
 #: The λ of newcomers, as a share of the mean.
 NEWCOMER = 0.1
@@ -68,12 +68,12 @@ def solve_in_rounds(
     """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
 
     `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate. A sample is
-    dropped once at most, so that the rounds end.
+    dropped at most once, so that the rounds end.
     """
     nothing = scaled.moved(np.zeros(scaled.n))
     best = Found(nothing, (nothing, nothing.new_zeros(scaled.H), nothing[:0]), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
-    # Where nobody is left out, only idle samples are to be told: one finer round does.
+    # Where no sample is left out, only the idle ones have to be found, and one finer round finds them.
     stage = int(len(rows) == scaled.n)
     warm: tuple[Point, Tensor, Tensor] | None = None
     try:
@@ -93,7 +93,7 @@ def solve_in_rounds(
             if len(new) == 0 and last:
                 return best
             stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
-            # Weights that do not separate the working set itself tell nothing about who is idle.
+            # Weights that do not separate even the working set do not tell which samples are idle.
             margin = f[rows] / least - 1 if least > 0 else torch.zeros_like(outcome.lam)
             idle = (outcome.lam < outcome.lam.mean() * margin) & ~dropped[rows]
             dropped[rows[idle]] = True
@@ -116,7 +116,7 @@ def _counter(
 def _scored(
     scaled: ScaledProblem, program: Program, rows: Tensor, outcome: Outcome, best: Found
 ) -> tuple[Found, Tensor, float]:
-    """The best of both sides over all samples, all margins (n,), and the margin that the weights ask of a sample."""
+    """The best bounds over all samples, all margins (n,), and the margin that the weights ask of a sample."""
     lam, eta, b = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
     f = scaled.margins(rows, lam, eta, b)
