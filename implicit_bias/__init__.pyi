@@ -20,6 +20,7 @@ from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
 from .estimators import NotSeparableError as NotSeparableError
 from .experiments.paper.summary import summarise as summarise
+from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
 from .features import KernelFeatures as KernelFeatures
 from .gates import ConstantGate as ConstantGate

@@ -1,37 +1,114 @@
-"""The gates, norms and problems that the laws are swept over, listed once."""
+"""The gates, features, norms and solvers that the laws are swept over (`test_laws*.py`), each listed once."""
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
 import numpy as np
+import pytest
 
 from implicit_bias import (
     ConstantGate,
+    ExpressionNorm,
+    Features,
     Frobenius,
+    FunctionGates,
     GatedFeatures,
+    Gates,
     GroupLasso,
+    HiddenActivations,
     HyperplaneGates,
+    KernelFeatures,
     MarginProblem,
+    Norm,
+    OccupiedRegions,
     PredictorL2,
+    ProductGates,
     RandomHalfSpaces,
     ReLUGates,
+    ReLUNetwork,
+    SoftGates,
+    Solution,
+    Status,
+    certify,
+    solve,
 )
 
-GATES = {
+
+def _filters(X: np.ndarray, seed: int, units: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(units, X.shape[1]))
+
+
+def _sign_and_squares(X: np.ndarray) -> np.ndarray:
+    return np.column_stack([X[:, 0] > 0, X[:, :2] ** 2])
+
+
+#: Gates fitted on inputs X (n, d).
+GATES: dict[str, Callable[[np.ndarray], Gates]] = {
     "constant": lambda X: ConstantGate().fit(X),
     "contexts 2": lambda X: HyperplaneGates(4, 2, seed=3).fit(X),
     "contexts 4": lambda X: HyperplaneGates(3, 4, seed=3, cutoff="random").fit(X),
     "contexts 1": lambda X: HyperplaneGates(2, 1).fit(X),
     "quantiles": lambda X: HyperplaneGates(3, 2, seed=5, cutoff=(0.3, 0.7)).fit(X),
     "region": lambda X: HyperplaneGates(1, 8, seed=3).fit(X),
+    "occupied": lambda X: OccupiedRegions(HyperplaneGates(1, 16, seed=3).fit(X)).fit(X),
     "half-spaces": lambda X: RandomHalfSpaces(5, seed=2, always_on=True).fit(X),
     "fixed cutoff": lambda X: RandomHalfSpaces(4, seed=2, cutoff=0.1).fit(X),
-    "relu": lambda X: ReLUGates(np.random.default_rng(8).normal(size=(6, X.shape[1]))),
+    "relu": lambda X: ReLUGates(_filters(X, 8, 6)),
+    "soft": lambda X: SoftGates(_filters(X, 9, 4), sharpness=2.0),
+    "product": lambda X: ProductGates([ReLUGates(_filters(X, 8, 2)), SoftGates(_filters(X, 9, 3))]),
+    "function": lambda X: FunctionGates(_sign_and_squares, [0, 1, 1]).fit(X),
+    "hidden": lambda X: HiddenActivations(ReLUNetwork(X.shape[1], 30, seed=4)).fit(X),
 }
 
-NORMS = {
-    "frobenius": lambda gates: Frobenius(),
-    "group lasso": lambda gates: GroupLasso(gates.groups),
-    "uneven groups": lambda gates: GroupLasso(np.arange(len(gates.groups)) // 3 * 7),
-    "predictor L2": lambda gates: PredictorL2(gates.units, gates.contexts),
+
+class OwnFeatures(Features):
+    """A kind of features that gives what it must, and no more."""
+
+    def __init__(self, blocks: np.ndarray) -> None:
+        self.blocks = blocks
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.blocks.shape
+
+    def dense(self) -> np.ndarray:
+        return self.blocks.reshape(len(self.blocks), -1)
+
+
+def _kernels(features: GatedFeatures) -> KernelFeatures:
+    """By one kernel for each gate."""
+    return KernelFeatures.from_kernels([features.mixed(np.eye(features.k)[:, [j]]).gram() for j in range(features.k)])
+
+
+#: The features of gates on inputs, as features of each kind; with the same Gram matrix.
+FEATURES: dict[str, Callable[[GatedFeatures], Features]] = {
+    "gated": lambda features: features,
+    "blocks": lambda features: KernelFeatures(features.dense().reshape(features.shape)),
+    "kernels": _kernels,
+    "own": lambda features: OwnFeatures(features.dense().reshape(features.shape)),
 }
+
+
+def _predictor(groups: np.ndarray) -> PredictorL2 | None:
+    """Of units with equally many contexts, a power of two."""
+    sizes = np.unique(groups, return_counts=True)[1]
+    return None if np.ptp(sizes) or sizes[0] & (sizes[0] - 1) else PredictorL2(len(sizes), int(sizes[0]))
+
+
+#: Norms for gates of these groups (k,), whatever their order; None if there is none.
+NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
+    "frobenius": lambda groups: Frobenius(),
+    "group lasso": lambda groups: GroupLasso(groups),
+    "uneven groups": lambda groups: GroupLasso(np.minimum(groups, 1) * 7),
+    "weighted groups": lambda groups: GroupLasso(groups, weights=1.5 ** np.unique(groups)),
+    "predictor L2": _predictor,
+    "l1": lambda groups: ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max(), "l1"),
+}
+
+#: The relative gap that is asked of each solver; first-order ones are asked for less.
+SOLVERS = {"NATIVE": 1e-8, "CLARABEL": 1e-6, "ECOS": 1e-6, "OSQP": 1e-4, "SCS": 1e-3}
 
 
 def inputs(n: int = 30, d: int = 12, seed: int = 0) -> np.ndarray:
@@ -41,21 +118,97 @@ def inputs(n: int = 30, d: int = 12, seed: int = 0) -> np.ndarray:
     return X
 
 
-def problem(gate: str, norm: str, C: float = np.inf, seed: int = 0, scale: float = 1.0) -> MarginProblem:
-    """A margin problem that is separable for every gate: labels of a linear model, never close to its plane."""
-    X = scale * inputs(seed=seed)
+def samples(
+    gate: str, seed: int = 0, scale: float = 1.0, size: tuple[int, int] = (30, 12)
+) -> tuple[Gates, GatedFeatures, np.ndarray]:
+    """Gates, features that they separate, and labels: of a linear model, never close to its plane, no gate closed."""
+    X = scale * inputs(*size, seed=seed)
     y = np.where(X @ np.random.default_rng(seed + 1).normal(size=X.shape[1]) > 0, 1.0, -1.0)
     X[:, 0] += scale * y
     gates = GATES[gate](X)
-    values = gates.transform(X)
-    values[values.sum(axis=1) == 0] = 1.0
-    return MarginProblem(GatedFeatures(X, values), y, NORMS[norm](gates), C)
+    features = gates(X)
+    opened = np.where(features.closed()[:, None], 1.0, features.gate_values)
+    return gates, GatedFeatures(features.X, opened), y
 
 
-#: Every pair of gates and norms that belong together.
-PAIRS = [
-    (gate, norm)
+def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **options: Any) -> MarginProblem:
+    """The separable margin problem of `samples`, with a kind of features and a norm."""
+    gates, gated, y = samples(gate, **options)
+    return MarginProblem(FEATURES[features](gated), y, NORMS[norm](gates.groups), C)
+
+
+def _belong(gate: str, norm: str, features: str) -> bool:
+    """Whether there is such a norm for such features."""
+    gates, gated, _ = samples(gate)
+    made = NORMS[norm](gates.groups)
+    return made is not None and made.refuses(FEATURES[features](gated)) is None
+
+
+#: Gates of each class.
+_CLASSES = {type(make(inputs())): gate for gate, make in GATES.items()}
+#: Every gates, norm and kind of features that belong together, one gates of each class where Φ is not kept as g ⊗ x.
+TRIPLES = [
+    (gate, norm, kind)
     for gate in GATES
     for norm in NORMS
-    if norm != "predictor L2" or gate in ("contexts 2", "contexts 4", "contexts 1", "quantiles", "region")
+    for kind in FEATURES
+    if (kind == "gated" or gate in _CLASSES.values()) and _belong(gate, norm, kind)
 ]
+#: Those of gated features whose norms the native solver takes.
+PAIRS = [
+    (gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("groups") is None
+]
+
+
+#: Samples and inputs: more samples than inputs, few enough for a second of solves.
+SIZE = (16, 5)
+
+every_gate = pytest.mark.parametrize("gate", GATES)
+every_kind = pytest.mark.parametrize(("gate", "kind"), [(gate, kind) for gate in GATES for kind in FEATURES])
+every_norm = pytest.mark.parametrize(
+    ("gate", "norm"), [(gate, norm) for gate, norm, kind in TRIPLES if kind == "gated"]
+)
+every_case = pytest.mark.parametrize(("gate", "norm", "kind"), TRIPLES)
+#: As `every_case`, with fewer gates where their kind of features has forgotten them.
+most_cases = pytest.mark.parametrize(
+    ("gate", "norm", "kind"), [case for case in TRIPLES if case[2] == "gated" or case[0] in ("fixed cutoff", "product")]
+)
+
+
+def made(gate: str, kind: str = "gated") -> Features:
+    """The features of these gates on plain inputs, with one sample that no gate sees."""
+    X = inputs(*SIZE)
+    features = GATES[gate](X)(X)
+    values = features.gate_values.copy()
+    values[5] = 0.0
+    return FEATURES[kind](GatedFeatures(features.X, values))
+
+
+@functools.cache
+def case_of(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> MarginProblem:
+    """The problem that the laws of solutions are tried on."""
+    return problem(gate, norm, C, features=kind, size=SIZE)
+
+
+@functools.cache
+def solved(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> Solution:
+    """Its solution by the solver that is chosen for it."""
+    return solve(case_of(gate, norm, kind, C))
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal numbers."""
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def assert_farkas(case: MarginProblem, found: Solution) -> None:
+    """λ ≥ 0 with Σλ = 1 and Φᵀ(λ∘y) = 0, in dense arithmetic."""
+    assert found.status is Status.NOT_SEPARABLE
+    assert (found.dual >= 0).all()
+    assert found.dual.sum() == pytest.approx(1.0)
+    V = (case.y * found.dual) @ case.features.dense()
+    assert np.linalg.norm(V) <= 1e-12 * case.features.row_norms().max()
+    assert not case.intercept or abs(case.y @ found.dual) <= 1e-12
+    assert np.isnan(found.weights).all()
+    again = certify(case, np.zeros_like(found.weights), found.dual)
+    assert not again.separable

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,21 @@ def test_imports_point_downwards(path):
     assert own in LEVEL, f"{own} has no level"
     for other in imported(path) - {own, "__version__"}:
         assert LEVEL[other] < LEVEL[own], f"{own} imports {other}, which is not below it"
+
+
+#: Inside margin/solvers: what passes between the parties, and the parties, which know nothing of each other.
+RECORDS = {"solution", "progress", "options", "answer", "base"}
+PARTIES = {"judge", "farkas", "cvxpy_solvers", "native"}
+SOLVERS = PACKAGE / "margin" / "solvers"
+
+
+@pytest.mark.parametrize("path", sorted(SOLVERS.rglob("*.py")), ids=lambda p: str(p.relative_to(SOLVERS)))
+def test_the_judge_and_the_contestants_share_nothing_that_computes(path):
+    own = path.relative_to(SOLVERS).parts[0].removesuffix(".py")
+    assert own in RECORDS | PARTIES | {"door", "__init__"}
+    if own in RECORDS | PARTIES:
+        inside = r"implicit_bias\.margin\.solvers(?:\.(\w+)|\s+import)"
+        assert set(re.findall(inside, path.read_text())) <= RECORDS | {own}
 
 
 def test_the_public_names_are_listed():

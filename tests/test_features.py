@@ -16,26 +16,10 @@ def weights(features, seed=1):
     return np.random.default_rng(seed).normal(size=(features.k, features.d))
 
 
-def test_the_operator_is_the_dense_matrix(features):
-    W = weights(features)
-    np.testing.assert_allclose(features @ W, features.dense() @ W.ravel(), atol=1e-12)
-
-
 def test_the_dense_matrix_is_the_definition(features):
     i, j = 7, features.k - 1
     row = features.dense()[i].reshape(features.k, features.d)
     np.testing.assert_array_equal(row[j], features.gate_values[i, j] * features.X[i])
-
-
-def test_adjoint(features):
-    W, a = weights(features), np.random.default_rng(2).normal(size=features.n)
-    assert (features @ W) @ a == pytest.approx(np.sum(W * features.adjoint(a)), rel=1e-12)
-
-
-def test_gram(features):
-    dense = features.dense()
-    np.testing.assert_allclose(features.gram(), dense @ dense.T, atol=1e-11)
-    np.testing.assert_allclose(features.row_norms(), np.linalg.norm(dense, axis=1), atol=1e-12)
 
 
 def test_rotation_to_the_rank_keeps_the_operator(features):

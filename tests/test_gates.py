@@ -1,25 +1,26 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import ConstantGate, FunctionGates, HyperplaneGates, InputError, RandomHalfSpaces, ReLUGates
-from tests.cases import GATES, inputs
-
-
-@pytest.mark.parametrize("name", GATES)
-def test_gates_are_transformers(name):
-    X = inputs()
-    gates = GATES[name](X)
-    values = gates.transform(X)
-    assert values.shape == (len(X), len(gates.groups))
-    assert values.dtype == np.float64
-    np.testing.assert_array_equal(values, gates(X).gate_values)
-    np.testing.assert_array_equal(values, clone(gates).fit(X).transform(X))
-    order = np.random.default_rng(0).permutation(len(X))
-    np.testing.assert_array_equal(values[order], gates.transform(X[order]))
+from implicit_bias import (
+    ConstantGate,
+    FunctionGates,
+    GatedReLUClassifier,
+    HyperplaneGates,
+    InputError,
+    RandomHalfSpaces,
+    ReLUGates,
+    solve,
+    svm_gln,
+    svm_rc,
+    svm_shallow,
+)
+from tests.cases import inputs
 
 
 def test_the_stream_of_a_seed_is_the_published_one():
@@ -112,6 +113,32 @@ def test_a_fit_that_fails_leaves_nothing_half_fitted(gates):
     assert not gates.is_fitted
     with pytest.raises(InputError, match="not fitted"):
         gates.transform(inputs())
+
+
+@pytest.fixture(scope="module")
+def guide_gates():
+    """The class that the guide has its readers write; its `fit` knows nothing of weights."""
+    page = (Path(__file__).parent.parent / "docs" / "guide" / "own_gates.md").read_text()
+    (block,) = re.findall(r"```python\n([^`]*class SoftClusters[^`]*?)\n\n\nproblem = ", page)
+    names = {"np": np}
+    exec(block, names)
+    return names["SoftClusters"]
+
+
+def test_the_gates_of_the_guide_are_fitted_by_whoever_takes_them(guide_gates):
+    X = inputs(60)
+    y = np.where(X[:, 0] > 0, 1, -1)
+    for build in (svm_gln, svm_rc, svm_shallow):
+        gates = guide_gates(clusters=3)
+        case = build(X, y, gates, C=1.0)
+        assert not gates.is_fitted
+        np.testing.assert_array_equal(case.features.gate_values, guide_gates(clusters=3).fit(X).transform(X))
+    model = GatedReLUClassifier(gates=guide_gates(clusters=3), fit_intercept=False).fit(X, y)
+    assert model.certificate_.objective == pytest.approx(solve(svm_rc(X, y, guide_gates(3), C=1.0)).objective)
+    model.fit(X, y, sample_weight=np.full(60, 2.0))
+    with pytest.raises(InputError, match="takes no sample_weight"):
+        model.fit(X, y, sample_weight=np.arange(60))
+    model.set_params(gates=guide_gates(clusters=3).fit(X)).fit(X, y, sample_weight=np.arange(60))
 
 
 def test_gates_work_in_pipelines():

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from sklearn.svm import SVC
 
 from implicit_bias import (
     ConstantGate,
@@ -18,7 +17,6 @@ from implicit_bias import (
     GroupLasso,
     HyperplaneGates,
     InputError,
-    KernelFeatures,
     MarginProblem,
     Status,
     certify,
@@ -132,67 +130,6 @@ def test_group_weights_are_scaled_gates():
     ours, other = solve(weighted, tol=1e-8), solve(scaled, tol=1e-8)
     assert ours.objective == pytest.approx(other.objective, rel=1e-7)
     assert ours.objective == pytest.approx(solve(weighted, "CLARABEL").objective, rel=2e-6)
-
-
-@pytest.mark.parametrize("C", [np.inf, 0.01])
-def test_kernels_a_group_are_the_gated_features_they_come_from(gln, C):
-    groups = gln.norm.groups
-    kernels = []
-    for group in range(6):
-        columns = gln.features.gate_values[:, groups == group]
-        kernels.append(GatedFeatures(gln.features.X, columns).gram())
-    features = KernelFeatures.from_kernels(kernels)
-    weights = [1.0, 2.0, 1.0, 0.5, 1.0, 3.0]
-    case = MarginProblem(features, gln.y, GroupLasso(range(6), weights), C)
-    base = dataclasses.replace(gln, C=C, norm=GroupLasso(groups, weights))
-    ours, other = solve(case, "NATIVE", tol=1e-8), solve(base, "NATIVE", tol=1e-8)
-    assert ours.status is Status.OPTIMAL
-    assert ours.objective == pytest.approx(other.objective, rel=1e-6)
-    np.testing.assert_allclose(features.extended(kernels) @ ours.weights, gln.y * ours.margins, atol=1e-6)
-
-
-def test_working_sets_of_kernels(tiny_sets, gln):
-    features = KernelFeatures.from_kernels([gln.features.gram()])
-    ours = solve(MarginProblem(features, gln.y, Frobenius()), "NATIVE", tol=1e-8)
-    assert ours.objective == pytest.approx(solve(dataclasses.replace(gln, norm=Frobenius())).objective, rel=1e-6)
-
-
-def test_kernel_features_solve_with_cvxpy_too():
-    rng = np.random.default_rng(3)
-    features = KernelFeatures(rng.normal(size=(12, 3, 4)))
-    y = np.where(np.arange(12) % 2, 1, -1)
-    case = MarginProblem(features, y, GroupLasso([0, 1, 1]), 0.7)
-    assert solve(case, "NATIVE").objective == pytest.approx(solve(case, "CLARABEL").objective, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("kernels", "words"),
-    [
-        (np.ones((2, 3)), "3 dimension"),
-        (np.ones((1, 2, 3)), "use extended"),
-        ([[[1.0, 2.0], [0.0, 1.0]]], "not symmetric"),
-        ([[[1.0, 2.0], [2.0, 1.0]]], "not positive semidefinite"),
-    ],
-)
-def test_bad_kernels(kernels, words):
-    with pytest.raises(InputError, match=words):
-        KernelFeatures.from_kernels(kernels)
-
-
-def test_one_group_is_the_support_vector_machine_of_its_kernel(gln):
-    """scikit-learn minimises ½‖w‖² + CΣξ with an intercept. A copy of every sample with x and y negated makes the
-    intercept vanish, and at our solution the same w minimises ‖w‖ + (C/‖w‖)·‖w‖ … : prices C_ours = C_svc·2/‖w‖."""
-    C = 0.01
-    gram = gln.features.gram()
-    doubled = np.block([[gram, -gram], [-gram, gram]])
-    svc = SVC(C=C, kernel="precomputed", tol=1e-10).fit(doubled, np.concatenate([gln.y, -gln.y]))
-    a = np.zeros(600)
-    a[svc.support_] = svc.dual_coef_[0]
-    a = a[:300] - a[300:]
-    norm = np.sqrt(a @ gram @ a)
-    ours = solve(dataclasses.replace(gln, norm=Frobenius(), C=2 * C / norm), "NATIVE", tol=1e-9)
-    assert abs(svc.intercept_[0]) < 1e-6
-    np.testing.assert_allclose(ours.margins, gln.y * (gram @ a), atol=1e-4)
 
 
 def test_brute_force_over_two_weights():

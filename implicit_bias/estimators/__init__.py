@@ -1,6 +1,6 @@
 """Certified max-margin classifiers with scikit-learn's contract; the mathematics is that of the formulations.
 
-Several classes are one problem a class, this class against the rest.
+Several classes are one problem per class, this class against the rest.
 """
 
 from implicit_bias.estimators.base import MarginClassifier, NotSeparableError

@@ -76,7 +76,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the margin problem of X (n, p) and labels y (n,), one a class if there are more than two.
+        """Solve the margin problem of X (n, p) and labels y (n,), one per class if there are more than two.
 
         Parameters
         ----------

@@ -22,11 +22,11 @@ class GLNClassifier(MarginClassifier):
     Parameters
     ----------
     units, contexts : int
-        H units with C = 2^b contexts each (`HyperplaneGates`).
+        H units with 2^b contexts each (`HyperplaneGates`).
     C : float
         The price of slack; `inf` for the hard margin. The norm is not squared: below some C all weights are zero.
     norm : 'group-lasso', 'predictor-l2', 'frobenius' or a Norm
-        Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or one for these H·C gates.
+        Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or one for gates of these H units.
     cutoff : 'median', 'random', number or (low, high)
         As for `HyperplaneGates`.
     fit_intercept : bool
@@ -43,14 +43,14 @@ class GLNClassifier(MarginClassifier):
     Attributes
     ----------
     classes_ : array
-    certificate_ : Solution, or a list of one a class if there are more than two
+    certificate_ : Solution, or a list of one per class if there are more than two
     status_ : Status
         OPTIMAL, or the first that is not.
     weights_ : array, shape (k, d), or (classes, k, d)
         W.
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
-    gates_ : Gates, fitted, or a list of one a class
+    gates_ : Gates, fitted, or a list of one per class
     support_ : array of int
         The samples that carry the solutions (λ_i > 0).
     n_support_ : array of int, shape (classes,)

@@ -26,7 +26,7 @@ class GatedReLUClassifier(MarginClassifier):
     C, fit_intercept, free_intercept, solver, tol, max_seconds, class_weight, random_state
         As for `GLNClassifier`; a whole `random_state` is the seed of half-spaces, network and training.
     gates : 'random', 'learned' or Gates
-        'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, a network a class;
+        'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class;
         sample weights play no part in its training. Gates of your own see the constant input too (`fit_intercept`);
         unfitted ones are fitted on a copy.
         A search or cross-validation clones them, that is, fits them anew on every part.

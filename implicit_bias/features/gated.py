@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.features.base import Features
+from implicit_bias.features.base import CHUNK, Features
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
 from implicit_bias.ground.blocks import symmetric_blocks
 from implicit_bias.ground.checks import (
@@ -24,8 +24,6 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.ground.scaling import largest_entries, length, nearest_powers_of_two, without_exponent
 
-#: Samples whose absolute values are held at once.
-CHUNK = 4096
 #: In place of a product that vanishes.
 TINY = np.finfo(float).tiny
 
@@ -63,7 +61,7 @@ class GatedFeatures(Features):
 
     X: Array
     gate_values: Array = None  # type: ignore[assignment]
-    arrays = ("X", "gate_values")
+    made_of = ("X", "gate_values")
 
     def __post_init__(self) -> None:
         X = as_floats(self.X, "X", 2)
@@ -71,7 +69,7 @@ class GatedFeatures(Features):
         gate_values = as_floats(gate_values, "gate_values", 2)
         if len(X) != len(gate_values):
             raise InputError(
-                f"X has {len(X)} rows and gate_values has {len(gate_values)}; give one row of each a sample"
+                f"X has {len(X)} rows and gate_values has {len(gate_values)}; give one row of each per sample"
             )
         sizes = largest_entries(X), largest_entries(gate_values)
         open_ = (sizes[0] > 0) & (sizes[1] > 0)
@@ -85,19 +83,9 @@ class GatedFeatures(Features):
         object.__setattr__(self, "gate_values", gate_values)
 
     @property
-    def n(self) -> int:
-        """Number of samples."""
-        return len(self.X)
-
-    @property
-    def d(self) -> int:
-        """Number of inputs."""
-        return int(self.X.shape[1])
-
-    @property
-    def k(self) -> int:
-        """Number of gates."""
-        return int(self.gate_values.shape[1])
+    def shape(self) -> tuple[int, int, int]:
+        """(n, k, d)."""
+        return len(self.X), self.gate_values.shape[1], self.X.shape[1]
 
     def apply(self, W: Any) -> Array:
         """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d); returns (n,)."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import has_fit_parameter
 
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError
@@ -19,7 +20,7 @@ from implicit_bias.ground.validation import UnfittedError, as_weights, validated
 class Gates(TransformerMixin, BaseEstimator):
     """Base of all gates. A subclass has `fit`, `transform` and, once fitted, `groups` (k,): each gate's hidden unit.
 
-    Setting `n_features_in_` in `fit`, or what `fitted_last` names, is what marks gates as fitted.
+    Setting `n_features_in_` in `fit`, or what `learned` names last, is what marks gates as fitted.
 
     >>> from implicit_bias import Gates, HyperplaneGates
     >>> issubclass(HyperplaneGates, Gates)
@@ -27,8 +28,10 @@ class Gates(TransformerMixin, BaseEstimator):
     """
 
     groups: np.ndarray
-    #: What `fit` sets last, which marks gates as fitted.
-    fitted_last = "n_features_in_"
+    #: The attributes that the class is made from again, in the order that it takes them; None if it is not saved.
+    made_of: tuple[str, ...] | None = None
+    #: The attributes that `fit` sets; the last marks gates as fitted.
+    learned: tuple[str, ...] = ("n_features_in_",)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fix everything that depends on the inputs X (n, d); a sample of weight 2 counts as two."""
@@ -41,18 +44,33 @@ class Gates(TransformerMixin, BaseEstimator):
     @property
     def is_fitted(self) -> bool:
         """Whether `fit` has run."""
-        return hasattr(self, self.fitted_last)
+        return hasattr(self, self.learned[-1])
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, as scikit-learn does; fitted gates are unfitted by it, for they no longer describe them."""
         super().set_params(**params)
         if params:
-            self.__dict__.pop(self.fitted_last, None)
+            self.__dict__.pop(self.learned[-1], None)
         return self
 
     def fitted(self, X: Any, sample_weight: Any = None) -> Self:
-        """These gates if they are fitted, else a copy of them fitted on X."""
-        return self if self.is_fitted else clone(self).fit(X, sample_weight=sample_weight)
+        """These gates if they are fitted, else a copy of them fitted on X, with weights where there are any."""
+        if self.is_fitted:
+            return self
+        if sample_weight is None:
+            return clone(self).fit(X)
+        if not has_fit_parameter(self, "sample_weight"):
+            raise InputError(f"{type(self).__name__}.fit takes no sample_weight; fit the gates before, without weights")
+        return clone(self).fit(X, sample_weight=sample_weight)
+
+    def restore(self, **learned: Any) -> Self:
+        """Set again what `fit` once gave, by the names in `learned`; InputError unless all is finite."""
+        for name in self.learned:
+            values = np.asarray(learned[name])
+            if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+                raise InputError(f"{name} of the gates must hold finite numbers")
+            setattr(self, name, values if values.ndim else values.item())
+        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the gates, shape (k,), for data frames: the class in lower case and a number."""
@@ -73,7 +91,7 @@ class Gates(TransformerMixin, BaseEstimator):
 
         Whatever was fitted before no longer counts, so that a fit that fails leaves nothing half fitted.
         """
-        self.__dict__.pop(self.fitted_last, None)
+        self.__dict__.pop(self.learned[-1], None)
         inputs: Array = validated(self, X, reset=True)
         if sample_weight is None:
             return inputs, None
@@ -96,6 +114,7 @@ class ConstantGate(Gates):
     """
 
     groups = np.zeros(1, dtype=np.int64)
+    made_of = ()
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Store the number of inputs."""

@@ -37,7 +37,7 @@ class FunctionGates(Gates):
     5.09902
     """
 
-    fitted_last = "k_"
+    learned = ("n_features_in_", "k_")
 
     def __init__(self, function: Callable[[Array], Any], grouping: Any = None) -> None:
         self.function = function
@@ -70,7 +70,7 @@ class FunctionGates(Gates):
             raise InputError(f"function must be callable, not {type(self.function).__name__}")
         values = as_floats(self.function(X), "the values of the gates' function", 2)
         if len(values) != len(X):
-            raise InputError(f"the gates' function gave {len(values)} rows for {len(X)} inputs; give one a sample")
+            raise InputError(f"the gates' function gave {len(values)} rows for {len(X)} inputs; give one per sample")
         return values
 
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 from implicit_bias.ground.checks import Array, as_count, as_floats, as_seed, check_size
+
+
+def draw_half_spaces(inputs: int, count: int, spread: float, seed: int) -> tuple[Array, Array]:
+    """Orthonormal directions (count, inputs) and cutoffs N(0, spread²) (count,), both of torch in float32."""
+    import torch  # Takes seconds, and most of this package does without.
+
+    generator = torch.Generator().manual_seed(as_seed(seed))
+    directions = torch.nn.init.orthogonal_(torch.empty(count, inputs), generator=generator)
+    cutoffs = torch.empty(count).normal_(0, spread, generator=generator)
+    return directions.numpy().astype(np.float64), cutoffs.numpy().astype(np.float64)
 
 
 class RandomHalfSpaces(ThresholdGates):
@@ -38,6 +47,8 @@ class RandomHalfSpaces(ThresholdGates):
     [0.5, 0.5]
     """
 
+    made_of = ("units", "seed", "cutoff", "always_on")
+
     def __init__(self, units: int = 20, seed: int = 1, cutoff: Cutoff = "median", always_on: bool = False) -> None:
         self.units = units
         self.seed = seed
@@ -52,7 +63,7 @@ class RandomHalfSpaces(ThresholdGates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a gate, shape (H,) or, with the always-on gate, (H + 1,)."""
+        """One group per gate, shape (H,) or, with the always-on gate, (H + 1,)."""
         return np.arange(self.units + bool(self.always_on))
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -60,12 +71,8 @@ class RandomHalfSpaces(ThresholdGates):
         units = self.check()
         X, weight = self._first_inputs(X, sample_weight)
         check_size(units * X.shape[1], "the half-spaces")
-        generator = torch.Generator().manual_seed(as_seed(self.seed))
-        directions = torch.nn.init.orthogonal_(torch.empty(units, X.shape[1]), generator=generator)
         spread = 0.25 * X.shape[1] ** -0.5
-        random = torch.empty(units).normal_(0, spread, generator=generator)
-        self.directions_ = directions.numpy().astype(np.float64)
-        drawn = random.numpy().astype(np.float64)
+        self.directions_, drawn = draw_half_spaces(X.shape[1], units, spread, self.seed)
         self.cutoffs_ = self._fit_cutoffs(X, drawn, spread, self.cutoff, weight)
         return self
 
@@ -90,13 +97,15 @@ class ReLUGates(ThresholdGates):
     [[0.0, 1.0]]
     """
 
+    made_of = ("directions_",)
+
     def __init__(self, weights: Any) -> None:
         self.weights = weights
         self.fit()
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a unit, shape (H,)."""
+        """One group per unit, shape (H,)."""
         return np.arange(len(self.directions_))
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:

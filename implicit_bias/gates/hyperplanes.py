@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 from implicit_bias.ground.checks import (
@@ -17,6 +16,9 @@ from implicit_bias.ground.checks import (
     check_size,
     context_bits,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 
 def default_linear_(weight: torch.Tensor, generator: torch.Generator) -> None:
@@ -32,6 +34,8 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, 
     directions N(0, 36²) and cutoffs N(0, 9²), all in float32. The network's weights continue the stream
     (Lippl, Abbott & Chung, published code).
     """
+    import torch  # Takes seconds, and most of this package does without.
+
     check_size(count * inputs, "the hyperplanes")
     generator = torch.Generator().manual_seed(as_seed(seed))
     directions = torch.empty(count, inputs)
@@ -42,17 +46,17 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, 
 
 
 class HyperplaneGates(ThresholdGates):
-    """The contexts of a gated linear network: H units, each with b hyperplanes and C = 2^b contexts, one-hot.
+    """The contexts of a gated linear network: H units, each with b hyperplanes and K = 2^b contexts, one-hot.
 
         c_h(x) = bits 1(⟨v_{h,1}, x⟩ > b_{h,1}) … 1(⟨v_{h,b}, x⟩ > b_{h,b}), most significant first
-        g_{hC+c}(x) = 1(c_h(x) = c)
+        g_{hK+c}(x) = 1(c_h(x) = c)
 
     Parameters
     ----------
     units : int
         H, the number of hidden units.
     contexts : int
-        C = 2^b contexts a unit; 1 gives one gate that is always open.
+        K = 2^b contexts per unit; 1 gives one gate that is always open.
     seed : int
         Seed of torch's Mersenne twister. The stream is the published one (`draw_hyperplanes`), so that on MNIST the
         contexts equal the paper's bit for bit.
@@ -67,13 +71,13 @@ class HyperplaneGates(ThresholdGates):
         The v as rows, unit-major.
     cutoffs_ : array, shape (H·b,)
         The b.
-    groups : array, shape (H·C,)
+    groups : array, shape (H·K,)
         The unit of each gate.
 
     Raises
     ------
     InputError
-        From `fit`: for contexts that are no power of two, an unknown cutoff, or data whose projections are constant.
+        From `fit`: for contexts that are not a power of two, an unknown cutoff, or data whose projections are constant.
 
     Examples
     --------
@@ -85,6 +89,8 @@ class HyperplaneGates(ThresholdGates):
     np.float64(3.0)
     """
 
+    made_of = ("units", "contexts", "seed", "cutoff")
+
     def __init__(self, units: int = 10, contexts: int = 2, seed: int = 1, cutoff: Cutoff = "median") -> None:
         self.units = units
         self.contexts = contexts
@@ -92,7 +98,7 @@ class HyperplaneGates(ThresholdGates):
         self.cutoff = cutoff
 
     def check(self) -> tuple[int, int]:
-        """H and the b of C = 2^b. Raises InputError for parameters that no inputs can mend, as `fit` does."""
+        """H and the b of K = 2^b. Raises InputError for parameters that no inputs can mend, as `fit` does."""
         as_seed(self.seed)
         check_cutoff(self.cutoff)
         return as_count(self.units, "units"), context_bits(self.contexts)
@@ -111,7 +117,7 @@ class HyperplaneGates(ThresholdGates):
         cutoffs = as_floats(cutoffs, "cutoffs", 1)
         if bits == 0 or len(directions) % bits or cutoffs.shape != (len(directions),):
             raise InputError(
-                f"{contexts} contexts need {bits} hyperplanes a unit and one cutoff each; "
+                f"{contexts} contexts need {bits} hyperplanes per unit and one cutoff each; "
                 f"got directions {directions.shape} and cutoffs {cutoffs.shape}"
             )
         gates = cls(units=len(directions) // bits, contexts=contexts)
@@ -125,7 +131,7 @@ class HyperplaneGates(ThresholdGates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """The unit of each gate, shape (H·C,)."""
+        """The unit of each gate, shape (H·K,)."""
         return np.repeat(np.arange(self.units), self.contexts)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -147,7 +153,7 @@ class HyperplaneGates(ThresholdGates):
         return result
 
     def transform(self, X: Any) -> Array:
-        """One-hot gate values, shape (n, H·C): column h·C + c is 1(c_h(x) = c)."""
+        """One-hot gate values, shape (n, H·K): column h·K + c is 1(c_h(x) = c)."""
         context = self.contexts_of(X)
         check_size(context.size * int(self.contexts), "the one-hot gates")
         values = np.zeros((len(context), self.units, self.contexts))

@@ -15,8 +15,8 @@ class OccupiedRegions(Gates):
 
         g_j(x) = 1(c(x) = c_j),   c_1 < … < c_k the contexts of the samples
 
-    No margin constraint involves the weights of any other region, so the problems of all C regions and of these have
-    one solution, with zero weights elsewhere: a new input there scores 0. This is what makes C = 2¹⁵ affordable.
+    No margin constraint involves the weights of any other region, so the problems of all regions and of these have
+    one solution, with zero weights elsewhere: a new input there scores 0. This is what makes 2¹⁵ regions affordable.
 
     Parameters
     ----------
@@ -41,6 +41,8 @@ class OccupiedRegions(Gates):
     (100, 81)
     """
 
+    learned = ("n_features_in_", "occupied_")
+
     def __init__(self, regions: HyperplaneGates) -> None:
         self.regions = regions
 
@@ -48,8 +50,7 @@ class OccupiedRegions(Gates):
         """Find the regions of X (n, d)."""
         if not isinstance(self.regions, HyperplaneGates) or self.regions.units != 1:
             raise InputError("OccupiedRegions takes the fitted HyperplaneGates of one unit")
-        self.occupied_ = np.unique(self.regions.contexts_of(X))
-        self.n_features_in_ = self.regions.n_features_in_
+        self.occupied_ = np.unique(self.regions.contexts_of(self._first_inputs(X, sample_weight)[0]))
         return self
 
     @property
@@ -58,6 +59,10 @@ class OccupiedRegions(Gates):
         if not self.is_fitted:
             raise InputError("these OccupiedRegions are not fitted; call fit(X) first")
         return np.zeros(len(self.occupied_), dtype=np.int64)
+
+    def __sklearn_clone__(self) -> Self:
+        """A copy over the same fitted regions, which scikit-learn would unfit."""
+        return type(self)(self.regions)
 
     def transform(self, X: Any) -> Array:
         """One-hot gate values, shape (n, k); all zero in other regions."""

@@ -28,6 +28,9 @@ class SoftGates(Gates):
     [[0.5, 0.8808]]
     """
 
+    made_of = ("directions_", "sharpness")
+    learned = ("directions_", "n_features_in_")
+
     def __init__(self, weights: Any, sharpness: float = 1.0) -> None:
         self.weights = weights
         self.sharpness = sharpness
@@ -35,7 +38,7 @@ class SoftGates(Gates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a unit, shape (k,)."""
+        """One group per unit, shape (k,)."""
         return np.arange(len(self.directions_))
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
@@ -54,7 +57,7 @@ class SoftGates(Gates):
 
 
 class ProductGates(Gates):
-    """The gates of several layers that all read the input, taken together: one gate a path through the units.
+    """The gates of several layers that all read the input, taken together: one gate per path through the units.
 
         g_{(j_1, …, j_L)}(x) = Π_ℓ g^{(ℓ)}_{j_ℓ}(x),   k = k_1 · … · k_L, the last layer's unit running fastest
 
@@ -70,13 +73,15 @@ class ProductGates(Gates):
     [[1.0, 0.0], [0.0, 0.0]]
     """
 
+    learned = ("k_", "n_features_in_")
+
     def __init__(self, layers: Any) -> None:
         self.layers = layers
         self.fit()
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group a path, shape (k,)."""
+        """One group per path, shape (k,)."""
         return np.arange(self.k_)
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
@@ -90,6 +95,10 @@ class ProductGates(Gates):
         self.k_ = int(np.prod([len(gates.groups) for gates in layers], dtype=object))
         (self.n_features_in_,) = inputs
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        """A copy over the same fitted layers, which scikit-learn would unfit."""
+        return type(self)(self.layers)
 
     def transform(self, X: Any) -> Array:
         """Products of gate values, shape (n, k)."""

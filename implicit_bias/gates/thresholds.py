@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy.special import ndtr
 
 from implicit_bias.gates.base import Gates
-from implicit_bias.ground.checks import Array, InputError, as_real, shown
+from implicit_bias.ground.checks import Array, InputError, as_numbers, as_real, shown
 
 #: Hyperplanes whose projections of all inputs are held at once.
 FIT_AT_ONCE = 64
@@ -30,7 +30,14 @@ class ThresholdGates(Gates):
 
     directions_: Array
     cutoffs_: Array
-    fitted_last = "cutoffs_"
+    learned = ("n_features_in_", "directions_", "cutoffs_")
+
+    def restore(self, **learned: Any) -> Self:
+        """As for all gates; one direction of n_features_in_ numbers per cutoff, none at all for one context."""
+        planes, inputs = np.size(learned["cutoffs_"]), int(learned["n_features_in_"])
+        as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
+        as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
+        return super().restore(**learned)
 
     def _project(self, X: Any) -> Array:
         return self._fitted_inputs(X) @ self.directions_.T

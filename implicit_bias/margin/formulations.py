@@ -57,7 +57,7 @@ def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 
 
 def svm_l2(X: Any, y: Any, gates: HyperplaneGates, C: float = np.inf) -> MarginProblem:
-    """SVM-L2: minimise ‖Aζ‖_F = C^{1−H/2} ‖β‖₂ subject to y_i (Φζ)_i ≥ 1, with the correct A (see `PredictorL2`).
+    """SVM-L2: minimise ‖Aζ‖_F = K^{1−H/2} ‖β‖₂ subject to y_i (Φζ)_i ≥ 1, with the correct A (see `PredictorL2`).
 
     Parameters and errors as for `svm_gln`; `gates` must be HyperplaneGates.
 
@@ -126,7 +126,7 @@ def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
 
 
 def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
-    """The SVM of a shallow GLN: minimise ‖β‖₂ with one linear model a context; `HyperplaneGates(1, contexts)`.
+    """The SVM of a shallow GLN: minimise ‖β‖₂ with one linear model per context; `HyperplaneGates(1, contexts)`.
 
     It separates into one linear SVM per context, and with `ConstantGate()` it is the linear SVM without intercept.
     Parameters and errors as for `svm_gln`.

@@ -68,7 +68,7 @@ class MarginProblem:
 
     Parameters
     ----------
-    features : GatedFeatures or KernelFeatures
+    features : Features, such as GatedFeatures or KernelFeatures
         Φ: n samples, k gates (or blocks), d inputs.
     y : array, shape (n,)
         Labels −1 and +1.
@@ -118,7 +118,7 @@ class MarginProblem:
 
     def __post_init__(self) -> None:
         if not isinstance(self.features, Features):
-            raise InputError(f"features must be GatedFeatures or KernelFeatures, not {type(self.features).__name__}")
+            raise InputError(f"features must be Features such as GatedFeatures(X, values), not {shown(self.features)}")
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
         if self.norm.gates not in (None, self.features.k):
@@ -136,7 +136,7 @@ class MarginProblem:
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
         if self.constraints is not None and self.norm.seminorm:
             raise InputError(f"{self.norm!r} leaves some weights undetermined, so that it takes no constraints")
-        reason = self.norm.unfit(self.features)
+        reason = self.norm.refuses(self.features)
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
 
@@ -191,12 +191,12 @@ class MarginProblem:
         InputError
             If `quadratic` is asked of a norm whose square is no quadratic form, or of a soft margin.
         """
-        reason = self.not_quadratic() if quadratic else None
+        reason = self.lacks("quadratic") if quadratic else None
         if reason:
             raise InputError(reason)
         reduce = reduce and self.norm.rotation_invariant and self.constraints is None
         features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
-        # Inputs of mean square length 1 and a column a gate: what the solvers digest best.
+        # Inputs of mean square length 1 and one column per gate: what the solvers digest best.
         scale = features.scale()
         columns = cp.Variable((features.d, features.k), name="W")
         constraints = self.norm.gauge(columns.T)
@@ -224,10 +224,21 @@ class MarginProblem:
         program.linear_constraints = linear
         return program
 
-    def not_quadratic(self) -> str | None:
-        """Why the problem is no quadratic program; None if minimising ‖W‖² makes it one."""
-        if not self.hard:
+    def lacks(self, structure: str) -> str | None:
+        """Why the problem does not have a structure that solvers need; None if it has.
+
+        'cone': every problem has it, by its norm's CVXPY expression. 'quadratic': a hard margin and a norm whose square
+        is a quadratic form. 'groups': a norm that is a sum of group norms (`group_form`), and no linear constraints.
+        """
+        if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
-        if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
+        if structure == "quadratic" and self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
             return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
+        if structure == "groups" and self.constraints is not None:
+            return "it takes no linear constraints; use CLARABEL or SCS"
+        if structure == "groups" and self.norm.group_form(self.features.k) is None:
+            return (
+                f"it needs a norm that is a sum of group norms, {self.norm!r} gives no group_form(); "
+                "use CLARABEL or SCS"
+            )
         return None

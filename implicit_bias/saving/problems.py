@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias.features import Features, GatedFeatures, KernelFeatures
-from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces, ReLUGates
-from implicit_bias.gates.thresholds import ThresholdGates
+from implicit_bias import features as all_features
+from implicit_bias import gates as all_gates
+from implicit_bias.features import Features
+from implicit_bias.gates import Gates
 from implicit_bias.ground.archives import read_archive, write_archive
-from implicit_bias.ground.checks import InputError, as_numbers
+from implicit_bias.ground.checks import InputError
+from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.margin.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.margin.problem import MarginProblem
 
 KIND = "problem 1"
-#: The features that a file can hold, told apart by their first array.
-FEATURES: tuple[type[Features], ...] = (GatedFeatures, KernelFeatures)
-#: The norms that a file can hold, and what each is made from again.
-NORMS: dict[str, tuple[type[Norm], tuple[str, ...]]] = {
-    "Frobenius": (Frobenius, ()),
-    "GroupLasso": (GroupLasso, ("groups", "weights")),
-    "PredictorL2": (PredictorL2, ("units", "contexts")),
-}
-#: The gates that a file can hold.
-GATES: dict[str, type[Gates]] = {
-    kind.__name__: kind for kind in (ConstantGate, HyperplaneGates, RandomHalfSpaces, ReLUGates)
-}
 
 
 def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
@@ -57,30 +46,43 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem, not {problem!r:.60}")
-    features, norm = problem.features, type(problem.norm).__name__
-    if type(features) not in FEATURES:
+    features, norm, gates = problem.features, problem.norm, problem.gates
+    if not _known(all_features, features):
         raise InputError(f"{type(features).__name__} are code of your own, which a file does not hold")
-    arrays: dict[str, Any] = {name: getattr(features, name) for name in features.arrays}
-    arrays |= {name: np.asarray(getattr(problem, name)) for name in ("y", "required_margin", "sample_weight")}
-    if NORMS.get(norm, (None,))[0] is not type(problem.norm):
+    if not _known(all_norms, norm):
+        raise InputError(f"{norm!r} is code of your own, which a file does not hold; take a norm of this package")
+    if gates is not None and not _known(all_gates, gates):
         raise InputError(
-            f"{problem.norm!r} is code of your own, which a file does not hold; take a norm of this package"
+            f"{type(gates).__name__} cannot be saved; save dataclasses.replace(problem, gates=None), which solves "
+            "alike but cannot score new inputs"
         )
-    arrays |= {f"norm.{name}": np.asarray(getattr(problem.norm, name)) for name in NORMS[norm][1]}
-    gates: str | None = None
+    arrays = _parts(features, features.made_of)
+    arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}
+    arrays |= _parts(problem, ("y", "C", "required_margin", "sample_weight"))
     parameters: dict[str, Any] = {}
-    if problem.gates is not None:
-        gates = type(problem.gates).__name__
-        parameters, own = _of_gates(problem.gates)
-        arrays |= {f"gates.{name}": values for name, values in own.items()}
+    if gates is not None:
+        arrays |= {f"gates.{name}": values for name, values in _parts(gates, gates.learned).items()}
+        # JSON holds Python's own numbers only.
+        given = {name: getattr(gates, name) for name in gates.made_of or () if name not in gates.learned}
+        parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
     if problem.constraints is not None:
         E = problem.constraints.E.tocoo()
         rows, columns = E.coords
         arrays |= {"constraints.row": rows, "constraints.column": columns, "constraints.value": E.data}
         arrays["constraints.equal"] = problem.constraints.equal
-    arrays["C"] = np.array(problem.C)
-    about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": norm}
-    return write_archive(path, KIND, about | {"gates": gates, "parameters": parameters}, arrays)
+    about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
+    about |= {"gates": None if gates is None else type(gates).__name__, "parameters": parameters}
+    return write_archive(path, KIND, about, arrays)
+
+
+def _known(module: ModuleType, thing: Any) -> bool:
+    """Whether a module of this package has the class of `thing`, and the class says what it is made of."""
+    kind = type(thing)
+    return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
+
+
+def _parts(thing: Any, names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
+    return {name: np.asarray(getattr(thing, name)) for name in names or ()}
 
 
 def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
@@ -110,11 +112,8 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginProblem:
-    made: Any = next(kind for kind in FEATURES if kind.arrays[0] in arrays)
-    features = made(*(arrays[name] for name in made.arrays))
-    norm, names = NORMS[about["norm"]]
-    given = {name: arrays[f"norm.{name}"] for name in names}
-    one = lambda values: values.item() if values.ndim == 0 else values  # noqa: E731
+    features = _features(arrays)
+    norm = getattr(all_norms, about["norm"])
     constraints = None
     if "constraints.equal" in arrays:
         equal, shape = arrays["constraints.equal"].astype(bool), (features.k, features.d)
@@ -127,41 +126,32 @@ def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginPro
     return MarginProblem(
         features,
         arrays["y"],
-        norm(**{name: one(values) for name, values in given.items()}),
+        norm(*(_one(arrays[f"norm.{name}"]) for name in norm.made_of)),
         arrays["C"].item(),
         gates,
         about["name"],
-        one(arrays["required_margin"]),
-        one(arrays["sample_weight"]),
+        _one(arrays["required_margin"]),
+        _one(arrays["sample_weight"]),
         about["intercept"],
         constraints,
     )
 
 
-def _of_gates(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The plain parameters of fitted gates, and the arrays that fitting gave them."""
-    if GATES.get(type(gates).__name__) is not type(gates):
-        raise InputError(
-            f"{type(gates).__name__} cannot be saved; save dataclasses.replace(problem, gates=None), which solves "
-            "alike but cannot score new inputs"
-        )
-    given = {name: value for name, value in gates.get_params().items() if name != "weights"}
-    # JSON holds Python's own numbers only.
-    parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-    names = ("directions_", "cutoffs_") if hasattr(gates, "directions_") else ()
-    arrays = {name: np.asarray(getattr(gates, name)) for name in names}
-    return parameters, arrays | {"n_features_in_": np.array(gates.n_features_in_)}
+def _features(arrays: dict[str, np.ndarray]) -> Features:
+    """The features whose arrays these are."""
+    kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
+    made = next(kind for kind in kinds if kind.made_of is not None and set(kind.made_of) <= set(arrays))
+    features: Features = made(*(arrays[name] for name in made.made_of))
+    return features
 
 
 def _gates(kind: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Gates:
-    make: Callable[..., Gates] = GATES[kind]
-    gates = make(arrays["gates.directions_"]) if make is ReLUGates else make(**parameters)
-    gates.n_features_in_ = int(arrays["gates.n_features_in_"])
-    if isinstance(gates, ThresholdGates):
-        # One context has no hyperplanes.
-        planes, directions = np.size(arrays["gates.cutoffs_"]), arrays["gates.directions_"]
-        gates.directions_ = as_numbers(directions, (planes, gates.n_features_in_), "the gates' directions")
-        gates.cutoffs_ = as_numbers(arrays["gates.cutoffs_"], (planes,), "the gates' cutoffs")
-        if not (np.isfinite(gates.directions_).all() and np.isfinite(gates.cutoffs_).all()):
-            raise InputError("the gates' hyperplanes are not finite")
-    return gates
+    make = getattr(all_gates, kind)
+    given = {name: arrays[f"gates.{name}"] for name in make.learned}
+    gates: Gates = make(*(given[name] if name in given else parameters[name] for name in make.made_of))
+    return gates.restore(**given)
+
+
+def _one(values: np.ndarray) -> Any:
+    """A number as a number, an array as an array."""
+    return values.item() if values.ndim == 0 else values

@@ -50,6 +50,8 @@ class Norm(ABC):
     [True, True, True]
     """
 
+    #: The attributes that the class is made from again, in the order that it takes them; None if it is not saved.
+    made_of: tuple[str, ...] | None = None
     #: Number of gates k the norm is for; None if it takes any.
     gates: int | None = None
     #: Whether ‖WV‖ = ‖W‖ for orthogonal V, as for norms of whole rows and spectral norms: CVXPY then gets the inputs
@@ -74,8 +76,8 @@ class Norm(ABC):
         """sup ‖V‖_* over all V whose rows have at most these lengths (k,), for the rounding of V; None if not known."""
         return None
 
-    def unfit(self, features: Features) -> str | None:
-        """Why the norm is not meant for these features; None if it is."""
+    def refuses(self, features: Features) -> str | None:
+        """Why the norm does not take these features; None if it does."""
         return None
 
     def quadratic(self, W: cp.Expression) -> cp.Expression | None:

@@ -25,8 +25,8 @@ class ExpressionNorm(Norm):
 
     CVXPY's solvers take it; the native one needs a norm with a `group_form`, such as `GroupLasso`. The dual norm
     sup {⟨V, W⟩: ‖W‖ ≤ 1} is computed by CLARABEL to 1e-10 (or 1e-9, 1e-8 where it gets no further) and raised by a
-    hundred times as much, unless you give its formula: only with the formula is the lower bound of a certificate free
-    of a solver's word.
+    hundred times as much, unless you give its formula: only with the formula does the lower bound of a certificate
+    depend on no solver.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class ExpressionNorm(Norm):
             raise InputError(f"the function of {self!r} must return one scalar CVXPY expression, not {found!r:.60}")
         return found
 
-    def unfit(self, features: Features) -> str | None:
+    def refuses(self, features: Features) -> str | None:
         """Whether the expression is convex, and at some W of all signs homogeneous and not negative."""
         shape = (features.k, features.d)
         if not self.expression(cp.Variable(shape)).is_convex():

@@ -1,4 +1,4 @@
-"""Regularisers: each class owns its value, its dual norm and its CVXPY expression."""
+"""Norms of whole groups of gates: the Frobenius norm, the group lasso, and the norm of a GLN's predictors."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Frobenius(Norm):
     >>> Frobenius().value(np.array([[3.0, 0.0], [0.0, 4.0]]))
     5.0
     """
+
+    made_of = ()
 
     def value(self, W: Array) -> float:
         """‖W‖_F."""
@@ -74,7 +76,7 @@ class GroupLasso(Norm):
     Raises
     ------
     InputError
-        If `groups` is empty, not one-dimensional or not of whole numbers, or weights are not positive, one a group.
+        If `groups` is empty, not one-dimensional or not of whole numbers, or weights are not positive, one per group.
 
     Examples
     --------
@@ -86,6 +88,8 @@ class GroupLasso(Norm):
     (7.0, 5.0)
     """
 
+    made_of = ("groups", "weights")
+
     def __init__(self, groups: Any, weights: Any = 1.0) -> None:
         try:
             array = np.asarray(without_torch(groups))
@@ -93,7 +97,7 @@ class GroupLasso(Norm):
             array = np.empty((0, 0))
         whole = np.issubdtype(array.dtype, np.integer) and not np.ma.is_masked(groups)
         if array.ndim != 1 or array.size == 0 or not whole:
-            raise InputError("groups must be a one-dimensional array of whole numbers, one a gate")
+            raise InputError("groups must be a one-dimensional array of whole numbers, one per gate")
         self.groups = array
         self.gates = len(array)
         self.labels, self.index = np.unique(array, return_inverse=True)
@@ -140,17 +144,17 @@ class GroupLasso(Norm):
 class PredictorL2(Norm):
     """The L2 norm of a GLN's predictors in ζ coordinates: the norm of SVM-L2.
 
-        ‖ζ‖ = ‖Aζ‖_F,   A = J/√(HC) − Q/√C + √C·I,   ‖β‖₂ = C^{(H−2)/2} ‖Aζ‖_F
+        ‖ζ‖ = ‖Aζ‖_F,   A = J/√(HK) − Q/√K + √K·I,   ‖β‖₂ = K^{(H−2)/2} ‖Aζ‖_F
 
-    β_γ = Σ_h ζ_{h,γ_h} runs over all C^H global contexts γ; J is all ones, Q = I_H ⊗ 1_{C×C}. A is the symmetric
-    square root of M = C·I + J − Q (the published eq. 23, J/(HC) − Q + C·I, is not). ‖·‖ is a seminorm: constants c_h
+    β_γ = Σ_h ζ_{h,γ_h} runs over all K^H global contexts γ; J is all ones, Q = I_H ⊗ 1_{K×K}. A is the symmetric
+    square root of M = K·I + J − Q (the published eq. 23, J/(HK) − Q + K·I, is not). ‖·‖ is a seminorm: constants c_h
     with Σ c_h = 0, added to the rows of each unit h, change nothing. We evaluate ‖Aζ‖_F as ‖Bζ‖_F with the sparse
-    factor BᵀB = M of full row rank: √C times the Helmert contrasts of each unit, and the row of ones.
+    factor BᵀB = M of full row rank: √K times the Helmert contrasts of each unit, and the row of ones.
 
     Parameters
     ----------
     units, contexts : int
-        H units with C = 2^b contexts each; W has H·C rows, unit-major.
+        H units with K = 2^b contexts each; W has H·K rows, unit-major.
 
     Raises
     ------
@@ -168,6 +172,8 @@ class PredictorL2(Norm):
     True
     """
 
+    made_of = ("units", "contexts")
+
     def __init__(self, units: int, contexts: int) -> None:
         context_bits(contexts)
         self.units = as_count(units, "units")
@@ -175,7 +181,7 @@ class PredictorL2(Norm):
         self.seminorm = self.units > 1
         self.gates = self.units * self.contexts
 
-    def unfit(self, features: Features) -> str | None:
+    def refuses(self, features: Features) -> str | None:
         """Gate values must have the same sum in every unit, as one-hot contexts do: else margins see the null space."""
         values, uneven = features.gate_values, True
         if values is not None:
@@ -185,7 +191,7 @@ class PredictorL2(Norm):
 
     @cached_property
     def factor(self) -> sp.csr_array:
-        """B with BᵀB = M = C·I + J − Q, shape (H(C−1)+1, HC), of full row rank; BBᵀ = diag(C, …, C, HC)."""
+        """B with BᵀB = M = K·I + J − Q, shape (H(K−1)+1, HK), of full row rank; BBᵀ = diag(K, …, K, HK)."""
         helmert = scipy.linalg.helmert(self.contexts) if self.contexts > 1 else np.zeros((0, 1))
         within = np.sqrt(self.contexts) * sp.kron(sp.eye_array(self.units), helmert)
         return sp.csr_array(sp.vstack([within, np.ones((1, self.units * self.contexts))]))

@@ -1,4 +1,4 @@
-"""What every solver returns to the judge."""
+"""What every solver hands to the judge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from implicit_bias.margin.solvers.solution import Status
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A solver's word, believed in nothing: what `solve` gives to the judge.
+    """What a solver claims. None of it is taken on trust: `solve` has the judge compute it again.
 
     Attributes
     ----------
@@ -19,14 +19,14 @@ class Answer:
         λ; zeros where the solver gave none.
     iterations : int
     stopped : Status, optional
-        Why the solver stopped before its end.
+        Why the solver stopped early.
     intercept : float
     multipliers : array, shape (m,), optional
         Of the problem's linear constraints.
 
     Examples
     --------
-    A solver of one's own is a function of a problem and options, here a perceptron; its word is judged like any other:
+    A solver of your own is a function of a problem and options, here a perceptron. Its answer is judged like any other:
 
     >>> import numpy as np
     >>> from implicit_bias import Answer, ConstantGate, solve, svm_gln

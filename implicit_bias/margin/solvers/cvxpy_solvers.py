@@ -1,4 +1,4 @@
-"""CVXPY's solvers as contestants: each returns weights, dual and iterations, and is believed in nothing."""
+"""CVXPY's solvers as contestants: each returns weights, dual and iterations, none of which is taken on trust."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ import numpy as np
 
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.solution import Status
 
 
 @dataclass(frozen=True)
-class CvxpySolver:
-    """One of CVXPY's solvers: how it names its options, and whether it is restricted to quadratic programs."""
+class CvxpySolver(Solver):
+    """One of CVXPY's solvers, and how it names its options."""
 
     name: str
     options: Callable[[float], dict[str, Any]]
     limit_option: str
     time_option: str | None
-    quadratic: bool = False
+    needs: str = "cone"
 
-    def unfit(self, problem: MarginProblem, options: Options) -> str | None:
-        """Why this solver cannot take `problem` with these options; None if it can."""
-        if options.start is not None or options.callback is not None or options.device != "cpu":
-            return "start, callback and device are options of NATIVE"
-        if options.max_seconds is not None and self.time_option is None:
-            return "it has no time limit; use CLARABEL, OSQP or SCS"
-        return problem.not_quadratic() if self.quadratic else None
+    @property
+    def takes(self) -> frozenset[str]:  # type: ignore[override]
+        """A time limit, where it has one."""
+        return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Solve `problem` to a relative gap of about `options.tol`, in inputs of mean square length 1."""
+        """Solve `problem` to a relative gap of about `options.tol`, inputs and margins of about size 1."""
         features, scale = problem.features, problem.features.scale()
-        unit = replace(problem, features=features.scaled(1 / scale), C=problem.C * scale)
+        margin = float(np.mean(problem.required_margin))
+        rows, required = features.scaled(1 / scale), problem.required_margin / margin
+        unit = replace(problem, features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
-        program = unit.cvxpy(quadratic=self.quadratic)
+        program = unit.cvxpy(quadratic=self.needs == "quadratic")
         settings = self.options(options.tol)
         if options.max_iterations is not None:
             # The solvers count in C's whole numbers.
@@ -59,11 +59,11 @@ class CvxpySolver:
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
         return Answer(
-            np.zeros((features.k, features.d)) if weights is None else weights / scale,
+            np.zeros((features.k, features.d)) if weights is None else weights * (margin / scale),
             np.zeros(features.n) if dual is None else dual / scale,
             iterations,
             self._stopped(iterations, taken, options, settings),
-            0.0 if b is None else float(b),
+            0.0 if b is None else margin * float(b),
             None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
         )
 
@@ -94,8 +94,11 @@ def _scs(tol: float) -> dict[str, Any]:
 
 
 CVXPY_SOLVERS = {
-    "CLARABEL": CvxpySolver("CLARABEL", _clarabel, "max_iter", "time_limit"),
-    "ECOS": CvxpySolver("ECOS", _ecos, "max_iters", None),
-    "OSQP": CvxpySolver("OSQP", _osqp, "max_iter", "time_limit", quadratic=True),
-    "SCS": CvxpySolver("SCS", _scs, "max_iters", "time_limit_secs"),
+    solver.name: solver
+    for solver in (
+        CvxpySolver("CLARABEL", _clarabel, "max_iter", "time_limit"),
+        CvxpySolver("ECOS", _ecos, "max_iters", None),
+        CvxpySolver("OSQP", _osqp, "max_iter", "time_limit", needs="quadratic"),
+        CvxpySolver("SCS", _scs, "max_iters", "time_limit_secs"),
+    )
 }

@@ -12,24 +12,17 @@ import numpy as np
 from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, as_reals, one_of, shown
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate
-from implicit_bias.margin.solvers.judge import Certificate, certify
-from implicit_bias.margin.solvers.native import solve_native, unfit
+from implicit_bias.margin.solvers.judge import certify
+from implicit_bias.margin.solvers.native import NativeSolver
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress
-from implicit_bias.margin.solvers.solution import Solution, Status
+from implicit_bias.margin.solvers.solution import Certificate, Solution, Status
 
-#: The solvers by name: from (problem, options) to an `Answer`.
-SOLVERS: dict[str, Callable[[MarginProblem, Options], Answer]] = {
-    "NATIVE": solve_native,
-    **CVXPY_SOLVERS,
-}
-#: Why a solver of ours or CVXPY's cannot take a problem with these options; None if it can.
-UNFIT: dict[str, Callable[[MarginProblem, Options], str | None]] = {
-    "NATIVE": unfit,
-    **{name: solver.unfit for name, solver in CVXPY_SOLVERS.items()},
-}
+#: The solvers by name, the preferred ones first. What is called with a problem and options, and answers.
+SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS}
 #: What may end a solver early; that an answer is optimal, or that there is none, only the judge says.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 
@@ -106,9 +99,11 @@ def solve(
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
     name, run = _chosen(problem, solver)
-    reason = UNFIT[name](problem, options) if run is SOLVERS.get(name) else None
-    if reason:
-        raise InputError(f"{name} cannot take {problem.name}: {reason}")
+    if isinstance(run, Solver):
+        reason = run.refuses(problem, options)
+        if reason:
+            raise InputError(f"{name} cannot take {problem.name}: {reason}")
+        run.load()
     begin = time.perf_counter()
     proof = closed_sample(problem) if problem.hard else None
     if proof is not None:
@@ -149,7 +144,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     Returns
     -------
     list of Solution
-        One a price, each with its own certificate. An interruption ends the list with what is there.
+        One per price, each with its own certificate. An interruption ends the list with what is there.
 
     Raises
     ------
@@ -191,13 +186,14 @@ def _chosen(
     problem: MarginProblem, solver: str | Callable[[MarginProblem, Options], Answer] | None
 ) -> tuple[str, Callable[[MarginProblem, Options], Answer]]:
     """The name of the solver and the solver itself."""
+    if isinstance(solver, Solver):
+        return solver.name, solver
     if solver is not None and callable(solver):
         return getattr(solver, "__name__", type(solver).__name__), solver
-    if solver is not None:
-        name = one_of(solver, SOLVERS, "solver")
+    if solver is None:
+        name = next(name for name, known in SOLVERS.items() if problem.lacks(known.needs) is None)
     else:
-        native = problem.norm.group_form(problem.features.k) is not None and problem.constraints is None
-        name = "NATIVE" if native else "CLARABEL"
+        name = one_of(solver, SOLVERS, "solver")
     return name, SOLVERS[name]
 
 

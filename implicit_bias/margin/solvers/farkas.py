@@ -13,8 +13,9 @@ from implicit_bias.features import Features
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers.judge import FARKAS_TOLERANCE, balanced, residual_of
 
+#: A candidate with this residual is good enough to offer; the judge measures for itself.
+ENOUGH = 1e-13
 #: λ below this share of the largest does not count in a proof.
 NEGLIGIBLE = 1e-9
 #: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
@@ -40,12 +41,12 @@ def closed_sample(problem: MarginProblem) -> Array | None:
 def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
     """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ we find; the judge decides whether they prove anything.
 
-    `guess` (n,), a solver's dual, is polished on its own support; if that makes no proof of it and Φ is not too large,
-    non-negative least squares search for one. No sample may be closed. A free intercept is one feature more, constant.
+    `guess` (n,), a solver's dual, is polished on its own support; if that yields no proof and Φ is not too large,
+    non-negative least squares search for one. No sample may be closed. A free intercept is one more feature, constant.
     """
     problem = _in_own_units(problem)
     lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
-    if lam is not None and _residual(problem, lam) <= FARKAS_TOLERANCE:
+    if lam is not None and _residual(problem, lam) <= ENOUGH:
         return lam, None
     features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
     if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
@@ -64,8 +65,13 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
-    lam = balanced(problem, lam)
-    return residual_of(problem, lam, problem.adjoint(lam), np.ones(problem.features.d))
+    """‖Φᵀ(λ∘y)‖ as a share of Σ_i λ_i ‖φ(x_i)‖, for the λ of each class of one sum where the intercept is free."""
+    if problem.intercept:
+        positive = problem.y > 0
+        sums = lam[positive].sum(), lam[~positive].sum()
+        lam = lam * (np.where(positive, sums[1], sums[0]) / (max(sums) or 1.0))
+    reach = float(lam @ problem.features.row_norms())
+    return float(length(problem.adjoint(lam))) / reach if 0 < reach < np.inf else np.inf
 
 
 def _constant(problem: MarginProblem) -> float:
@@ -97,7 +103,7 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
             residual = _residual(problem, moved)
             if residual < least:
                 best, least = moved, residual
-            if least <= FARKAS_TOLERANCE:
+            if least <= ENOUGH:
                 return best
             support = support[v > 0]
     return best
@@ -132,7 +138,7 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
 
 
 def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
-    """Non-negative least squares on the triangular factor of all rows; None if independent ones separate, or no end."""
+    """Non-negative least squares on the triangular factor of all rows; None if these are independent or it fails."""
     n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
     scale = np.hypot(problem.features.row_norms(), constant)
     features = problem.features.reduced()[0] if constraints is None else problem.features

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,82 +9,10 @@ import numpy as np
 from implicit_bias.ground.checks import Array, InputError, as_numbers
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.solution import FARKAS_TOLERANCE, Certificate
 
 #: The error of a margin (ΦW)_i + b, as a share of the sum of the sizes of its terms.
 ROUNDING = 4 * np.finfo(float).eps
-#: A Farkas residual at or below this proves that the data are not separable, up to rounding.
-FARKAS_TOLERANCE = 1e-13
-#: λ_i up to this share of the largest count as zero.
-IDLE = 1e-5
-
-
-@dataclass(frozen=True, eq=False)
-class Certificate:
-    """Rigorous bounds on the optimum of a margin problem, recomputed from weights and dual alone.
-
-    Any W and b with m = min_i y_i((ΦW)_i + b)/m_i > 0 give the upper bound ‖W‖/m, any λ ≥ 0 the lower bound
-    Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_* (soft margin: λ_i ≤ C c_i as well, and the slack of the best multiple of W and b; free
-    intercept b: Σ y_iλ_i = 0 as well, for which the λ of one class are scaled down; else b = 0). Linear constraints
-    E vec(W) ≤ 0 take multipliers μ ≥ 0, Φᵀ(λ∘y) − Eᵀμ stands in place of Φᵀ(λ∘y), and a soft margin takes W as it is.
-
-    Attributes
-    ----------
-    weights : array, shape (k, d)
-        W, scaled to be feasible: every y_i((ΦW)_i + b) ≥ m_i, one with equality (soft margin: the best multiple).
-    dual : array, shape (n,)
-        λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1; if the data are not separable, 1ᵀλ = 1.
-    objective : float
-        The upper bound, the objective at `weights`; infinity if they do not separate.
-    lower_bound : float
-        Σ m_iλ_i of the scaled dual.
-    gap : float
-        (objective − lower_bound) / objective; infinity if there is no upper bound.
-    margins : array, shape (n,)
-        y_i ((ΦW)_i + b) at `weights` and `intercept`.
-    farkas_residual : float
-        ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size, so that a large one hides no small one:
-        at rounding level, λ proves that no W separates.
-    intercept : float
-        b, scaled with W; 0 unless it is free.
-    multipliers : array, shape (m,)
-        μ of the linear constraints, scaled with λ; empty without constraints.
-    violation : float
-        By how much W violates them: what repairing the worst of them by one weight changes in a margin, as a share of
-        the smallest required margin; 0 without constraints.
-
-    Examples
-    --------
-    >>> from implicit_bias import ConstantGate, certify, svm_gln
-    >>> problem = svm_gln([[1.0], [1.0]], [1, -1], ConstantGate())
-    >>> certify(problem, weights=[[1.0]], dual=[0.5, 0.5]).separable
-    False
-    """
-
-    weights: Array = field(repr=False)
-    dual: Array = field(repr=False)
-    objective: float
-    lower_bound: float
-    gap: float
-    margins: Array = field(repr=False)
-    farkas_residual: float
-    intercept: float
-    multipliers: Array = field(repr=False)
-    violation: float
-
-    @property
-    def minimum_margin(self) -> float:
-        """min_i y_i ((ΦW)_i + b); 1 for a separating W of a hard-margin problem that requires margins of 1."""
-        return float(self.margins.min())
-
-    @property
-    def support(self) -> np.ndarray:
-        """Indices of the samples that carry the solution: λ_i above 1e-5 of the largest."""
-        return np.flatnonzero(self.dual > IDLE * self.dual.max(initial=0.0))
-
-    @property
-    def separable(self) -> bool:
-        """Whether `weights` separate, or `dual` at least fails to prove that nothing does."""
-        return self.objective < np.inf or self.farkas_residual > FARKAS_TOLERANCE
 
 
 def certify(
@@ -112,13 +39,13 @@ def certify(
     if problem.hard or problem.constraints is None:
         W, b = _sized(W, b)
     lam, mu = _sized(np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), _multipliers(problem, multipliers))
-    lam = balanced(problem, lam)
+    lam = _balanced(problem, lam)
     scale, objective = _upper_bound(problem, W, b)
     W, b = scale * W, scale * b
     margins = problem.margins(W, b)
     mu, pull, violation = _constrained(problem, W, mu)
     V = problem.adjoint(lam) - pull
-    residual = residual_of(problem, lam, V, problem.features.units())
+    residual = _residual(problem, lam, V, problem.features.units())
     if problem.hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
         size = lam.sum()
         return Certificate(W, lam / size, objective, np.inf, np.inf, margins, residual, b, mu / size, violation)
@@ -127,7 +54,7 @@ def certify(
     return Certificate(W, scale * lam, objective, lower, gap, margins, residual, b, scale * mu, violation)
 
 
-def residual_of(problem: MarginProblem, lam: Array, V: Array, units: Array) -> float:
+def _residual(problem: MarginProblem, lam: Array, V: Array, units: Array) -> float:
     """‖V‖ as a share of Σ_i λ_i ‖φ(x_i)‖, inputs in `units` (d,); 0 for a proof by samples without features alone."""
     reach = float(lam @ problem.features.row_norms(units))
     if 0 < reach < np.inf:
@@ -163,7 +90,7 @@ def _constrained(problem: MarginProblem, W: Array, mu: Array) -> tuple[Array, Ar
     return mu, constraints.pull(mu), violation
 
 
-def balanced(problem: MarginProblem, lam: Array) -> Array:
+def _balanced(problem: MarginProblem, lam: Array) -> Array:
     """λ with Σ y_iλ_i = 0 where the intercept is free: the λ of the heavier class scaled down; else λ itself."""
     if not problem.intercept:
         return lam
@@ -181,7 +108,7 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, float]:
     """The best multiple t ≥ 0 of W and b, and the objective there."""
-    # Margins less their rounding: what large prices, or weights that nearly cancel, would make of it is no bound.
+    # Margins less their rounding: large prices, or weights that nearly cancel, would turn it into a false bound.
     f = problem.margins(W, b) - ROUNDING * (problem.features.magnitudes(W) + abs(b))
     value = problem.norm.value(W)
     if problem.hard:
@@ -189,12 +116,12 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, flo
         return (1.0 / worst, value / worst) if worst > 0 else (1.0, np.inf)
     required = np.broadcast_to(problem.required_margin, len(f))
     if problem.constraints is not None:
-        # A multiple would make much of weights that are zero but for the constraints' tolerance.
+        # A multiple would magnify weights that are zero up to the constraints' tolerance.
         return 1.0, value + float(problem.prices @ np.maximum(required - f, 0.0))
-    return best_multiple(value, f, required, problem.prices)
+    return _best_multiple(value, f, required, problem.prices)
 
 
-def best_multiple(value: float, f: Array, required: Array, prices: Array) -> tuple[float, float]:
+def _best_multiple(value: float, f: Array, required: Array, prices: Array) -> tuple[float, float]:
     """The t ≥ 0 that minimises t‖W‖ + Σ p_i (m_i − t f_i)₊, and that minimum; ‖W‖ = `value`.
 
     Convex and piecewise linear in t: the slope rises by p_i f_i at m_i/f_i (f_i > 0), up to ‖W‖ − Σ_{f_i<0} p_i f_i;
@@ -232,5 +159,5 @@ def _with_rounding(problem: MarginProblem, lam: Array, V: Array, size: float) ->
     error = problem.norm.dual_bound(ROUNDING * problem.features.adjoint_magnitudes(lam))
     if error is not None:
         return size + error
-    plain = residual_of(problem, lam, V, np.ones(problem.features.d))
+    plain = _residual(problem, lam, V, np.ones(problem.features.d))
     return size * (1 + ROUNDING / plain) if plain > 0 else size

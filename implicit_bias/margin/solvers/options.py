@@ -34,3 +34,9 @@ class Options:
             as_floats(self.start.dual, "the dual of start", 1)
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be a function of a Progress, not {type(self.callback).__name__}")
+
+    @property
+    def special(self) -> frozenset[str]:
+        """The names of those given that not every solver takes."""
+        given = {name for name in ("max_seconds", "start", "callback") if getattr(self, name) is not None}
+        return frozenset(given if isinstance(self.device, str) and self.device == "cpu" else given | {"device"})

@@ -1,4 +1,4 @@
-"""What a solver tells while it works."""
+"""What a solver reports while it works."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Progress:
 
 
 def print_line(progress: Progress) -> None:
-    """Show progress on standard error: one line that renews itself on a terminal, else a line an iteration."""
+    """Show progress on standard error: one line that renews itself on a terminal, else one line per iteration."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
     else:
@@ -55,6 +55,6 @@ def print_line(progress: Progress) -> None:
 
 
 def end_line() -> None:
-    """Leave the live line as it stands."""
+    """End the live line, so that what follows starts a new one."""
     if sys.stderr.isatty():
         print(file=sys.stderr)

@@ -1,5 +1,58 @@
 """The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
 
-from implicit_bias.margin.solvers.native.solver import solve_native, unfit
+from __future__ import annotations
 
-__all__ = ["solve_native", "unfit"]
+import numpy as np
+
+from implicit_bias.ground.checks import shown
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.base import Solver
+from implicit_bias.margin.solvers.options import Options
+
+
+class NativeSolver(Solver):
+    """Our interior-point method. Torch, which takes seconds to load, waits for the first problem to solve."""
+
+    name = "NATIVE"
+    needs = "groups"
+    takes = frozenset({"max_seconds", "start", "callback", "device"})
+
+    def load(self) -> None:
+        """Import torch."""
+        import implicit_bias.margin.solvers.native.solver  # noqa: F401
+
+    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        """Weights and dual of `problem` to a relative gap of `options.tol`."""
+        from implicit_bias.margin.solvers.native.solver import solve_native
+
+        return solve_native(problem, options)
+
+    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+        """Why this solver does not take `problem` with these options; None if it does."""
+        reason = super().refuses(problem, options)
+        form = problem.norm.group_form(problem.features.k)
+        if reason or form is None:
+            return reason
+        if form.expand.shape != (problem.features.k, len(form.groups)):
+            return (
+                f"the group_form of {problem.norm!r} must expand {len(form.groups)} rows to {problem.features.k} gates"
+            )
+        if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
+            return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
+        return _no_device(options.device) if "device" in options.special else None
+
+
+def _no_device(name: str) -> str | None:
+    """Why torch cannot compute on a device of this name; None if it can."""
+    import torch
+
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        return f"{shown(name)} is no device; use 'cpu' or 'cuda'"
+    if device.type not in ("cpu", "cuda"):
+        return f"it computes in float64 on 'cpu' or 'cuda', not on {name!r}"
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        return f"torch sees no device {name!r} here; use 'cpu'"
+    return None

@@ -12,7 +12,7 @@ BLOCK = 256
 def cholesky_(matrix: Tensor) -> bool:
     """Replace the lower triangle of a symmetric `matrix` (n, n) by L with LLᵀ = matrix; False if it breaks down.
 
-    The strict upper triangle is left as it falls.
+    What ends up in the strict upper triangle has no meaning.
     """
     n = len(matrix)
     for j in range(0, n, BLOCK):

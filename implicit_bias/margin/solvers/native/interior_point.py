@@ -22,22 +22,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.margin.solvers.judge import best_multiple
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point, Residual
 from implicit_bias.margin.solvers.solution import Status
 
 #: Fraction of the way to the boundary that a step takes, and the least centring.
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
-#: A largest margin below this (samples have mean square length 1) is taken for none; the judge then asks for a proof.
+#: A largest margin below this (samples have mean square length 1) counts as none; a proof is then sought.
 NO_MARGIN = 1e-9
-#: A step shorter than this makes no progress any more, nor do this many steps that leave the bounds where they are;
-#: three times as many as long as there are no weights.
+#: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are;
+#: three times as many while no weights separate.
 SHORTEST_STEP, PATIENCE = 1e-6, 15
-#: Steps after which a start from elsewhere that has not led to weights is given up for our own.
+#: Steps after which a given start that has not led to weights is given up for our own.
 WARM_STEPS = 6
 
 
@@ -52,6 +52,25 @@ class Bounds:
     def gap(self) -> float:
         """Relative difference; infinity without an upper bound."""
         return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
+
+
+def best_multiple(value: float, margins: Tensor, prices: Tensor) -> tuple[float, float]:
+    """The t ≥ 0 at which t‖W‖ + Σ_i p_i (1 − t f_i)₊ is least, and its value there; ‖W‖ = `value`.
+
+    Beyond t = 1/f_i a sample with f_i > 0 pays no more. Of these t the last is taken up to which the objective falls:
+    ‖W‖ < Σ p_i f_i over the samples that still pay.
+    """
+    f, p = margins.cpu().numpy(), prices.cpu().numpy()
+    pays = f > 0
+    with np.errstate(over="ignore"):
+        ends = 1.0 / f[pays]
+    order = np.argsort(ends)
+    # Summed from the last to end, so that large prices cost no digits.
+    later = np.append(np.cumsum((p[pays] * f[pays])[order][::-1])[::-1], 0.0)
+    falls = value - p[~pays] @ f[~pays] - later < 0
+    count = len(falls) if falls.all() else int(np.argmin(falls))
+    t = float(ends[order[count - 1]]) if 0 < count < len(falls) else 0.0
+    return t, t * value + float(p @ np.maximum(1.0 - t * f, 0.0))
 
 
 @dataclass(frozen=True)
@@ -85,7 +104,7 @@ class Program:
             worst = float(f.min())
             return Bounds(scale * float(lam.sum()), value / worst if worst > 0 else float("inf"))
         scale = min(scale, float((self.prices / lam).min()))
-        upper = best_multiple(value, f.cpu().numpy(), torch.ones_like(f).cpu().numpy(), self.prices.cpu().numpy())[1]
+        upper = best_multiple(value, f, self.prices)[1]
         return Bounds(scale * float(lam.sum()), upper)
 
     def start(self) -> Point:
@@ -169,8 +188,8 @@ def descend(
     """Descend to a relative gap of `tol` between the bounds.
 
     `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
-    separately, so that the answer never gets worse; a factorisation that fails, a step that shrinks to nothing or an
-    interruption ends the descent with the best so far.
+    separately, so that the answer never gets worse. A factorisation that fails, a step that shrinks to nothing, or an
+    interruption ends the descent with the best answer so far.
     """
     at = start or program.start()
     bounds: list[Bounds] = []

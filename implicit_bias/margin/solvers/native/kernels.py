@@ -1,4 +1,4 @@
-"""The group kernels K_h of a margin problem, signs included, applied without more storage than it takes."""
+"""The group kernels K_h of a margin problem, signs included, applied without forming more than is needed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GroupKernels(ABC):
 
 
 class GatedKernels(GroupKernels):
-    """K_h = Σ_j C_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights C.
+    """K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights S.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class GatedKernels(GroupKernels):
         Inputs that carry the signs y.
     G : tensor, shape (n, k)
     share : tensor, shape (k, H)
-        C ≥ 0: how much column j counts in group h.
+        S ≥ 0: how much column j counts in group h.
     """
 
     def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
@@ -66,7 +66,7 @@ class GatedKernels(GroupKernels):
         return products if self.H > 1 else products.mul_((self.G * self.share[:, 0]) @ self.G.T)
 
     def weighted(self, eta: Tensor) -> Tensor:
-        """(G diag(Cη) Gᵀ) ∘ (XXᵀ)."""
+        """(G diag(Sη) Gᵀ) ∘ (XXᵀ)."""
         if self.H == 1:
             return self.inner * eta
         return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.inner)
@@ -76,7 +76,7 @@ class GatedKernels(GroupKernels):
         return (self.G * lam[:, None]).T @ self.X
 
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """q_h = Σ_j C_jh ‖V_j‖² and K_hλ = Σ_j C_jh g_j ∘ XV_j."""
+        """q_h = Σ_j S_jh ‖V_j‖² and K_hλ = Σ_j S_jh g_j ∘ XV_j."""
         V = self.adjoint(lam)
         return (V * V).sum(dim=1) @ self.share, ((self.X @ V.T).mul_(self.G)) @ self.share
 
@@ -134,12 +134,12 @@ class StackedKernels(GroupKernels):
 
 
 def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
-    """Fewer columns with the same group kernels: G' (n, k') and C (k', H) with Σ_j∈h g_j g_jᵀ = Σ_j C_jh g'_j g'_jᵀ.
+    """Fewer columns with the same group kernels: G' (n, k') and S (k', H) with Σ_j∈h g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ.
 
     A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is turned by
     Helmert's orthogonal matrix into that constant and c − 1 contrasts; all groups then share one constant column.
-    Columns that are zero in every sample are left out, and groups of more than MOST_CONTEXTS columns as they are: one
-    column less is not worth the turn.
+    Columns that are zero in every sample are left out. Groups of more than MOST_CONTEXTS columns stay as they are: one
+    column fewer is not worth the turn.
     """
     columns, owners = [np.ones((len(G), 1))], [-1]
     labels = np.unique(groups)

@@ -1,4 +1,4 @@
-"""Working sets: solve for few samples, look at all, add those that the weights serve worst, drop the idle ones."""
+"""Working sets: solve for a few samples, score all, add those that the weights serve worst, drop the idle ones."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.margin.solvers.judge import IDLE
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend
 from implicit_bias.margin.solvers.native.newton import Point
-from implicit_bias.margin.solvers.native.samples import Samples
+from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
 
-#: Samples up to which all stay in, samples up to which all start, and how many start of more than that.
+#: Up to how many samples all stay in, up to how many all start, and how many start out of more than that.
 ALL_UP_TO, START_UP_TO, FIRST = 1000, 2500, 2000
-#: The relative gaps of the rounds, each kept until one round could take in every violated sample.
+#: The relative gaps of the rounds, each used until one round could take in every violated sample.
 TOLERANCES = (3e-2, 1e-2, 1e-3)
 #: The most that a round adds, as a share of the working set.
 GROWTH = 0.4
 #: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
 WARM_SHARE, WARM_GAP = 0.3, 0.1
+#: The samples whose earlier λ exceeds this share of the largest are the first working set.
+SUPPORT = 1e-5
 #: The λ of newcomers, as a share of the mean.
 NEWCOMER = 0.1
 
@@ -39,26 +40,26 @@ class Found:
     stopped: Status | None
 
 
-def first_rows(samples: Samples, dual: Array | None) -> Tensor:
+def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many.
 
     Where the intercept is free, it holds samples of both classes.
     """
-    n = samples.n
+    n = scaled.n
     rows = np.arange(n)
-    if dual is not None and np.count_nonzero(dual > IDLE * dual.max()) >= 2:
-        rows = np.flatnonzero(dual > IDLE * dual.max())
+    if dual is not None and np.count_nonzero(dual > SUPPORT * dual.max()) >= 2:
+        rows = np.flatnonzero(dual > SUPPORT * dual.max())
     elif n > START_UP_TO:
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
-    if samples.tilt is not None:
-        y = samples.problem.y
+    if scaled.tilt is not None:
+        y = scaled.problem.y
         missing = [np.flatnonzero(y == sign)[:FIRST] for sign in (-1, 1) if not (y[rows] == sign).any()]
         rows = np.concatenate([rows, *missing])
-    return samples.moved(rows)
+    return scaled.moved(rows)
 
 
 def solve_in_rounds(
-    samples: Samples,
+    scaled: ScaledProblem,
     tol: float,
     max_iterations: int,
     rows: Tensor,
@@ -67,24 +68,24 @@ def solve_in_rounds(
     """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
 
     `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate. A sample is
-    dropped once at most, so that the rounds end.
+    dropped at most once, so that the rounds end.
     """
-    nothing = samples.moved(np.zeros(samples.n))
-    best = Found(nothing, (nothing, nothing.new_zeros(samples.H), nothing[:0]), Bounds(), 0, None)
+    nothing = scaled.moved(np.zeros(scaled.n))
+    best = Found(nothing, (nothing, nothing.new_zeros(scaled.H), nothing[:0]), Bounds(), 0, None)
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
-    # Where nobody is left out, only idle samples are to be told: one finer round does.
-    stage = int(len(rows) == samples.n)
+    # Where no sample is left out, only the idle ones have to be found, and one finer round finds them.
+    stage = int(len(rows) == scaled.n)
     warm: tuple[Point, Tensor, Tensor] | None = None
     try:
         while True:
-            program = samples.program(rows)
+            program = scaled.program(rows)
             start = None if warm is None else _carried(program, *warm)
-            whole = samples.n <= ALL_UP_TO and len(rows) == samples.n
+            whole = scaled.n <= ALL_UP_TO and len(rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
             seen = _counter(watch, best, len(rows))
             outcome = descend(program, aim, max_iterations - best.iterations, start, seen)
-            best, f, least = _judged(samples, program, rows, outcome, best)
+            best, f, least = _scored(scaled, program, rows, outcome, best)
             proved = outcome.bounds.upper == float("inf")
             if outcome.stopped or proved or best.bounds.gap <= tol:
                 return best
@@ -92,14 +93,14 @@ def solve_in_rounds(
             if len(new) == 0 and last:
                 return best
             stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
-            # Weights that do not separate the working set itself tell nothing about who is idle.
+            # Weights that do not separate even the working set do not tell which samples are idle.
             margin = f[rows] / least - 1 if least > 0 else torch.zeros_like(outcome.lam)
             idle = (outcome.lam < outcome.lam.mean() * margin) & ~dropped[rows]
             dropped[rows[idle]] = True
             near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
             changed = torch.cat([rows[~idle], new])
             lam = torch.full_like(nothing, NEWCOMER * float(near.lam.mean())).index_copy(0, rows, near.lam)[changed]
-            u = near.u if samples.prices is None else torch.full_like(f, torch.nan).index_copy(0, rows, near.u)[changed]
+            u = near.u if scaled.prices is None else torch.full_like(f, torch.nan).index_copy(0, rows, near.u)[changed]
             warm = near, lam, u
             rows = changed
     except KeyboardInterrupt:
@@ -112,16 +113,16 @@ def _counter(
     return lambda iteration, inner: watch(best.iterations + iteration, size, inner, best.bounds)
 
 
-def _judged(
-    samples: Samples, program: Program, rows: Tensor, outcome: Outcome, best: Found
+def _scored(
+    scaled: ScaledProblem, program: Program, rows: Tensor, outcome: Outcome, best: Found
 ) -> tuple[Found, Tensor, float]:
-    """The best of both sides over all samples, all margins (n,), and the margin that the weights ask of a sample."""
+    """The best bounds over all samples, all margins (n,), and the margin that the weights ask of a sample."""
     lam, eta, b = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
-    f = samples.margins(rows, lam, eta, b)
-    upper = samples.upper_bound(value, f)[0]
+    f = scaled.margins(rows, lam, eta, b)
+    upper = scaled.upper_bound(value, f)[0]
     # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
-    least = samples.upper_bound(value, f[rows], rows)[1]
+    least = scaled.upper_bound(value, f[rows], rows)[1]
     whole = torch.zeros_like(f)
     found = Found(
         whole.index_copy(0, rows, outcome.lam) if outcome.bounds.lower > best.bounds.lower else best.lam,

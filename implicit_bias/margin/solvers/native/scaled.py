@@ -13,15 +13,14 @@ from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers.judge import best_multiple
-from implicit_bias.margin.solvers.native.interior_point import Program
+from implicit_bias.margin.solvers.native.interior_point import Program, best_multiple
 from implicit_bias.margin.solvers.native.kernels import GatedKernels, GroupKernels, StackedKernels, contrasts
 
 #: Samples whose margins are computed at a time.
 CHUNK = 8192
 
 
-class Samples(ABC):
+class ScaledProblem(ABC):
     """All n samples of a problem whose norm is Σ_h ‖Ŵ_h‖ with W = TŴ, on a device.
 
     φ̂_i = y_i φ_i / (m_i s) for the required margins m_i, with s such that these have mean square length 1 in an
@@ -69,9 +68,8 @@ class Samples(ABC):
         if self.prices is None:
             worst = float(f.min())
             return (value / worst if worst > 0 else float("inf")), worst
-        ones = torch.ones_like(f).cpu().numpy()
         prices = self.prices if rows is None else self.prices[rows]
-        t, objective = best_multiple(value, f.cpu().numpy(), ones, prices.cpu().numpy())
+        t, objective = best_multiple(value, f, prices)
         return objective, 1 / t if t > 0 else float("inf")
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
@@ -89,7 +87,7 @@ class Samples(ABC):
         return np.asarray(lam.cpu().numpy() / self.problem.required_margin / self.scale)
 
 
-class GatedSamples(Samples):
+class GatedProblem(ScaledProblem):
     """Of gates and inputs: the inputs stay where they are, rows are scaled when they are taken."""
 
     def __init__(self, problem: MarginProblem, device: str) -> None:
@@ -121,7 +119,7 @@ class GatedSamples(Samples):
         return torch.cat(parts) * self.signs
 
 
-class BlockSamples(Samples):
+class BlockProblem(ScaledProblem):
     """Of features without gates: the blocks of a group side by side."""
 
     def __init__(self, problem: MarginProblem, device: str) -> None:
@@ -146,9 +144,9 @@ class BlockSamples(Samples):
         return (self.A * (V * eta[:, None])).sum(dim=(1, 2))
 
 
-def samples_of(problem: MarginProblem, device: str) -> Samples:
-    """The samples of a problem, whichever features it has."""
-    kind = BlockSamples if problem.features.gate_values is None else GatedSamples
+def scaled(problem: MarginProblem, device: str) -> ScaledProblem:
+    """The problem in our coordinates, whichever features it has."""
+    kind = BlockProblem if problem.features.gate_values is None else GatedProblem
     return kind(problem, device)
 
 

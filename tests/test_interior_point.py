@@ -1,4 +1,4 @@
-"""The native solver against Clarabel on random problems, and where problems get hard."""
+"""The interior-point method against Clarabel on random problems, and where problems get hard."""
 
 import dataclasses
 import itertools
@@ -22,14 +22,14 @@ from implicit_bias import (
 )
 from implicit_bias.margin.solvers.native.interior_point import descend
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point
-from implicit_bias.margin.solvers.native.samples import samples_of
+from implicit_bias.margin.solvers.native.scaled import scaled
 from tests.cases import PAIRS, problem
 
 
 def whole(case):
     """The program of all samples."""
-    samples = samples_of(case, "cpu")
-    return samples.program(torch.arange(samples.n))
+    ours = scaled(case, "cpu")
+    return ours.program(torch.arange(ours.n))
 
 
 def random_problem(seed, n, d, k, norm, C=np.inf):
@@ -146,8 +146,8 @@ def test_the_newton_step_solves_the_linearised_conditions(C, intercept):
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm):
     case = problem(gate, norm)
-    samples = samples_of(case, "cpu")
-    kernels = samples.program(torch.arange(samples.n)).kernels
+    ours = scaled(case, "cpu")
+    kernels = ours.program(torch.arange(ours.n)).kernels
     lam = np.random.default_rng(0).random(case.features.n)
     q, P = kernels.sweep(torch.as_tensor(lam))
     _, direct = kernels.directional(torch.as_tensor(lam))
@@ -155,7 +155,7 @@ def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm):
     for h, group in enumerate(sorted(set(form.groups))):
         columns = np.asarray((case.features.gate_values @ form.expand)[:, form.groups == group])
         gram = GatedFeatures(case.features.X, columns).gram()
-        K = np.outer(case.y, case.y) * gram / samples.scale**2
+        K = np.outer(case.y, case.y) * gram / ours.scale**2
         np.testing.assert_allclose(P[:, h].numpy(), K @ lam, atol=1e-11)
         np.testing.assert_allclose(direct[:, h].numpy(), K @ lam, atol=1e-11)
         assert float(q[h]) == pytest.approx(lam @ K @ lam)

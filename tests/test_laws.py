@@ -1,0 +1,207 @@
+"""The laws of gates, features and norms, swept over all that `cases.py` lists."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+import implicit_bias
+from implicit_bias import (
+    Features,
+    Gates,
+    GroupLasso,
+    InputError,
+    MarginProblem,
+    Norm,
+    load_problem,
+    save_problem,
+    solver_names,
+)
+from tests.cases import (
+    FEATURES,
+    GATES,
+    NORMS,
+    SOLVERS,
+    case_of,
+    every_gate,
+    every_kind,
+    every_norm,
+    inputs,
+    made,
+    random,
+)
+
+# Completeness
+
+
+@pytest.mark.parametrize(
+    ("base", "listed"),
+    [
+        (Gates, [make(inputs()) for make in GATES.values()]),
+        (Features, [made("contexts 2", kind) for kind in FEATURES]),
+        (Norm, [make(np.arange(2)) for make in NORMS.values()]),
+    ],
+    ids=["gates", "features", "norms"],
+)
+def test_every_public_class_has_a_row(base, listed):
+    public = {getattr(implicit_bias, name) for name in implicit_bias.__all__}
+    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, base)} - {base}
+    assert kinds <= {type(thing) for thing in listed}
+
+
+def test_every_solver_has_a_row():
+    assert list(SOLVERS) == solver_names()
+
+
+# Gates
+
+
+@every_gate
+def test_gates_are_transformers(gate):
+    X = inputs(60)
+    gates = GATES[gate](X)
+    values = gates.transform(X)
+    assert values.shape == (len(X), len(gates.groups)) == (len(X), len(gates.get_feature_names_out()))
+    assert values.dtype == np.float64
+    np.testing.assert_array_equal(values, gates(X).gate_values)
+    assert gates.fitted(X[:9]) is gates
+    order = np.random.default_rng(0).permutation(len(X))
+    np.testing.assert_array_equal(values[order], gates.transform(X[order]))
+    for copy in (clone(gates).fit(X), clone(gates).fit(X[order]), pickle.loads(pickle.dumps(gates))):
+        np.testing.assert_array_equal(values, copy.transform(X))
+
+
+@every_gate
+def test_weights_of_gates_count_copies(gate):
+    X = inputs(60)
+    weight = np.random.default_rng(1).integers(0, 4, len(X))
+    gates = GATES[gate](X)
+    assert has_fit_parameter(gates, "sample_weight")
+    weighted = clone(gates).fit(X, sample_weight=weight).transform(X)
+    np.testing.assert_array_equal(weighted, clone(gates).fit(X.repeat(weight, axis=0)).transform(X))
+    np.testing.assert_array_equal(gates.transform(X), clone(gates).fit(X, sample_weight=2 * np.ones(60)).transform(X))
+
+
+# Features
+
+
+@every_kind
+def test_the_operator_is_the_dense_matrix(gate, kind):
+    features = made(gate, kind)
+    dense, W, a = features.dense(), random(features.k, features.d), random(features.n, seed=1)
+    assert dense.shape == (features.n, features.k * features.d)
+    np.testing.assert_allclose(features @ W, dense @ W.ravel(), atol=1e-11)
+    np.testing.assert_allclose(features.adjoint(a).ravel(), dense.T @ a, atol=1e-11)
+    assert (features @ W) @ a == pytest.approx(np.sum(W * features.adjoint(a)), rel=1e-11)
+    np.testing.assert_allclose(features.gram(), dense @ dense.T, atol=1e-10)
+    np.testing.assert_allclose(features.weight_gram(), dense.T @ dense, atol=1e-10)
+    np.testing.assert_allclose(features.gram(), made(gate).gram(), atol=1e-10)
+
+
+@every_kind
+def test_sizes_of_features(gate, kind):
+    features = made(gate, kind)
+    dense, a = features.dense(), random(features.n, seed=1)
+    blocks, W = np.abs(dense).reshape(features.shape), random(features.k, features.d)
+    np.testing.assert_allclose(features.row_norms(), np.linalg.norm(dense, axis=1), atol=1e-12)
+    np.testing.assert_array_equal(features.closed(), ~dense.any(axis=1))
+    assert features.closed()[5] or kind == "kernels"  # By eigenvectors, zero up to rounding.
+    assert (features.largest() >= blocks.max(axis=0) * (1 - 1e-14)).all()
+    np.testing.assert_allclose(features.magnitudes(W), np.abs(dense) @ np.abs(W).ravel(), rtol=1e-11, atol=1e-12)
+    lengths = np.abs(a) @ np.linalg.norm(blocks, axis=2)
+    np.testing.assert_allclose(features.adjoint_magnitudes(a), lengths, rtol=1e-11)
+    u = features.units()
+    assert u.shape == (features.d,)
+    np.testing.assert_allclose(features.in_units(u) @ (W * u), features @ W, atol=1e-11)
+    np.testing.assert_allclose(features.in_units(u).row_norms(), features.row_norms(u), atol=1e-12)
+
+
+@every_kind
+def test_features_of_features(gate, kind):
+    features = made(gate, kind)
+    W, T = random(features.k, features.d), random(features.k, features.k + 1)
+    spread = np.zeros(features.k + 1, dtype=int)
+    assert features.scaled(-4.0).scale() == pytest.approx(4 * features.scale(), rel=1e-12)
+    np.testing.assert_allclose(features.scaled(-4.0) @ W, -4 * (features @ W), atol=1e-11)
+    for mixing in (T, sp.csr_array(T)):
+        mixed = features.mixed(mixing)
+        assert mixed.shape == (features.n, features.k + 1, features.d)
+        np.testing.assert_allclose(mixed @ W[spread], features @ (T @ W[spread]), atol=1e-10)
+    for rows in ([3, 1, 1], np.arange(features.n) % 3 == 0, slice(2, 9)):
+        np.testing.assert_allclose(features.select(rows) @ W, (features @ W)[rows], atol=1e-12)
+    reduced, V = features.reduced()
+    np.testing.assert_allclose(V.T @ V, np.eye(reduced.d), atol=1e-12)
+    np.testing.assert_allclose(reduced @ (W @ V), features @ (W @ V @ V.T), atol=1e-10)
+    shared = features.shared()
+    np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-11)
+    for other in (features.scaled(2.0), features.mixed(T), features.select([0]), reduced):
+        assert isinstance(other, Features)
+    for call in (lambda: features @ W.T, lambda: features.adjoint([1.0]), lambda: features.mixed(T.T)):
+        with pytest.raises(InputError):
+            call()
+
+
+# Norms
+
+
+@every_norm
+def test_norms_and_their_duals(gate, norm):
+    case = case_of(gate, norm)
+    norm, k = case.norm, case.features.k
+    for seed in range(25):
+        W, V, U = random(3, k, 4, seed=seed)
+        assert np.sum(W * V) <= norm.value(W) * norm.dual(V) * (1 + 1e-12)
+        assert norm.value(W + U) <= (norm.value(W) + norm.value(U)) * (1 + 1e-12)
+    assert norm.value(-3 * W) == pytest.approx(3 * norm.value(W), rel=1e-12)
+    assert norm.value(0 * W) == norm.dual(0 * W) == 0
+    V = case.adjoint(random(case.features.n) ** 2)
+    assert norm.dual(-3 * V) == pytest.approx(3 * norm.dual(V), rel=1e-12)
+    if norm.rotation_invariant:
+        Q = np.linalg.qr(random(4, 4))[0]
+        assert norm.value(W @ Q) == pytest.approx(norm.value(W), rel=1e-12)
+    bound = norm.dual_bound(np.linalg.norm(V, axis=1))
+    assert bound is None or bound >= norm.dual(V) * (1 - 1e-12)
+    assert norm.gates in (None, k)
+
+
+@every_norm
+def test_the_dual_norm_is_attained(gate, norm):
+    """The largest ⟨V, W⟩ in the unit ball, found by another solver, for the V that margin problems have."""
+    case = case_of(gate, norm)
+    V = case.adjoint(random(case.features.n) ** 2)
+    W = cp.Variable(V.shape)
+    ball = [case.norm.expression(W) <= 1, *case.norm.gauge(W)]
+    best = cp.Problem(cp.Maximize(cp.sum(cp.multiply(V, W))), ball).solve(solver="CLARABEL")
+    assert case.norm.dual(V) == pytest.approx(float(best), rel=1e-6)
+
+
+@every_norm
+def test_every_form_of_a_norm_has_its_value(gate, norm):
+    norm, k = case_of(gate, norm).norm, case_of(gate, norm).features.k
+    W = random(k, 3, seed=5)
+    assert float(norm.expression(cp.Constant(W)).value) == pytest.approx(norm.value(W), rel=1e-12)
+    square, form = norm.quadratic(cp.Constant(W)), norm.group_form(k)
+    assert square is None or float(square.value) == pytest.approx(norm.value(W) ** 2, rel=1e-12)
+    if form is not None:
+        parts = random(len(form.groups), 3, seed=6)
+        sizes = [np.linalg.norm(parts[form.groups == group]) for group in np.unique(form.groups)]
+        assert norm.value(form.expand @ parts) == pytest.approx(sum(sizes), rel=1e-12)
+
+
+@every_gate
+def test_saved_gates_score_alike(tmp_path, gate):
+    X = inputs()
+    gates = GATES[gate](X)
+    case = MarginProblem(gates(X), np.where(X[:, 0] > 0, 1, -1), GroupLasso(gates.groups), 1.0, gates)
+    if gates.made_of is None:
+        with pytest.raises(InputError, match="gates=None"):
+            save_problem(case, tmp_path / "problem.npz")
+        return
+    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+    W = random(case.features.k, case.features.d)
+    np.testing.assert_array_equal(copy.decision_function(W, X), case.decision_function(W, X))
+    np.testing.assert_array_equal(clone(copy.gates).fit(X).transform(X), gates.transform(X))

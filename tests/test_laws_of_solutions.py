@@ -1,0 +1,202 @@
+"""The laws of solutions, swept over every solver and over the gates, features and norms that `cases.py` lists."""
+
+import dataclasses
+import functools
+import re
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    InputError,
+    MarginProblem,
+    PredictorL2,
+    Status,
+    certify,
+    load_problem,
+    load_solution,
+    save_problem,
+    save_solution,
+    solve,
+)
+from implicit_bias.margin import solvers
+from tests.cases import NORMS, SIZE, SOLVERS, assert_farkas, case_of, every_case, most_cases, random, samples, solved
+
+
+def optimum(case):
+    """By a CVXPY program of its own on the dense matrix: the dual, with the norms' duals written from scratch."""
+    lam = cp.Variable(case.features.n, nonneg=True)
+    V = cp.reshape(case.features.dense().T @ cp.multiply(lam, case.y), case.features.shape[1:], order="C")
+    norm = case.norm
+    if isinstance(norm, GroupLasso):
+        labels = np.unique(norm.groups)
+        limits = [cp.norm(V[norm.groups == g], "fro") <= c for g, c in zip(labels, norm.weights, strict=True)]
+    elif isinstance(norm, Frobenius):
+        limits = [cp.norm(V, "fro") <= 1]
+    elif not isinstance(norm, PredictorL2):
+        return primal_optimum(case)
+    else:
+        H, K = norm.units, norm.contexts
+        A = np.ones((H * K, H * K)) / np.sqrt(H * K) - np.kron(np.eye(H), np.ones((K, K))) / np.sqrt(K)
+        limits = [cp.norm(np.linalg.pinv(A + np.sqrt(K) * np.eye(H * K)) @ V, "fro") <= 1]
+    if not case.hard:
+        limits.append(lam <= case.prices)
+    if case.intercept:
+        limits.append(case.y @ lam == 0)
+    worth = cp.sum(cp.multiply(case.required_margin, lam))
+    return float(cp.Problem(cp.Maximize(worth), limits).solve(solver="CLARABEL"))
+
+
+def primal_optimum(case):
+    """For norms of which only the expression is known."""
+    W, b = cp.Variable(case.features.shape[1:]), cp.Variable() if case.intercept else 0
+    missing = case.required_margin - cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C") + b)
+    paid, limits = (0, [missing <= 0]) if case.hard else (case.prices @ cp.pos(missing), [])
+    return float(cp.Problem(cp.Minimize(case.norm.expression(W) + paid), limits).solve(solver="CLARABEL"))
+
+
+@functools.cache
+def optimum_of(gate, norm, kind="gated", C=np.inf):
+    return optimum(case_of(gate, norm, kind, C))
+
+
+@every_case
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
+    case, tol = case_of(gate, norm, kind), SOLVERS[solver]
+    reason = case.lacks(solvers.SOLVERS[solver].needs)
+    if reason:
+        with pytest.raises(InputError, match=re.escape(reason)):
+            solve(case, solver)
+        return
+    found = solve(case, solver, tol=tol)
+    assert (found.status, found.solver) == (Status.OPTIMAL, solver)
+    assert -1e-9 <= found.gap <= tol
+    assert found.minimum_margin == pytest.approx(1.0, abs=1e-9)
+    assert found.objective == pytest.approx(case.norm.value(found.weights), rel=1e-9)
+    # Eigenvectors of kernels are turned inputs, all other kinds have the optimum of gated features.
+    same = "gated" if case.norm.rotation_invariant else kind
+    assert found.objective == pytest.approx(optimum_of(gate, norm, same), rel=max(1e-6, 2 * tol))
+
+
+@every_case
+def test_soft_margins(gate, norm, kind):
+    C = solved(gate, norm).dual.max() / 2
+    case = case_of(gate, norm, kind, C)
+    found = solve(case, tol=1e-8)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(optimum_of(gate, norm, kind, C), rel=1e-7)
+    slack = np.maximum(0, 1 - found.margins)
+    assert slack.max() > 1e-3
+    assert found.objective == pytest.approx(case.norm.value(found.weights) + C * slack.sum(), rel=1e-9)
+    assert (found.dual <= C * (1 + 1e-12)).all()
+
+
+@most_cases
+@pytest.mark.parametrize("soft", [False, True])
+def test_intercepts_prices_and_required_margins(gate, norm, kind, soft):
+    plain = case_of(gate, norm, kind)
+    # The classes lie far from the origin and on one side of it; where a kind of features has no inputs, they stay.
+    features = plain.features
+    if kind == "gated":
+        features = GatedFeatures(features.X + 3.0 + 2 * np.outer(plain.y, np.eye(1, features.d)), features.gate_values)
+    n, C = features.n, 0.2 if soft else np.inf
+    case = MarginProblem(features, plain.y, plain.norm, C, None, "", np.linspace(0.5, 2, n), np.linspace(2, 1, n), True)
+    found = solve(case, tol=1e-8)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(optimum(case), rel=3e-8)
+    np.testing.assert_allclose(case.margins(found.weights, found.intercept), found.margins, rtol=1e-9)
+    assert abs(found.dual @ case.y) <= 1e-9 * found.dual.sum()
+    assert found.objective <= solve(dataclasses.replace(case, intercept=False)).objective * (1 + 1e-6)
+
+
+@most_cases
+@pytest.mark.parametrize("change", ["inputs", "margins"])
+def test_scaling_inputs_or_margins_scales_the_solution(gate, norm, kind, change):
+    case, one, share = case_of(gate, norm, kind), solved(gate, norm, kind), 1e8
+    inputs_ = dataclasses.replace(case, features=case.features.scaled(1 / share))
+    other = inputs_ if change == "inputs" else dataclasses.replace(case, required_margin=share)
+    assert certify(other, share * one.weights, one.dual).gap <= 1.01e-6
+    found = solve(other)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(share * one.objective, rel=1e-6)
+
+
+@most_cases
+def test_permuting_samples_permutes_the_answer(gate, norm, kind):
+    case, one = case_of(gate, norm, kind), solved(gate, norm, kind)
+    order = np.random.default_rng(4).permutation(case.features.n)
+    shuffled = dataclasses.replace(case, features=case.features.select(order), y=case.y[order])
+    assert certify(shuffled, one.weights, one.dual[order]).gap <= 1.01e-6
+    found = solve(shuffled)
+    assert found.objective == pytest.approx(one.objective, rel=1e-6)
+    assert certify(case, found.weights, found.dual[np.argsort(order)]).gap <= 1.01e-6
+
+
+@most_cases
+def test_permuting_units_permutes_the_answer(gate, norm, kind):
+    case, one = case_of(gate, norm, kind), solved(gate, norm, kind)
+    groups = samples(gate, size=SIZE)[0].groups
+    units = np.random.default_rng(5).permutation(np.unique(groups))
+    order = np.concatenate([np.flatnonzero(groups == unit) for unit in units])
+    norm_ = NORMS[norm](groups[order])
+    swapped = MarginProblem(case.features.mixed(np.eye(len(groups))[:, order]), case.y, norm_)
+    assert norm_.value(one.weights[order]) == pytest.approx(case.norm.value(one.weights), rel=1e-12)
+    assert certify(swapped, one.weights[order], one.dual).gap <= 1.01e-6
+    found = solve(swapped)
+    assert found.objective == pytest.approx(one.objective, rel=1e-6)
+    assert certify(case, found.weights[np.argsort(order)], found.dual).gap <= 1.01e-6
+
+
+@most_cases
+def test_no_weights_beat_the_solution(gate, norm, kind):
+    case, best = case_of(gate, norm, kind), solved(gate, norm, kind)
+    for noise in (0.01, 0.1, 1.0):
+        W = best.weights + noise * random(*best.weights.shape)
+        dual = np.abs(best.dual + noise * random(case.features.n))
+        found = certify(case, W, dual)
+        assert found.objective >= best.lower_bound * (1 - 1e-9)
+        assert found.lower_bound <= best.objective * (1 + 1e-9)
+
+
+@most_cases
+@pytest.mark.parametrize("intercept", [False, True])
+def test_conflicting_samples_are_proved_not_separable(gate, norm, kind, intercept):
+    case = case_of(gate, norm, kind)
+    twice = [*range(case.features.n), 3]
+    y = np.append(case.y, -case.y[3])
+    conflict = MarginProblem(case.features.select(twice), y, case.norm, intercept=intercept)
+    for solver in SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
+        if solver and conflict.lacks(solvers.SOLVERS[solver].needs):
+            continue
+        assert_farkas(conflict, solve(conflict, solver, max_iterations=500))
+
+
+@most_cases
+def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
+    case = case_of(gate, norm, kind)
+    n = case.features.n
+    case = dataclasses.replace(
+        case, C=0.5, required_margin=np.linspace(1, 2, n), sample_weight=np.linspace(2, 1, n), intercept=True, name="a"
+    )
+    if case.norm.made_of is None or case.features.made_of is None:
+        with pytest.raises(InputError, match="code of your own"):
+            save_problem(case, tmp_path / "problem.npz")
+        return
+    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+    for name in ("name", "C", "intercept"):
+        assert getattr(copy, name) == getattr(case, name)
+    for name in ("y", "required_margin", "sample_weight"):
+        np.testing.assert_array_equal(getattr(copy, name), getattr(case, name))
+    assert type(copy.features) is type(case.features)
+    np.testing.assert_array_equal(copy.features.dense(), case.features.dense())
+    one, other = solve(case), solve(copy)
+    again = load_solution(save_solution(one, tmp_path / "solution.npz"))
+    for field in dataclasses.fields(one):
+        np.testing.assert_array_equal(getattr(again, field.name), getattr(one, field.name))
+        if field.name != "seconds":
+            np.testing.assert_array_equal(getattr(other, field.name), getattr(one, field.name))

@@ -1,0 +1,97 @@
+"""Saved problems and solutions: their format, and what is refused of damaged files; that they load equal is a law."""
+
+import dataclasses
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    HyperplaneGates,
+    InputError,
+    Status,
+    load_problem,
+    load_solution,
+    save_problem,
+    save_solution,
+    solve,
+    svm_gln,
+)
+from tests.cases import inputs, problem
+
+
+def test_constraints_survive_saving(tmp_path):
+    case = dataclasses.replace(problem("contexts 2", "group lasso", 1.0), constraints=lambda W: [W >= 0, W[0] == W[1]])
+    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+    np.testing.assert_array_equal(copy.constraints.E.toarray(), case.constraints.E.toarray())
+    np.testing.assert_array_equal(copy.constraints.equal, case.constraints.equal)
+
+
+def test_the_format_is_open_and_carries_its_version(tmp_path):
+    path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "problem.npz")
+    with np.load(path, allow_pickle=False) as content:
+        about = json.loads(str(content["about"]), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+        assert content["C"] == np.inf
+        assert {"X", "gate_values", "y", "norm.groups"} <= set(content.files)
+    assert about["format"] == "implicit_bias problem 1"
+    assert about["implicit_bias"]
+    other = tmp_path / "other.npz"
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
+        for name in source.namelist():
+            if name != "y.npy":
+                target.writestr(name, source.read(name))
+    with pytest.raises(InputError, match="damaged"):
+        load_problem(other)
+    other.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match="damaged"):
+        load_problem(other)
+    np.savez(other, about=json.dumps({"format": "implicit_bias problem 99"}))
+    with pytest.raises(InputError, match="problem 99"):
+        load_problem(other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gates.n_features_in_": np.array(np.inf)},
+        {"gates.n_features_in_": np.array(3)},
+        {"gates.directions_": np.ones((2, 2))},
+        {"gates.directions_": np.full((4, 12), np.nan)},
+        {"gates.cutoffs_": np.zeros(3)},
+        {"constraints.value": np.array([np.nan] * 96)},
+        {"constraints.value": np.array([1j] * 96)},
+        {"constraints.equal": np.zeros((8, 12), dtype=bool)},
+        {"constraints.row": np.full(96, 1000)},
+        {"norm.groups": np.arange(3)},
+        {"y": np.ones((30, 2))},
+    ],
+    ids=str,
+)
+def test_tampered_problems_are_refused(tmp_path, change):
+    X = inputs()
+    case = svm_gln(X, np.where(X[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
+    case = dataclasses.replace(case, constraints=lambda W: [W >= 0])
+    path = save_problem(case, tmp_path / "problem.npz")
+    with np.load(path) as content:
+        np.savez(path, **(dict(content) | change))
+    with pytest.raises(InputError):
+        load_problem(path)
+
+
+def test_more_arrays_are_saved_beside_a_solution(tmp_path):
+    path = save_solution(solve(problem("constant", "frobenius")), tmp_path / "deep" / "a.npz", extra=np.arange(3))
+    assert load_solution(path).status is Status.OPTIMAL
+    assert np.load(path)["extra"].tolist() == [0, 1, 2]
+
+
+def test_damaged_solution_files_are_refused(tmp_path):
+    path = save_solution(solve(problem("constant", "frobenius")), tmp_path / "a.npz")
+    whole = path.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="damaged"):
+            load_solution(path)
+    np.savez(tmp_path / "other.npz", a=1)
+    with pytest.raises(InputError, match="damaged or not a saved solution"):
+        load_solution(tmp_path / "other.npz")
