@@ -199,7 +199,7 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
         (["solve", "s.csv", "--solver", "GUROBI"], "unknown solver"),
         (["solve", "s.csv", "--form", "linear"], "unrecognized arguments: --form"),
         (["compare", "gln", "--units", "ten"], "not a list of int values"),
-        (["compare", "gln", "--dataset", "cifar"], "unknown data set"),
+        (["compare", "gln", "--dataset", "cifar"], "unknown data set 'cifar'"),
         (["compare", "gcn"], "invalid choice: 'gcn'"),
         (["compare"], "WHICH"),
         (["reproduce", "paper", "--figure", "7"], "unknown figure '7'"),
