@@ -1,19 +1,30 @@
-# `make demo`, `make test` and `make docs` set up what they need in .venv and run.
+# `make demo`, `make check`, `make test` and `make docs` set up what they need in .venv and run.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What `make check` tests; TESTS="tests/test_figures.py implicit_bias/kernels" takes others.
+TESTS ?= $(addprefix tests/test_,architecture.py certificate.py command_line.py comparison.py features.py gates.py \
+	networks.py norms.py solvers.py)
+# Two processes share the machine's cores, and keep the modules that they compile.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs release-check setup clean
+.PHONY: demo check test lint docs release-check setup clean
 
 demo: setup
 	$(BIN)/python scripts/compare_gln.py
 
-test: setup
+check: lint
+	$(PYTEST) -q $(TESTS)
+
+test: lint
+	$(PYTEST) --durations=10
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist worksteal
 
 docs: setup
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

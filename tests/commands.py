@@ -1,4 +1,4 @@
-"""Commands run in this process: what they print and end with."""
+"""Commands run in this process, because a new one loads torch for seconds: what they print and end with."""
 
 from __future__ import annotations
 

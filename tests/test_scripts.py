@@ -1,18 +1,14 @@
-"""The scripts as a user runs them."""
+"""Comparisons and problems of one's own, as the scripts run them."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from implicit_bias import Status, load_solution
+from tests.commands import run
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
 REQUIRED = {
     *("dataset", "train_size", "units", "contexts", "seed", "model", "status", "error", "inconsistency"),
     *("expected_inconsistency", "objective", "gap", "iterations", "seconds"),
@@ -20,21 +16,16 @@ REQUIRED = {
 SMALL = ["--train-size", "60", "--seeds", "1", "2", "--steps", "60", "--jobs", "1"]
 
 
-def run(script, *arguments, **environment):
-    command = [sys.executable, str(SCRIPTS / f"{script}.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=300)
-
-
 @pytest.mark.parametrize(
-    ("script", "options", "models"),
+    ("command", "options", "models"),
     [
-        ("compare_gln", ["--units", "3,4", "--contexts", "2", "4"], ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]),
-        ("compare_relu", ["--units", "5", "--momentum", "0", "0.9"], ["GD-ReLU", "SVM-RC", "SVM-LC", "SVM-HL"]),
-        ("compare_shallow_gln", ["--contexts", "1", "4", "64"], ["GD-shallow", "SVM-shallow"]),
+        ("compare gln", ["--units", "3,4", "--contexts", "2", "4"], ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]),
+        ("compare relu", ["--units", "5", "--momentum", "0", "0.9"], ["GD-ReLU", "SVM-RC", "SVM-LC", "SVM-HL"]),
+        ("compare shallow-gln", ["--contexts", "1", "4", "64"], ["GD-shallow", "SVM-shallow"]),
     ],
 )
-def test_comparisons(script, options, models, tmp_path):
-    done = run(script, *SMALL, *options, "--out", tmp_path / "out")
+def test_comparisons(command, options, models, tmp_path):
+    done = run(*SMALL, *options, "--out", tmp_path / "out", command=command)
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "out" / "comparison.csv")
     assert set(table.columns) >= REQUIRED
@@ -52,7 +43,7 @@ def test_comparisons(script, options, models, tmp_path):
 
 
 def test_both_versions_have_a_figure_each(tmp_path):
-    done = run("compare_gln", *SMALL, "--units", "3", "--both", "--out", tmp_path)
+    done = run(*SMALL, "--units", "3", "--both", "--out", tmp_path, command="compare gln")
     assert done.returncode == 0, done.stderr
     assert {p.name for p in tmp_path.glob("*.png")} == {"comparison.png", "comparison_published.png"}
     assert "published" in done.stdout
@@ -61,7 +52,7 @@ def test_both_versions_have_a_figure_each(tmp_path):
 def test_the_same_run_gives_the_same_table_on_one_and_two_processes(tmp_path):
     tables = []
     for jobs in ("1", "2"):
-        done = run("compare_gln", *SMALL, "--jobs", jobs, "--units", "3", "--out", tmp_path / jobs)
+        done = run(*SMALL, "--jobs", jobs, "--units", "3", "--out", tmp_path / jobs, command="compare gln")
         assert done.returncode == 0, done.stderr
         tables.append(pd.read_csv(tmp_path / jobs / "comparison.csv"))
     trained = [t[t.model == "GD-GLN"].error.tolist() for t in tables]
@@ -70,28 +61,25 @@ def test_the_same_run_gives_the_same_table_on_one_and_two_processes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("script", "options", "words"),
+    ("command", "options", "words"),
     [
-        ("compare_gln", ["--dataset", "cifar"], "unknown data set 'cifar'"),
-        ("compare_gln", ["--solver", "GUROBI"], "unknown solver"),
-        ("compare_gln", ["--contexts", "3"], "power of two"),
-        ("compare_gln", ["--units", "ten"], "not a list of int values"),
-        ("compare_gln", ["--units", "0"], "units"),
-        ("compare_gln", ["--seeds", "1", "1"], "twice"),
-        ("compare_gln", ["--momentum", "2"], "momentum"),
-        ("compare_gln", ["--train-size", "100000"], "at most 1438"),
-        ("compare_gln", ["--cutoff", "mean"], "median"),
-        ("compare_gln", ["--jobs", "0"], "jobs"),
-        ("compare_gln", ["--tol", "-1"], "tol"),
-        ("compare_gln", ["--solver", "OSQP"], "CLARABEL, ECOS or SCS"),
-        ("compare_gln", ["--dataset", "mnist", "--data-root", "/proc/none"], "by hand"),
-        ("compare_relu", ["--contexts", "4"], "contexts at 2"),
-        ("compare_shallow_gln", ["--units", "5"], "one unit"),
-        ("solve_margin_problem", ["nowhere.csv"], "nowhere.csv is not a readable file"),
+        ("compare gln", ["--solver", "GUROBI"], "unknown solver"),
+        ("compare gln", ["--contexts", "3"], "power of two"),
+        ("compare gln", ["--units", "0"], "units"),
+        ("compare gln", ["--seeds", "1", "1"], "twice"),
+        ("compare gln", ["--momentum", "2"], "momentum"),
+        ("compare gln", ["--train-size", "100000"], "at most 1438"),
+        ("compare gln", ["--cutoff", "mean"], "median"),
+        ("compare gln", ["--jobs", "0"], "jobs"),
+        ("compare gln", ["--tol", "-1"], "tol"),
+        ("compare gln", ["--solver", "OSQP"], "CLARABEL, ECOS or SCS"),
+        ("compare gln", ["--dataset", "mnist", "--data-root", "/proc/none"], "by hand"),
+        ("compare relu", ["--contexts", "4"], "contexts at 2"),
+        ("compare shallow-gln", ["--units", "5"], "one unit"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(script, options, words, tmp_path):
-    done = run(script, *options, *([] if script.startswith("solve") else ["--out", tmp_path / "out"]))
+def test_bad_input_is_one_sentence_and_exit_code_2(command, options, words, tmp_path):
+    done = run(*SMALL, *options, "--out", tmp_path / "out", command=command)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -100,7 +88,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(script, options, words, tmp_p
 
 def test_an_unwritable_output_is_refused_before_the_work(tmp_path):
     (tmp_path / "file").write_text("mine")
-    done = run("compare_gln", *SMALL, "--out", tmp_path / "file")
+    done = run(*SMALL, "--out", tmp_path / "file", command="compare gln")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
     assert (tmp_path / "file").read_text() == "mine"
@@ -121,7 +109,7 @@ def samples(tmp_path):
 
 @pytest.mark.parametrize("formulation", ["svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear"])
 def test_own_problems(samples, formulation):
-    done = run("solve_margin_problem", samples / "samples.csv", "--formulation", formulation, "--C", "10", "--units",
+    done = run("solve", samples / "samples.csv", "--formulation", formulation, "--C", "10", "--units",
                "4", "--out", samples / "s.npz")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "class +1 is 'up'" in done.stdout
@@ -130,10 +118,10 @@ def test_own_problems(samples, formulation):
 
 def test_own_gates(samples):
     out = samples / "s.npz"
-    done = run("solve_margin_problem", samples / "samples.npz", "--out", out)
+    done = run("solve", samples / "samples.npz", "--out", out)
     assert done.returncode == 0, done.stderr
     assert load_solution(out).weights.shape == (2, 4)
-    done = run("solve_margin_problem", samples / "samples.npz", "--formulation", "svm-l2", "--out", samples / "t.npz")
+    done = run("solve", samples / "samples.npz", "--formulation", "svm-l2", "--out", samples / "t.npz")
     assert done.returncode == 2
     assert not (samples / "t.npz").exists()
 
@@ -141,7 +129,7 @@ def test_own_gates(samples):
 def test_own_problem_that_is_not_separable(samples):
     X = np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0]])
     np.savez(samples / "n.npz", X=X, y=[0, 1, 1])
-    done = run("solve_margin_problem", samples / "n.npz", "--formulation", "linear", "--out", samples / "s.npz")
+    done = run("solve", samples / "n.npz", "--formulation", "linear", "--out", samples / "s.npz")
     assert done.returncode == 0
     assert "NOT_SEPARABLE" in done.stdout
     assert load_solution(samples / "s.npz").farkas_residual <= 1e-10

@@ -61,16 +61,11 @@ def execute(options: Namespace) -> int:
         document.update(found)
         return int(code)
 
-    try:
-        if not options.json:
-            return guarded(work)
-        with messages_on_stderr():
-            code = guarded(work, lambda sentence: document.update(error=sentence))
-        print(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=True), flush=True)
-    except BrokenPipeError:
-        # Whoever read our output has closed it; Python would complain again at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    if not options.json:
+        return guarded(work)
+    with messages_on_stderr():
+        code = guarded(work, lambda sentence: document.update(error=sentence))
+    print(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=True))
     return code
 
 

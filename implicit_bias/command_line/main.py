@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from implicit_bias import __version__
@@ -20,10 +21,10 @@ from implicit_bias.command_line.parsers import Parser, UsageError
 COMMANDS = {
     "compare gln": ("GD-GLN against SVM-L2, SVM-GLN and SVM-Fro", "compare"),
     "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "compare"),
-    "compare shallow-gln": ("a shallow GLN against one linear SVM a region", "compare"),
+    "compare shallow-gln": ("a shallow GLN against one linear SVM per region", "compare"),
     "solve": ("solve a margin problem on your own samples", "solve"),
     "reproduce paper": ("the paper's figures 2 to 5, as published and corrected", "reproduce"),
-    "reproduce galu": ("the figures of the GaLU paper, drawn again with what becomes of their claims", "figures"),
+    "reproduce galu": ("the figures of the GaLU paper drawn again, with a verdict on each claim", "figures"),
     "reproduce localization": (
         "where localised receptive fields come from: networks and gated linear models",
         "figures",
@@ -70,7 +71,19 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
         # A terminal that lacks a sign such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    with ending_at_once(as_json):
+    try:
+        try:
+            return _parsed_and_run(given, command, as_json)
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # Whoever read our output has closed it; Python would complain again at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:
+    with ending_on_interrupt(as_json):
         parser = whole_parser() if command is None else Parser(declare=partial(declare, command))
         try:
             options = parser.parse_args(given)
@@ -81,6 +94,9 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
                 print(json.dumps({"error": str(refusal)}))
             return 2
         from implicit_bias.command_line.execution import execute
+
+        if isinstance(options.run, str):
+            options.run = resolve_name(options.run)
     return execute(options)
 
 
@@ -100,14 +116,17 @@ def whole_parser() -> Parser:
 
 
 def declare(command: str, parser: Parser) -> None:
-    """Declare the options of a command; this imports what it stands on."""
+    """Let the module of a command declare its options, and with `set_defaults` the function that runs it.
+
+    The function is given as `run`, or as its place "module:name" where loading it takes seconds that help can spare.
+    """
     module: Any = import_module(f"implicit_bias.command_line.{COMMANDS[command][1]}")
     module.declare(parser, command)
 
 
 @contextmanager
-def ending_at_once(as_json: bool) -> Iterator[None]:
-    """Ctrl-C ends the process without ado: an import that it breaks off ends in errors of every kind."""
+def ending_on_interrupt(as_json: bool) -> Iterator[None]:
+    """While the block loads modules, Ctrl-C ends the process: an interrupted import raises errors of any kind."""
 
     def end(*_: Any) -> None:
         os.write(2, b"interrupted: nothing was begun\n")

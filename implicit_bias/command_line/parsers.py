@@ -92,9 +92,7 @@ def offered(action: argparse.Action) -> list[str]:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Option --json."""
-    text = (
-        "print one JSON document on standard output, and all else on standard error; null stands for no finite number"
-    )
+    text = "print one JSON document on standard output, and all else on standard error; null stands for inf and nan"
     parser.add_argument("--json", action="store_true", help=text)
 
 

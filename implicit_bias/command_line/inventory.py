@@ -1,0 +1,87 @@
+"""What `implicit-bias info` says: what a report of a fault should say, and what there is to choose from."""
+
+from __future__ import annotations
+
+import platform
+import re
+from argparse import Namespace
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Any
+
+import torch
+
+from implicit_bias import __version__
+from implicit_bias.command_line.execution import Outcome
+from implicit_bias.command_line.solve import FORMULATIONS
+from implicit_bias.datasets import dataset_names
+from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
+from implicit_bias.experiments.runner.engines import ENGINES, machine_kind
+from implicit_bias.margin.solvers import solver_names
+from implicit_bias.saving import networks as network_files
+from implicit_bias.saving import problems as problem_files
+from implicit_bias.saving import solutions as solution_files
+
+
+def info(options: Namespace) -> Outcome:
+    """Gather and print."""
+    root = data_root(options.data_root)
+    document: dict[str, Any] = {
+        "versions": versions(),
+        "machine": machine_kind(),
+        "torch_threads": torch.get_num_threads(),
+        "devices": devices(),
+        "data_root": root,
+        "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
+        "solvers": solver_names(),
+        "formulations": FORMULATIONS,
+        "networks": list(network_files.CLASSES),
+        "engines": list(ENGINES),
+        "formats": {
+            "samples": "CSV or NPZ",
+            "problem": f"implicit_bias {problem_files.KIND} (NPZ)",
+            "solution": f"implicit_bias {solution_files.KIND} (NPZ)",
+            "network": network_files.FORMAT + " (torch)",
+        },
+    }
+    for name, value in document.items():
+        print(f"{name.replace('_', ' '):14s} {'; '.join(_texts(name, value))}")
+    return Outcome(0, document)
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of Python, this package and every package that it requires; None for what is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
+    for requirement in requires("implicit-bias") or ():
+        if "extra ==" not in requirement:
+            name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = None
+    return found
+
+
+def devices() -> list[str]:
+    """Where torch can compute.
+
+    >>> from implicit_bias.command_line.inventory import devices
+    >>> devices()[0]
+    'cpu'
+    """
+    return ["cpu", *(f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))]
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    if name == "data_sets":
+        return [f"{data_set} {_state(files)}" for data_set, files in value.items()]
+    if isinstance(value, dict):
+        return [f"{key} {item or 'not installed'}" for key, item in value.items()]
+    return [", ".join(value)] if isinstance(value, list | tuple) else [str(value)]
+
+
+def _state(files: dict[str, str]) -> str:
+    """One word for all files where it is one; else those that differ from 'found'."""
+    states = set(files.values())
+    if len(states) <= 1:
+        return states.pop() if states else "embedded"
+    return ", ".join(f"{path} {state}" for path, state in files.items() if state != "found")
