@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.linalg import block_diag
+from scipy.sparse import csr_array
 
 from implicit_bias import GatedFeatures, InputError, least_squares, search_gates
 from implicit_bias.datasets import RingProcess, SinglePulse, nonlinear_gaussian_process
@@ -460,6 +461,8 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
         (lambda: gradient_flow(ONE, [[0.0]], [1.0]).weights([[1.0], 2.0]), "must hold real numbers"),
         (lambda: peak_frequency([[1.0, np.nan]]), "NaN or infinity"),
         (lambda: gradient_flow(Moments.from_arrays([[0.0]], [[1.0]], 1.0), [[0.0]], []), "times holds no time"),
+        (lambda: gradient_flow(ONE, [[0.0]], np.array(1.0)), "times must have 1 dimension"),
+        (lambda: gradient_flow(ONE, [[0.0]], csr_array([[1.0]])), "times must hold real numbers"),
         (lambda: search_gates(np.eye(4), np.ones(4), units=1), "fit 4 samples with almost any gates"),
         (lambda: search_gates(np.ones((4, 1)), np.ones(4), units=1, restarts=10**30), "restarts must be at most"),
     ],

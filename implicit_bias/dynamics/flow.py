@@ -171,7 +171,7 @@ def shares_of(times: Array, k: int, tau: float) -> Array:
 
 def as_times(times: Any) -> Array:
     """Times (T,), from 0, in order."""
-    if hasattr(times, "__len__") and len(times) == 0:
+    if isinstance(times, list | tuple | np.ndarray) and dimensions(times) == 1 and len(times) == 0:
         raise InputError("times holds no time; give at least one")
     at = as_floats(times, "times", 1)
     if at[0] < 0 or (np.diff(at) < 0).any():
