@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
 import io
+import json
 import multiprocessing
 import os
 import pickle
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -31,6 +34,7 @@ from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, l
 from implicit_bias.datasets.images import load_digits, load_images
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.files import write_atomically
 
 #: All labelled images of each data set.
 TOTAL = {"digits": 1797, "mnist": 60_000, "fashion-mnist": 60_000}
@@ -203,6 +207,27 @@ def alternately(ways: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[
             found[name] = way()
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) for name, values in times.items()}, found
+
+
+def repeats_of(description: str | None, default: int) -> int:
+    """How often to run each way, from a command line that takes nothing else."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--repeats", type=int, default=default, help="runs of each, of which the median counts")
+    repeats: int = parser.parse_args().repeats
+    return repeats
+
+
+def publish(
+    out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame, figure: Figure
+) -> None:
+    """Print a report, and write it with its table, its record (the table as `runs`) and its figure."""
+    text = "\n\n".join(parts) + "\n"
+    print(text)
+    record = record | {runs: json.loads(table.to_json(orient="records", double_precision=15))}
+    contents = {"md": text.encode(), "csv": table.to_csv(index=False).encode()}
+    contents |= {"json": json.dumps(record, indent=2).encode(), "png": drawn(figure)}
+    for kind, content in contents.items():
+        print(f"wrote {write_atomically(out / f'{name}.{kind}', content)}")
 
 
 def surroundings_line(about: dict[str, Any], threads: str) -> str:

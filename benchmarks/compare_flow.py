@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from common import markdown, surroundings, surroundings_line
+from common import alternately, markdown, surroundings, surroundings_line
 from scipy.integrate import solve_ivp
 
 from implicit_bias import GatedFeatures
@@ -89,12 +88,8 @@ def descended(features: GatedFeatures, y: Array, w0: Array, end: float) -> Array
 
 def timed(way: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:
     """What it gives, and the median seconds."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        found = way()
-        seconds.append(time.perf_counter() - start)
-    return found, float(np.median(seconds))
+    seconds, found = alternately({"it": way}, repeats)
+    return found["it"], seconds["it"]
 
 
 def measured(name: str, samples: int, gates: int, make: Callable[[Array, int], Array], small: bool) -> dict[str, str]:

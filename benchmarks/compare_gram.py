@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import alternately, markdown, surroundings, surroundings_line
+from common import alternately, markdown, repeats_of, surroundings, surroundings_line
 
 from implicit_bias.command_line.execution import guarded
 from implicit_bias.ground.checks import Array
@@ -86,9 +85,7 @@ def large(repeats: int) -> list[dict[str, str]]:
 
 def main() -> int:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each, of which the median counts")
-    repeats = parser.parse_args().repeats
+    repeats = repeats_of(__doc__, 3)
     print(surroundings_line(surroundings(), "threads as the environment says"))
     print(f"\n{SMALL[0]} points in {SMALL[1]} dimensions, medians of {repeats}:\n\n{markdown(compared(repeats))}")
     print(f"\nSeconds for {LARGE[0][0]} points, medians of {repeats}:\n\n{markdown(large(repeats))}")

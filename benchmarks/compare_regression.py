@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from common import alternately, markdown, surroundings, surroundings_line
+from common import alternately, markdown, repeats_of, surroundings, surroundings_line
 
 from implicit_bias import GatedFeatures, ReLUGates, improve_filters, least_squares
 from implicit_bias.command_line.execution import guarded
@@ -71,10 +68,7 @@ def closed_forms(repeats: int) -> list[dict[str, str]]:
             apart = float(np.linalg.norm(found.weights.ravel() - expected) / np.linalg.norm(expected))
         rows.append(
             {"m": str(m), "d": str(d), "k": str(k), "rank": str(found.rank), "condition": f"{found.condition:.0f}"}
-            | {
-                f"{name}, s": f"{seconds[name]:.2f}" if name in seconds else "–"
-                for name in ("ours", "dense lstsq", "dense pinv")
-            }
+            | {f"{name}, s": f"{seconds[name]:.2f}" if name in seconds else "–" for name in WAYS}
             | {"apart": f"{apart:.0e}" if small else "–"}
         )
     return rows
@@ -85,17 +79,12 @@ def searches(repeats: int) -> list[dict[str, str]]:
     rows = []
     for m, d, k, ridge in SEARCHED:
         features, y = layer(m, d, k)
-        search: list[float] = []
-        found = None
-        for _ in range(repeats):
-            start = time.perf_counter()
-            found = improve_filters(features.X, y, k, steps=STEPS, ridge=ridge)
-            search.append(time.perf_counter() - start)
-        assert found is not None
+        search = partial(improve_filters, features.X, y, k, steps=STEPS, ridge=ridge)
+        whole, results = alternately({"ours": search}, repeats)
+        found, ours = results["ours"], whole["ours"]
         ways: dict[str, Callable[[], Any]] = {"cholesky": partial(cholesky, features, y, ridge)}
         ways["pinv"] = dense_ways(features, y)["dense pinv"]
         anew = alternately(ways, repeats)[0]
-        ours = statistics.median(search)
         rows.append(
             {"m": str(m), "d": str(d), "k": str(k), "ridge": f"{ridge:g}", "taken": str(found.accepted)}
             | {"lowered": f"{found.history[0]:.3f} to {found.history[-1]:.3f}", "ours, s": f"{ours:.1f}"}
@@ -107,9 +96,7 @@ def searches(repeats: int) -> list[dict[str, str]]:
 
 def main() -> int:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each, of which the median counts")
-    repeats = parser.parse_args().repeats
+    repeats = repeats_of(__doc__, 5)
     about = surroundings()
     print(surroundings_line(about, "all threads of the BLAS"))
     print(f"\nThe least-norm solution, medians of {repeats}:\n\n{markdown(closed_forms(repeats))}")

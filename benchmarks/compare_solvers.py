@@ -7,11 +7,10 @@ and certificate. Contestants hand in weights and a dual; one judge scores them a
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import numpy as np
 import pandas as pd
 from common import (
     COLOURS,
-    drawn,
     in_process,
     load_average,
     load_samples,
@@ -27,6 +25,7 @@ from common import (
     memory_baseline,
     memory_peak,
     plain_logarithmic,
+    publish,
     require_samples,
     seconds_text,
     small_problem,
@@ -41,7 +40,7 @@ from tqdm import tqdm
 from implicit_bias import HyperplaneGates, MarginProblem, certify, svm_gln, svm_l2
 from implicit_bias.command_line.execution import guarded
 from implicit_bias.ground.checks import as_count, as_positive, one_of
-from implicit_bias.ground.files import require_writable, write_atomically
+from implicit_bias.ground.files import require_writable
 
 #: Who solves which problem. OSQP takes quadratic norms only.
 SECTIONS: dict[str, tuple[Callable[..., MarginProblem], tuple[str, ...]]] = {
@@ -56,22 +55,28 @@ NOTE = (
 KEYS = ["problem", "solver", "tol"]
 
 
+def setting(default: Any, text: str, **how: Any) -> Any:
+    """A field of the configuration that is an option of the command line."""
+    how = {"action": "store_true"} if default is False else {"type": type(default), "default": default} | how
+    return field(default=default, metadata=how | {"help": text})
+
+
 @dataclass(frozen=True)
 class Config:
     """What is measured; raises InputError for anything out of range."""
 
-    dataset: str = "mnist"
-    data_root: str | None = None
-    train_size: int = 500
-    units: int = 10
-    contexts: int = 2
-    seed: int = 1
-    repeats: int = 3
-    tol: float = 1e-6
-    solvers: tuple[str, ...] = tuple(CONTESTANTS)
-    gap_curve: bool = False
-    time_limit: float = 600.0
-    threads: int = 1
+    dataset: str = setting("mnist", "digits, mnist or fashion-mnist")
+    data_root: str | None = setting(None, "folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data", type=str)
+    train_size: int = setting(500, "training samples n")
+    units: int = setting(10, "hidden units H")
+    contexts: int = setting(2, "contexts per unit")
+    seed: int = setting(1, "seed of the gates")
+    repeats: int = setting(3, "runs of each solver")
+    tol: float = setting(1e-6, "relative gap asked for")
+    solvers: tuple[str, ...] = setting(tuple(CONTESTANTS), f"some of {', '.join(CONTESTANTS)}", type=str, nargs="+")
+    gap_curve: bool = setting(False, f"measure at the tolerances {', '.join(f'{t:.0e}' for t in CURVE)}")
+    time_limit: float = setting(600.0, "seconds after which a run is killed")
+    threads: int = setting(1, "threads of every process")
 
     def __post_init__(self) -> None:
         require_samples(self.dataset, as_count(self.train_size, "train_size"))
@@ -111,13 +116,8 @@ def contend(problem: MarginProblem, begun: Callable[[], None], solver: str, tol:
     seconds = time.perf_counter() - begin
     memory = memory_peak() - before
     judged = certify(problem, answer.weights, answer.dual)
-    return {
-        "seconds": seconds,
-        "gap": judged.gap,
-        "objective": judged.objective,
-        "lower_bound": judged.lower_bound,
-        "memory_mib": memory,
-    }
+    found = {name: getattr(judged, name) for name in ("gap", "objective", "lower_bound")}
+    return found | {"seconds": seconds, "memory_mib": memory}
 
 
 def measure(config: Config) -> tuple[pd.DataFrame, bool]:
@@ -175,23 +175,17 @@ def readable(summary: pd.DataFrame, problem: str) -> str:
     """One problem's medians as a Markdown table."""
     rows = []
     for row in summary[summary.problem == problem].to_dict("records"):
-        solved = row["runs"] > 0
-        rows.append(
-            {
-                "solver": row["solver"],
-                "tol": f"{row['tol']:.0e}",
-                "seconds": seconds_text(row["seconds"]) if solved else "–",
-                "fastest – slowest": f"{seconds_text(row['fastest'])} – {seconds_text(row['slowest'])}"
-                if solved
-                else "–",
-                "× native": f"{row['ratio']:.3g}" if np.isfinite(row["ratio"]) else "–",
-                "certified gap": f"{row['gap']:.1e}" if solved else "–",
-                "objective": f"{row['objective']:.8g}" if solved else "–",
-                "MiB": f"{row['memory_mib']:.0f}" if solved else "–",
-                "runs": str(row["runs"]),
-                "outcome": row["outcome"],
-            }
-        )
+        cells = {
+            "seconds": seconds_text(row["seconds"]),
+            "fastest – slowest": f"{seconds_text(row['fastest'])} – {seconds_text(row['slowest'])}",
+            "× native": f"{row['ratio']:.3g}" if np.isfinite(row["ratio"]) else "–",
+            "certified gap": f"{row['gap']:.1e}",
+            "objective": f"{row['objective']:.8g}",
+            "MiB": f"{row['memory_mib']:.0f}",
+        }
+        solved = cells if row["runs"] > 0 else dict.fromkeys(cells, "–")
+        ends = {"runs": str(row["runs"]), "outcome": row["outcome"]}
+        rows.append({"solver": row["solver"], "tol": f"{row['tol']:.0e}"} | solved | ends)
     return markdown(rows)
 
 
@@ -223,45 +217,23 @@ def run(config: Config, out: Path) -> int:
     if table.empty:
         raise KeyboardInterrupt
     summary = medians(table)
-    title = f"{config.dataset}, n = {config.train_size}, H = {config.units}, C = {config.contexts}, seed {config.seed}"
+    title = f"{config.dataset}, n = {config.train_size}, H = {config.units}, K = {config.contexts}, seed {config.seed}"
     parts = [f"# Solvers on {title}", surroundings_line(about, f"{config.threads} thread(s) each")]
     parts += [f"## {problem}\n\n{readable(summary, problem)}" for problem in dict.fromkeys(summary.problem)]
     parts.append(NOTE)
     if interrupted:
         parts.append("Interrupted: not every run was made.")
-    text = "\n\n".join(parts) + "\n"
-    print(text)
     record = {"config": asdict(replace(config, data_root=None)), **about, "interrupted": interrupted}
-    record["runs"] = json.loads(table.to_json(orient="records", double_precision=15))
-    contents = {
-        "md": text.encode(),
-        "csv": table.to_csv(index=False).encode(),
-        "json": json.dumps(record, indent=2).encode(),
-        "png": drawn(picture(summary, title)),
-    }
-    for kind, content in contents.items():
-        print(f"wrote {write_atomically(out / f'compare_solvers.{kind}', content)}")
+    publish(out, "compare_solvers", parts, record, "runs", table, picture(summary, title))
     return 130 if interrupted else 0
 
 
 def main() -> int:
     """Parse the command line and run."""
-    defaults = Config()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    add = parser.add_argument
-    add("--dataset", default=defaults.dataset, help="digits, mnist or fashion-mnist")
-    add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
-    add("--train-size", type=int, default=defaults.train_size, help="training samples n")
-    add("--units", type=int, default=defaults.units, help="hidden units H")
-    add("--contexts", type=int, default=defaults.contexts, help="contexts a unit")
-    add("--seed", type=int, default=defaults.seed, help="seed of the gates")
-    add("--repeats", type=int, default=defaults.repeats, help="runs of each solver")
-    add("--tol", type=float, default=defaults.tol, help="relative gap asked for")
-    add("--solvers", nargs="+", default=list(defaults.solvers), help=f"some of {', '.join(CONTESTANTS)}")
-    add("--gap-curve", action="store_true", help=f"measure at the tolerances {', '.join(f'{t:.0e}' for t in CURVE)}")
-    add("--time-limit", type=float, default=defaults.time_limit, help="seconds after which a run is killed")
-    add("--threads", type=int, default=defaults.threads, help="threads of every process")
-    add("--out", default="results/benchmarks", help="folder for the results")
+    for option in fields(Config):
+        parser.add_argument(f"--{option.name.replace('_', '-')}", **option.metadata)
+    parser.add_argument("--out", default="results/benchmarks", help="folder for the results")
     options = vars(parser.parse_args())
     out = Path(options.pop("out"))
     return guarded(lambda: run(Config(**options | {"solvers": tuple(options["solvers"])}), out))

@@ -18,7 +18,7 @@ def step_flops(m: int, d: int, units: int, contexts: int) -> float:
 
         Cholesky m³/3 + K(η) 2m²k + triangular solves 2m²r + two sweeps 8mdk
 
-    k = H(C − 1) + 1 gate columns remain after the contrasts, r = H + 2 right-hand sides.
+    k = H(K − 1) + 1 gate columns remain after the contrasts, r = H + 2 right-hand sides.
     """
     k, r = units * (contexts - 1) + 1, units + 2
     return m**3 / 3 + 2 * m**2 * k + 2 * m**2 * r + 8 * m * d * k

@@ -1,4 +1,4 @@
-"""Measure how the native solver scales in n, H and C, up to all 60 000 images, against its floor; see --help.
+"""Measure how the native solver scales in n, H and K, up to all 60 000 images, against its floor; see --help.
 
 Every cell has a process of its own and is written down as soon as it is finished: run the same command again to go on
 after an interruption. The floor is the time of the steps' large products at the measured rate of matrix products; what
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,13 +20,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import (
-    drawn,
     gemm_rate,
     in_process,
     load_average,
     load_samples,
     memory_baseline,
     memory_peak,
+    publish,
     require_samples,
     small_problem,
     store_problem,
@@ -75,7 +74,7 @@ class Cell:
     threads: int
 
     def __str__(self) -> str:
-        return f"{self.section}: {self.problem} n={self.n} H={self.units} C={self.contexts} seed {self.seed}"
+        return f"{self.section}: {self.problem} n={self.n} H={self.units} K={self.contexts} seed {self.seed}"
 
 
 KEYS = [field.name for field in fields(Cell)]
@@ -138,11 +137,8 @@ def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: flo
         solution = solve(problem, "NATIVE", tol=tol, callback=seen.append)
         times.append(time.perf_counter() - begin)
     memory = memory_peak() - before
-    return {
+    return {name: getattr(solution, name) for name in ("gap", "objective", "iterations")} | {
         "status": solution.status.name,
-        "gap": solution.gap,
-        "objective": solution.objective,
-        "iterations": solution.iterations,
         "seconds": float(np.median(times)),
         "fastest": min(times),
         "slowest": max(times),
@@ -220,14 +216,9 @@ def run(options: argparse.Namespace) -> int:
     parts += [section_text(name, table[table.section == name]) for name in SECTIONS if (table.section == name).any()]
     if interrupted:
         parts.append("Interrupted: run the same command again to go on.")
-    text = "\n\n".join(parts) + "\n"
-    print(text)
     config = {name: value for name, value in vars(options).items() if name not in ("data_root", "out")}
     record = {"config": config, **about, "interrupted": interrupted}
-    record["cells"] = json.loads(table.to_json(orient="records", double_precision=15))
-    contents = {"md": text.encode(), "json": json.dumps(record, indent=2).encode(), "png": drawn(picture(table))}
-    for kind, content in contents.items():
-        print(f"wrote {write_atomically(out / f'scaling.{kind}', content)}")
+    publish(out, "scaling", parts, record, "cells", table, picture(table))
     return 130 if interrupted else 0
 
 
@@ -244,13 +235,13 @@ def main() -> int:
     add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
     add_list("--sizes", [500, 1000, 2000], "grid: training samples n")
     add_list("--units", [10, 20, 50, 100], "grid: hidden units H")
-    add_list("--contexts", [2, 4], "grid: contexts a unit C")
+    add_list("--contexts", [2, 4], "grid: contexts per unit K")
     add_list("--seeds", [1, 2, 3], "grid: seeds of the gates")
     add("--grid-tol", type=float, default=1e-8, help="grid: relative gap asked for")
-    add_list("--large-sizes", [12_000, 24_000, 48_000, 60_000], "large, H=100, C=2: n; 60000 is every image")
-    add_list("--thread-sizes", [500, 1000, 2000, 12_000], "threads, H=100, C=2: n")
+    add_list("--large-sizes", [12_000, 24_000, 48_000, 60_000], "large, H=100, K=2: n; 60000 is every image")
+    add_list("--thread-sizes", [500, 1000, 2000, 12_000], "threads, H=100, K=2: n")
     add_list("--threads", [1, 2], "threads to compare; the other sections use the first")
-    add("--norm-size", type=int, default=2000, help="norms, C=2: n")
+    add("--norm-size", type=int, default=2000, help="norms, K=2: n")
     add_list("--norm-units", [10, 100], "norms: H")
     add("--tol", type=float, default=1e-6, help="large, threads and norms: relative gap asked for")
     add("--repeats", type=int, default=1, help="solves of a cell; their median counts")

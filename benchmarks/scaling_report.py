@@ -9,7 +9,7 @@ from common import COLOURS, markdown, plain_logarithmic, seconds_text
 from matplotlib.figure import Figure
 
 TITLES = {
-    "grid": "Grid of n, H and C",
+    "grid": "Grid of n, H and K",
     "large": "Large",
     "threads": "Threads",
     "norms": "Other norms",
@@ -44,31 +44,30 @@ def _range(values: pd.Series, form: str = ".0f") -> str:
     return least if least == most else f"{least} – {most}"
 
 
+def _cell(cell: pd.DataFrame, gap: str, more: dict[str, str]) -> dict[str, str]:
+    """What is said of some runs of a kind: how well, how long, how large."""
+    return more | {
+        gap: f"{cell.gap.max():.1e}",
+        "iterations": _range(cell.iterations),
+        "seconds": seconds_text(float(cell.seconds.median())),
+        "working set": _range(cell.working_set),
+        "support vectors": _range(cell.support_vectors),
+        "MiB": f"{cell.memory_mib.max():.0f}",
+        **_floor(cell),
+    }
+
+
+def _size(row: Any) -> dict[str, str]:
+    sizes = {"data": row.dataset, "n": row.n, "H": row.units, "K": row.contexts, "tol": f"{row.tol:.0e}"}
+    return {name: str(value) for name, value in (sizes | {"threads": row.threads}).items()}
+
+
 def _grid(table: pd.DataFrame) -> list[dict[str, str]]:
-    """A row for each (n, H, C, tol, threads): all its seeds."""
-    rows = []
-    for (dataset, n, H, C, tol, threads), cell in table[table.outcome == "ok"].groupby(
-        ["dataset", "n", "units", "contexts", "tol", "threads"], sort=True
-    ):
-        optimal = int((cell.status == "OPTIMAL").sum())
-        rows.append(
-            {
-                "data": str(dataset),
-                "n": str(n),
-                "H": str(H),
-                "C": str(C),
-                "tol": f"{tol:.0e}",
-                "threads": str(threads),
-                "optimal": f"{optimal} of {len(cell)}",
-                "worst gap": f"{cell.gap.max():.1e}",
-                "iterations": _range(cell.iterations),
-                "seconds": seconds_text(float(cell.seconds.median())),
-                "working set": _range(cell.working_set),
-                "support vectors": _range(cell.support_vectors),
-                "MiB": f"{cell.memory_mib.max():.0f}",
-                **_floor(cell),
-            }
-        )
+    """A row for each (n, H, K, tol, threads): all its seeds."""
+    keys, rows = ["dataset", "n", "units", "contexts", "tol", "threads"], []
+    for _, cell in table[table.outcome == "ok"].groupby(keys, sort=True):
+        optimal = f"{int((cell.status == 'OPTIMAL').sum())} of {len(cell)}"
+        rows.append(_cell(cell, "worst gap", _size(cell.iloc[0]) | {"optimal": optimal}))
     return rows
 
 
@@ -87,26 +86,10 @@ def _floor(cells: pd.DataFrame) -> dict[str, str]:
 def _single(table: pd.DataFrame) -> list[dict[str, str]]:
     """A row a cell."""
     solved = table[table.outcome == "ok"].sort_values(["dataset", "problem", "n", "units", "threads"])
-    return [
-        {
-            "problem": str(row.problem),
-            "data": str(row.dataset),
-            "n": str(row.n),
-            "H": str(row.units),
-            "C": str(row.contexts),
-            "tol": f"{row.tol:.0e}",
-            "threads": str(row.threads),
-            "status": str(row.status),
-            "gap": f"{row.gap:.1e}",
-            "iterations": f"{row.iterations:.0f}",
-            "seconds": seconds_text(float(row.seconds)),
-            "working set": f"{row.working_set:.0f}",
-            "support vectors": f"{row.support_vectors:.0f}",
-            "MiB": f"{row.memory_mib:.0f}",
-            **_floor(solved.loc[[index]]),
-        }
-        for index, row in solved.iterrows()
-    ]
+    rows = []
+    for index, row in solved.iterrows():
+        rows.append(_cell(solved.loc[[index]], "gap", {"problem": row.problem} | _size(row) | {"status": row.status}))
+    return rows
 
 
 def _threads(table: pd.DataFrame) -> list[dict[str, str]]:
@@ -134,15 +117,15 @@ def picture(table: pd.DataFrame) -> Figure:
     solved = table[table.outcome == "ok"]
     grid = solved[solved.section == "grid"].groupby(["contexts", "units", "n"]).median(numeric_only=True).reset_index()
     units, least = sorted(grid.units.unique()), grid.contexts.min()
-    for (C, H), rows in grid.groupby(["contexts", "units"]):
+    for (K, H), rows in grid.groupby(["contexts", "units"]):
         style = {
             "color": COLOURS[units.index(H) % len(COLOURS)],
-            "linestyle": "-" if least == C else "--",
+            "linestyle": "-" if least == K else "--",
         }
-        ax.loglog(rows.n, rows.seconds, marker="o", markersize=4, linewidth=1, label=f"H = {H}, C = {C}", **style)
+        ax.loglog(rows.n, rows.seconds, marker="o", markersize=4, linewidth=1, label=f"H = {H}, K = {K}", **style)
     large = solved[solved.section == "large"].sort_values("n")
     for threads, rows in large.groupby("threads"):
-        label = f"H = 100, C = 2, {threads} thread(s), tol {rows.tol.max():.0e}"
+        label = f"H = 100, K = 2, {threads} thread(s), tol {rows.tol.max():.0e}"
         ax.loglog(rows.n, rows.seconds, marker="s", markersize=4, linewidth=1.4, color=COLOURS[-1], label=label)
     floors = solved[(solved.units == solved.units.max()) & solved.section.isin(["grid", "large"])]
     if "floor_seconds" in floors:

@@ -234,7 +234,7 @@ def test_training_together_is_reproducible():
     assert not np.array_equal(results[0], results[2])
 
 
-# Found by benchmarks/reliability.py
+# Found by tests/fuzz/reliability.py
 
 
 def test_gates_of_any_sharpness():

@@ -317,7 +317,7 @@ def test_twenty_thousand_samples_and_features():
     assert found.loss < 1e-20
 
 
-# Found by benchmarks/reliability.py
+# Found by tests/fuzz/reliability.py
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])

@@ -1,27 +1,26 @@
-"""A small instance of benchmarks/reliability.py, and every fault that a full run of it has found, once."""
+"""A small instance of tests/fuzz/reliability.py, and every fault that a full run of it has found, once."""
 
 import io
 import json
-import sys
 from fractions import Fraction
-from pathlib import Path
+from random import Random
 
 import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import implicit_bias as ib
 from implicit_bias import InputError
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
-import reliability
-from odd.draw import Wrong
-from odd.files import MARKER, poisoned
-from odd.judge import Raw, judge, separable
-from odd.surface import ENTRIES, uncovered, wheel
+from tests.fuzz import reliability, strategies, table
+from tests.fuzz.draw import Draw, Wrong
+from tests.fuzz.files import MARKER, poisoned
+from tests.fuzz.judge import Raw, judge, separable
+from tests.fuzz.stuck import dies, hangs
+from tests.fuzz.table import ENTRIES, uncovered, wheel
 
 X, Y = np.array([[2.0, 1.0], [1.0, -0.5], [-1.0, 0.5], [-2.0, -1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
 
@@ -45,11 +44,11 @@ def test_a_new_public_callable_would_be_missed(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_every_entry_ends_well(name):
-    numbers = [number for number, entry in enumerate(wheel()) if entry.name == name][:3]
-    for number in numbers:
-        result = reliability.run_case(7, number)
-        assert result.ending in reliability.WELL, f"{result.story}\n{result.trace}"
+@settings(max_examples=3, derandomize=True, deadline=None, database=None)
+@given(random=st.randoms())
+def test_every_entry_ends_well(name, random):
+    result = reliability.run_entry(ENTRIES[name], random)
+    assert result.ending in reliability.WELL, "\n".join([*result.story, result.trace])
 
 
 def test_a_case_is_made_from_seed_and_number_alone():
@@ -59,13 +58,40 @@ def test_a_case_is_made_from_seed_and_number_alone():
 
 def test_one_case_alone_tells_what_it_does(capsys):
     assert reliability.main(["--seed", "7", "--case", "0"]) == 0
-    assert "case 0 of seed 7: GatedFeatures" in capsys.readouterr().out
+    assert f"case 0 of seed 7: {wheel()[0].name}" in capsys.readouterr().out
 
 
-def test_cases_run_in_processes_and_a_hanging_one_is_killed(monkeypatch):
+def test_a_case_that_hangs_is_killed_and_one_that_dies_is_told(monkeypatch):
+    worker = reliability.Worker(1, dies)
+    assert (worker.run(0).ending, worker.process) == ("died", None)
     monkeypatch.setattr(reliability, "LIMIT", 0.0)
-    (result,) = reliability.run_cases(1, [0], 1)
-    assert result.ending == "hung"
+    worker = reliability.Worker(1, hangs)
+    assert (worker.run(0).ending, worker.process) == ("hung", None)
+
+
+def test_cases_run_in_processes_and_are_reported(tmp_path):
+    assert reliability.main(["--cases", "3", "--jobs", "1", "--out", str(tmp_path / "page.md")]) == 0
+    page = (tmp_path / "page.md").read_text()
+    assert "3 end well, 0 do not" in page
+
+
+@pytest.mark.parametrize(
+    ("fault", "ending"),
+    [
+        (lambda X: np.full(len(X), np.nan), "wrong"),
+        (lambda X: np.asarray(X, dtype=float).astype(np.float16), "wrong"),
+        (lambda X: X.sort(), "raised"),
+        (lambda X: 1 / 0, "raised"),
+        (lambda X: float("never"), "raised"),
+    ],
+)
+def test_what_is_wrong_is_found(monkeypatch, fault, ending):
+    """A function that forgets its checks is found within a few cases of its entry."""
+    monkeypatch.setattr(table, "ENTRIES", {})
+    table.row(fault, X=strategies.numbers("n"), fine=lambda c, found: np.array_equal(found, c.X))
+    (entry,) = table.ENTRIES.values()
+    endings = {reliability.run_entry(entry, Random(seed)).ending for seed in range(20)}
+    assert ending in endings
 
 
 def test_the_judge_is_not_lenient():
@@ -243,7 +269,7 @@ def test_damaged_npz_files_are_closed(tmp_path):
 
 @pytest.mark.parametrize("number", range(40))
 def test_code_inside_a_file_never_runs(tmp_path, number):
-    draw = reliability.Draw(11, number, tmp_path)
+    draw = Draw(Random(number), tmp_path)
     content = poisoned(draw)
     for load, suffix in (
         (ib.load_network, ".pt"),

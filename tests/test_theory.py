@@ -652,7 +652,7 @@ def test_bad_input_is_refused(call, words):
         call()
 
 
-# Found by benchmarks/reliability.py
+# Found by tests/fuzz/reliability.py
 
 
 def test_descent_whose_rate_is_1_up_to_rounding():

@@ -170,8 +170,8 @@ class PlainIteration:
 
     def step(self) -> None:
         """One step of gradient descent."""
-        value, gradient, _ = self.function.gradient(self.weights, lambda q: MARGIN_LOSSES["logistic"](q).mean())
-        if not bool(value.isfinite()):
+        value, gradient, margins = self.function.gradient(self.weights, lambda q: MARGIN_LOSSES["logistic"](q).mean())
+        if not bool(value.isfinite() and margins.isfinite().all()):
             raise InputError(f"plain descent diverged; use a smaller lr than {self.lr}")
         self.weights = self.weights - self.lr * gradient
 

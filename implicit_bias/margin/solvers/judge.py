@@ -135,7 +135,10 @@ def _best_multiple(value: float, f: Array, required: Array, prices: Array) -> tu
     slopes = value - prices[~positive] @ f[~positive] - np.append(to_come, 0.0)
     first = int(np.argmax(slopes >= 0))
     t = 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
-    return t, t * value + float(prices @ np.maximum(required - t * f, 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        cost = t * value + float(prices @ np.maximum(required - t * f, 0.0))
+    # Beyond floating point nothing is known of it.
+    return t, cost if np.isfinite(cost) else np.inf
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[float, float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from implicit_bias.ground.checks import InputError, as_count, as_floats, as_positive
 from implicit_bias.margin.solvers.progress import Progress
 from implicit_bias.margin.solvers.solution import Solution
@@ -32,6 +34,8 @@ class Options:
             raise InputError(f"start must be a Solution of an earlier solve, not {type(self.start).__name__}")
         if self.start is not None:
             as_floats(self.start.dual, "the dual of start", 1)
+        if not isinstance(self.verbose, int | np.bool_):
+            raise InputError(f"verbose must be True or False, not {type(self.verbose).__name__}")
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be a function of a Progress, not {type(self.callback).__name__}")
 

@@ -9,8 +9,8 @@ worker process with a time limit and ends in one of these ways, of which only th
     raised       any other exception
     hung, died   no answer within the time limit; the process ended
 
-    python benchmarks/reliability.py --cases 12000 --seed 1 --jobs 2 --out docs/reliability.md
-    python benchmarks/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
+    python tests/fuzz/reliability.py --cases 12000 --seed 1 --jobs 2 --out docs/reliability.md
+    python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
 """
 
 from __future__ import annotations
@@ -25,52 +25,64 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
+from random import Random
 from typing import Any
 
-import odd.arrays
-import odd.classifiers
-import odd.clusters
-import odd.dynamics
-import odd.eigenvalues
-import odd.fields
-import odd.files
-import odd.galu
-import odd.kernels
-import odd.nets
-import odd.regression
-import odd.rings
-import odd.solving
-import odd.theory
 import torch
-from common import START_LIMIT, markdown, surroundings, surroundings_line
-from odd.draw import Draw, Refused, Wrong
-from odd.surface import ENTRIES, uncovered, wheel
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from common import START_LIMIT, markdown, surroundings, surroundings_line  # noqa: E402
+
+from tests.fuzz import (  # noqa: E402, F401  # noqa: E402, F401
+    additions,
+    comparisons,
+    files,
+    fits,
+    gates,
+    grams,
+    networks,
+    parts,
+    patterns,
+    samples,
+    solving,
+    theorems,
+    training,
+)
+from tests.fuzz.draw import Draw, Refused, Wrong  # noqa: E402
+from tests.fuzz.table import ENTRIES, Entry, uncovered, wheel  # noqa: E402
 
 #: Seconds that a case may take, and bytes that it may add to its process.
 LIMIT, MEMORY = 60.0, 6 * 2**30
 WELL = ("correct", "refused")
 #: What the report says before its tables.
-INTRODUCTION = """\
+INTRODUCTION = (
+    "# Reliability",
+    """\
 Bad and odd input over the whole public surface: numbers in every disguise (float16, big-endian, negative strides,
 pandas, tensors with gradients …), damage (NaN, masks, ragged lists, complex numbers …), scales from 1e-300 to 1e300,
 degenerate samples, odd options, files cut short, with flipped bits or code inside. Written by
-`benchmarks/reliability.py`; `--case NUMBER` runs one case alone and tells what it does.
-
-*Correct* is an answer that independent code has checked, *refused* one of our own errors where the input deserves it.
-A case is *wrong* if an answer is, if an input was changed, if Python was made to warn, if bad input was accepted or
-good input refused; it has *raised* if any other exception came out. Not among the cases: image files that are whole,
-downloads, GPUs, the command line, and the CVXPY hooks of norms.""".splitlines()
+`tests/fuzz/reliability.py`; `--case NUMBER` runs one case alone and tells what it does.""",
+    """\
+*Correct* is an answer that independent code has judged: those of solvers from the raw inputs, those of other callables
+by what they must be (finite, the same for a disguise and for what it means, bounds in order, losses that never rise …);
+that formulas are right is the laws' matter. *Refused* is one of our own errors where the input deserves it. A case is
+*wrong* if an answer is, if an input was changed, if Python was made to warn, if bad input was accepted or good input
+refused; it has *raised* if any other exception came out. Not among the cases: image files that are whole, downloads,
+GPUs, the command line, and the CVXPY hooks of norms.""",
+)
 ANSWERS = """\
 Answers of solvers, each judged from the raw inputs in longdouble and, where Φ is small, rational arithmetic.
 INACCURATE answers have true bounds with a wider gap than asked: at tolerances of 1e-12, at prices that exceed the
 features by fifteen decimal places and more, and of solvers that stop early. NOT_SEPARABLE up to rounding: by less than
-1e-13 of the samples' lengths, the documented limit of a proof.""".splitlines()
+1e-13 of the samples' lengths, the documented limit of a proof."""
 ENDINGS = (*WELL, "wrong", "raised", "hung", "died")
 
 
@@ -90,10 +102,16 @@ class Result:
 def run_case(seed: int, number: int) -> Result:
     """Run one case in this process."""
     entries = wheel()
-    entry = entries[number % len(entries)]
+    result = run_entry(entries[number % len(entries)], Random(f"{seed}/{number}"))
+    result.number = number
+    return result
+
+
+def run_entry(entry: Entry, random: Random) -> Result:
+    """Run an entry on what a source of randomness makes of it."""
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="reliability-") as folder:
-        draw = Draw(seed, number, Path(folder))
+        draw = Draw(random, Path(folder))
         ending, answer, trace = "correct", "", ""
         try:
             answer = entry.run(draw)
@@ -104,61 +122,52 @@ def run_case(seed: int, number: int) -> Result:
         except Exception:
             # Whatever else a case raises is a finding.
             ending, trace = "raised", traceback.format_exc()
-        if (Path(folder) / odd.files.MARKER).exists():
+        if (Path(folder) / files.MARKER).exists():
             ending, trace = "wrong", "CODE INSIDE A FILE WAS EXECUTED\n" + trace
-    return Result(number, entry.name, ending, answer, draw.story, trace, time.perf_counter() - begin)
+    return Result(0, entry.name, ending, answer, draw.story, trace, time.perf_counter() - begin)
 
 
 # ------------------------------------------------------------------------------------------------------------- workers
 
 
 def _work(connection: Connection, seed: int) -> None:
-    """Run the cases whose numbers come in, until None does."""
+    """Run the cases whose numbers come in, with so much memory and no output but the results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    # Solvers print from C; only the results count.
+    # Solvers print from C.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    _limit_memory()
-    connection.send(None)
-    while (number := connection.recv()) is not None:
-        connection.send(run_case(seed, number))
-
-
-def _limit_memory() -> None:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        used = pages * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    except (OSError, ValueError):
+    if Path("/proc/self/statm").exists():
         # Without it a case that asks for too much memory makes the machine slow instead of failing.
-        pass
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    connection.send(None)
+    while True:
+        connection.send(run_case(seed, connection.recv()))
 
 
 class Worker:
     """A process that runs cases, and is replaced when one of them does not end."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed, self.running = seed, False
+    def __init__(self, seed: int, work: Callable[[Connection, int], None] = _work) -> None:
+        self.seed, self.work = seed, work
+        self.process: Any = None
 
     def start(self) -> None:
         """Start the process and wait until it has imported everything."""
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, self.seed), daemon=True)
+        self.process = context.Process(target=self.work, args=(theirs, self.seed), daemon=True)
         self.process.start()
         theirs.close()
         if not self.connection.poll(START_LIMIT):
             raise RuntimeError("a worker did not start")
         self.connection.recv()
-        self.running = True
 
     def run(self, number: int) -> Result:
         """The result of a case, within the time limit."""
-        entries = wheel()
-        name = entries[number % len(entries)].name
-        if not self.running:
+        if self.process is None:
             self.start()
         try:
             self.connection.send(number)
@@ -170,93 +179,59 @@ class Worker:
             self.process.join(10)
             ending, trace = "died", f"exit code {self.process.exitcode}"
         self.stop()
-        return Result(number, name, ending, trace=trace, seconds=LIMIT)
+        return Result(number, wheel()[number % len(wheel())].name, ending, trace=trace, seconds=LIMIT)
 
     def stop(self) -> None:
         """End the process, whatever it does."""
-        if self.running:
+        if self.process is not None:
             self.process.kill()
             self.process.join()
             self.connection.close()
-        self.running = False
+        self.process = None
 
 
 def run_cases(seed: int, numbers: Iterable[int], jobs: int) -> Iterator[Result]:
-    """The results of cases in `jobs` processes, as they come."""
-    waiting: SimpleQueue[int] = SimpleQueue()
-    done: SimpleQueue[Result | Exception] = SimpleQueue()
-    count = 0
-    for number in numbers:
-        waiting.put(number)
-        count += 1
+    """The results of cases in `jobs` processes, in order."""
+    workers: SimpleQueue[Worker] = SimpleQueue()
 
-    def serve() -> None:
+    def run(number: int) -> Result:
+        worker = workers.get()
         try:
-            worker = Worker(seed)
-            try:
-                while True:
-                    done.put(worker.run(waiting.get_nowait()))
-            except Empty:
-                worker.stop()
-        except Exception as error:
-            done.put(error)
+            return worker.run(number)
+        finally:
+            workers.put(worker)
 
+    for _ in range(jobs):
+        workers.put(Worker(seed))
     with ThreadPoolExecutor(jobs) as pool:
-        for _ in range(jobs):
-            pool.submit(serve)
-        for _ in range(count):
-            result = done.get()
-            if isinstance(result, Exception):
-                raise result
-            yield result
+        yield from pool.map(run, numbers)
+    for _ in range(jobs):
+        workers.get().stop()
 
 
 # -------------------------------------------------------------------------------------------------------------- report
 
 
-def table(results: list[Result]) -> str:
-    """Counts of entry × ending, as Markdown."""
-    rows = []
-    for name in [*ENTRIES, "all"]:
-        mine = [r for r in results if name in ("all", r.entry)]
-        counts = Counter(r.ending for r in mine)
-        rows.append({"case": name, "cases": str(len(mine))} | {e: str(counts[e]) for e in ENDINGS})
-    return markdown(rows)
-
-
-def answers(results: list[Result]) -> str:
-    """How the judged answers of solvers ended."""
-    counts = Counter(r.answer for r in results if r.ending == "correct" and r.answer != "correct")
-    return markdown([{"status": name, "answers": str(count)} for name, count in counts.most_common()])
-
-
 def report(results: list[Result], command: str, seconds: float, about: dict[str, Any]) -> str:
     """`docs/reliability.md`."""
-    bad = [r for r in results if r.ending not in WELL]
-    slowest = max(results, key=lambda r: r.seconds)
-    lines = [
-        "# Reliability",
-        "",
-        *INTRODUCTION,
-        "",
+    bad, slowest = [r for r in results if r.ending not in WELL], max(results, key=lambda r: r.seconds)
+    rows = []
+    for name in [*ENTRIES, "all"]:
+        counts = Counter(r.ending for r in results if name in ("all", r.entry))
+        rows.append({"case": name, "cases": str(counts.total())} | {e: str(counts[e]) for e in ENDINGS})
+    judged = Counter(r.answer for r in results if r.ending == "correct" and r.answer != "correct")
+    answers = [{"status": name, "answers": str(count)} for name, count in judged.most_common()]
+    found = (
         f"{len(results)} cases of bad and odd input over every public callable, {seconds:.0f} s: "
         f"{len(results) - len(bad)} end well, {len(bad)} do not. "
-        f"The slowest took {slowest.seconds:.1f} s ({slowest.entry}); the limit is {LIMIT:g} s.",
-        "",
-        f"    {command}",
-        "",
-        surroundings_line(about, "1 thread a process"),
-        "",
-        table(results),
-        "",
-        *ANSWERS,
-        "",
-        answers(results),
-    ]
+        f"The slowest took {slowest.seconds:.1f} s ({slowest.entry}); the limit is {LIMIT:g} s."
+    )
+    page = [*INTRODUCTION, found, f"    {command}", surroundings_line(about, "1 thread a process")]
+    page += [markdown(rows), ANSWERS, markdown(answers)]
     if bad:
-        lines += ["", "Cases that did not end well:", ""]
-        lines += [f"- {r.number} ({r.entry}, {r.ending}): {_last_line(r)}" for r in bad[:50]]
-    return "\n".join(lines) + "\n"
+        lines = [f"- {r.number} ({r.entry}, {r.ending}): {_last_line(r)}" for r in bad[:50]]
+        page += ["Cases that did not end well:", "\n".join(lines)]
+    return "\n\n".join(page) + "\n"
 
 
 def _last_line(result: Result) -> str:
@@ -273,11 +248,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--entry", help="only cases whose entry's name starts so")
     parser.add_argument("--out", type=Path, help="write the report to this file")
     options = parser.parse_args(arguments)
-    missing = uncovered()
-    if missing:
+    if missing := uncovered():
         print(f"no case is about {', '.join(missing)}", file=sys.stderr)
     if options.case is not None:
-        return _one(options.seed, options.case)
+        result = run_case(options.seed, options.case)
+        print("\n    ".join([f"case {options.case} of seed {options.seed}: {result.entry}", *result.story]))
+        print(f"{result.ending}: {result.answer}\n{result.trace}")
+        return int(result.ending not in WELL)
     entries = wheel()
     numbers = [i for i in range(options.cases) if entries[i % len(entries)].name.startswith(options.entry or "")]
     about, begin = surroundings(), time.perf_counter()
@@ -288,23 +265,13 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{result.number} {result.entry}: {result.ending}: {_last_line(result)}", flush=True)
         if len(results) % 1000 == 0:
             print(f"{len(results)} of {len(numbers)}, {time.perf_counter() - begin:.0f} s", flush=True)
-    results.sort(key=lambda r: r.number)
-    command = f"python benchmarks/reliability.py --cases {options.cases} --seed {options.seed} --jobs {options.jobs}"
+    command = f"python tests/fuzz/reliability.py --cases {options.cases} --seed {options.seed} --jobs {options.jobs}"
     text = report(results, command, time.perf_counter() - begin, about)
     if options.out is None:
         print(text)
     else:
         options.out.write_text(text)
     return int(any(r.ending not in WELL for r in results) or bool(missing))
-
-
-def _one(seed: int, number: int) -> int:
-    result = run_case(seed, number)
-    print(f"case {number} of seed {seed}: {result.entry}")
-    for line in result.story:
-        print(f"    {line}")
-    print(f"{result.ending}: {result.answer}" if result.ending in WELL else f"{result.ending}\n{result.trace}")
-    return int(result.ending not in WELL)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from implicit_bias import Solution, Status
-from odd.draw import Array, Wrong, expect
+from tests.fuzz.draw import Wrong, expect
+from tests.fuzz.values import Array
 
 #: Relative room for the float64 rounding of an answer's own numbers.
 ROUNDING = 1e-9
@@ -88,8 +89,8 @@ class Raw:
         if self.norm == "nuclear":
             return np.longdouble(np.linalg.norm(V.astype(float), 2))
         # Of ‖W‖ = ‖BW‖_F: the shortest U with BᵀU = V.
-        H, C = self.shape
-        B = self._predictors(np.eye(H * C)) * np.sqrt(float(C)) ** (2 - H)
+        H, K = self.shape
+        B = self._predictors(np.eye(H * K)) * np.sqrt(float(K)) ** (2 - H)
         size = np.max(np.abs(V), initial=0) or np.longdouble(1)
         U = np.linalg.lstsq(B.T.astype(float), (V / size).astype(float), rcond=1e-10)[0]
         return size * np.longdouble(np.linalg.norm(U))
@@ -100,16 +101,16 @@ class Raw:
         return [(np.longdouble(c), np.asarray(self.groups) == h) for c, h in zip(weights, labels, strict=True)]
 
     def _predictors(self, W: Any) -> Any:
-        """β_γ = Σ_h W_{h,γ_h} for all C^H global contexts γ."""
-        H, C = self.shape
-        return np.stack([sum(W[h * C + c] for h, c in enumerate(gamma)) for gamma in product(range(C), repeat=H)])
+        """β_γ = Σ_h W_{h,γ_h} for all K^H global contexts γ."""
+        H, K = self.shape
+        return np.stack([sum(W[h * K + c] for h, c in enumerate(gamma)) for gamma in product(range(K), repeat=H)])
 
 
 def _length(values: Any) -> Any:
     return np.sqrt(np.sum(np.asarray(values, dtype=np.longdouble) ** 2))
 
 
-def judge(raw: Raw, found: Solution, tol: float, limited: bool = False) -> str:
+def judge(raw: Raw, found: Solution, tol: float = 1e-6, limited: bool = False) -> str:
     """Check every claim of a solution of `raw`; its status. `limited`: whether it was allowed to stop early."""
     n, k, d = raw.blocks.shape
     shapes = found.weights.shape, found.dual.shape, found.margins.shape

@@ -1,0 +1,149 @@
+"""Cases about comparisons of weights and scores, and about tasks of samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+import implicit_bias as ib
+from implicit_bias import Frobenius, GatedFeatures, MarginProblem
+from tests.fuzz import problems
+from tests.fuzz.draw import Draw, expect
+from tests.fuzz.strategies import SEED, choice, count, never, number, numbers
+from tests.fuzz.table import entry, row
+from tests.fuzz.values import close
+
+SCORES, FRACTION = numbers("n", [1.0, 1e-300, 1e300]), number(0, 0.5, 1.0, np.float32(0.25), high=1.0, ends=True)
+row(ib.predictions, scores=SCORES, fine=lambda c, found: np.array_equal(found, np.where(c.scores > 0, 1.0, -1.0)))
+row(ib.error, scores=SCORES, y=numbers("n~", signs=True), fine=lambda c, r: r == np.mean((c.scores > 0) != (c.y > 0)))
+row(ib.inconsistency, scores_a=SCORES, scores_b=numbers("n~"), fine=lambda c, found: 0 <= found <= 1)
+row(ib.expected_inconsistency, error_a=FRACTION, error_b=FRACTION, fine=lambda c, found: 0 <= found <= 1)
+
+
+def _small_problem(draw: Draw) -> dict[str, Any]:
+    X, y = problems.clean_task(draw)
+    draw.sizes |= {"one": 1, "d": X.shape[1]}
+    return {"problem": draw.scalar([MarginProblem(GatedFeatures(X), y, Frobenius())], never)}
+
+
+def _margin(c: Any) -> Any:
+    """min y(ΦW)/‖W‖ in longdouble."""
+    W = c.W.ravel().astype(np.longdouble) / np.abs(c.W).max()
+    return (c.problem.y * (c.problem.features.X.astype(np.longdouble) @ W)).min() / np.sqrt(np.sum(W**2))
+
+
+def _is_ratio(c: Any, found: Any) -> bool:
+    ratio = 1 / max(_margin(c) * np.longdouble(c.optimum), np.longdouble("1e-4000"))
+    return bool(ratio > 1e300 or abs(found - ratio) <= 1e-9 * ratio)
+
+
+WEIGHTS: dict[str, Any] = {"W": numbers("one d", [1.0, 0.0, 1e-200, 1e200, 1e300, 1e-310])}
+WEIGHTS["must"] = lambda c: not c.W.any()
+row(ib.normalised_margin, _small_problem, **WEIGHTS, fine=lambda c, found: abs(found - _margin(c)) <= 1e-9)
+row(ib.optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=_is_ratio)
+SIZES = [1.0, 1e-200, 1e200, 1e300, 1e-300]
+row(ib.alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), may=True, fine=lambda c, r: -1 <= r <= 1)
+
+
+@entry(ib.summarise)
+def _summarise(draw: Draw) -> None:
+    """Means over seeds, of tables with and without the usual columns."""
+    rows = draw.whole(1, 6)
+    columns = {"model": draw.rng.choice(["a", "b"], rows), "error": draw.normal(rows), "seed": range(rows)}
+    table = pd.DataFrame(columns).assign(status="OPTIMAL")
+    gap = table.assign(error=[np.nan, *table["error"][1:]])
+    bad = [table.drop(columns="status"), table.assign(error="much"), table[:0].drop(columns="model"), None, 3, "table"]
+    given = draw.either(draw.pick([table, gap]), bad)
+    by = draw.either(draw.pick([None, ["model"], ("model",)]), [["nowhere"], 3, "model", [None], [["model"]], object()])
+    summary = draw.call(ib.summarise, table=given, by=by)
+    for name, part in given.value.groupby("model"):
+        line = summary[summary["model"] == name].iloc[0]
+        expect(close(line["error_mean"], part["error"].mean(), 1e-12) and line["seeds"] == len(part), "another mean")
+
+
+# --------------------------------------------------------------------------------------------------------------- tasks
+
+
+@entry(ib.BinaryTask)
+def _task(draw: Draw) -> None:
+    """A task of ready-made arrays."""
+    X, y = problems.clean_task(draw)
+    names = ("X_train", "y_train", "X_val", "y_val", "X_pool")
+    parts = {name: draw.array(a) for name, a in zip(names, (X, y, X[:3], y[:3], X), strict=True)}
+
+    def odd(c: Any) -> bool:
+        labels = set(c.y_train.tolist())
+        return not labels | set(c.y_val.tolist()) <= {-1.0, 1.0} or len(labels) < 2
+
+    task = draw.call(ib.BinaryTask, name="own", may=odd, **parts)
+    expect(all(close(getattr(task, name), part.plain, 0) for name, part in parts.items()), "other samples")
+
+
+PAIRS: list[tuple[Any, Any]] = [(-1, 1), (0, 1), ("cat", "dog"), (2.5, 7.0), (False, True), (10**30, 2**200)]
+
+
+@entry("BinaryTask.from_arrays", share=3)
+def _from_arrays(draw: Draw) -> None:
+    """Any two classes become −1 and +1, in sorting order."""
+    X, y = problems.clean_task(draw)
+    low, high = draw.pick(PAIRS)
+    values = [high if sign > 0 else low for sign in y]
+    series = pd.Series(values, index=range(len(y), 0, -1))
+    form = draw.pick([values, tuple(values), np.array(values), np.array(values, dtype=object), series])
+    bad: list[Any] = [None, [], y[:-1], np.ones(len(y)), [*values[:-1], "third"], [*values[:-1], None], y[:, None]]
+    bad += [y + 0j * np.nan, [*values[:-1], math.nan], [object() for _ in y], "ab" * 5, {1, 2}, np.array(3)]
+    bad += [np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64"), torch.tensor(y * np.nan)]
+    bad += [[[v] for v in values], dict.fromkeys(values, 1), [*values[:-1], [1]]]
+    labels = draw.either(form, bad)
+    given, constant = draw.array(X), draw.chance(0.5)
+    task = draw.call(ib.BinaryTask.from_arrays, given, labels, constant=constant)
+    expected = np.hstack([given.plain, np.ones((len(X), 1))]) if constant else given.plain
+    expect(np.array_equal(task.y_train, y), "other labels")
+    expect(np.array_equal(task.X_train, expected) and np.array_equal(task.X_pool, expected), "other inputs")
+
+
+POSITIVE = [(0, 1), {7}, range(5), np.array([1, 2])]
+SPLIT: dict[str, Any] = {
+    "name": choice("digits"),
+    "train_size": count(1, 50, 500, np.int16(9), most=1438),
+    "seed": SEED,
+}
+# The embedded digits alone, so that nothing is read; one sample, or a few, may be of one class.
+
+
+def _digits(draw: Draw) -> dict[str, Any]:
+    positive = {"positive": draw.either(draw.pick(POSITIVE), [(), "0", 3, [0.5], {}, None])}
+    return {"name": draw.scalar(["digits"], never)} | (positive if draw.chance(0.4) else {})
+
+
+row(
+    ib.load_binary, _digits, **SPLIT, may=lambda c: c.train_size <= 20, fine=lambda c, r: len(r.y_train) == c.train_size
+)
+
+
+@entry("load_binary, image files", share=1)
+def _load_images(draw: Draw) -> None:
+    """Image files that are missing in part, empty, cut or not images at all: always refused, never repaired."""
+    raw = draw.folder / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    names = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+    for name in names[: draw.whole(1, 4)]:
+        content = draw.pick([b"", b"\0\0\x08\x03", bytes(draw.rng.integers(0, 256, 999, dtype=np.uint8)), b"\x80\x04."])
+        (raw / name).write_bytes(content)
+    before = {path.name: path.read_bytes() for path in raw.iterdir()}
+    try:
+        draw.call(ib.load_binary, "mnist", 10, root=draw.folder, must=True)
+    finally:
+        expect(before == {path.name: path.read_bytes() for path in raw.iterdir()}, "it changed the files")
+
+
+row(ib.dataset_names, share=1, fine=lambda c, found: "digits" in found)
+
+
+@entry(ib.InputError, share=1)
+def _input_error(draw: Draw) -> None:
+    expect(issubclass(ib.InputError, ValueError) and str(draw.call(ib.InputError, "text")) == "text", "another error")

@@ -1,0 +1,255 @@
+"""A case draws its inputs here, and makes its calls, which are watched."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+
+from implicit_bias import InputError
+from tests.fuzz.values import DAMAGE, DISGUISES, DOUBTFUL, ROUNDED, SCALARS, Array, alike, fingerprint, short
+
+Verdict = Literal["good", "doubtful", "bad"]
+T = TypeVar("T")
+#: Another number of dimensions, where an input may have it.
+DIMENSIONS = ("one dimension more", "one dimension less")
+
+
+class Wrong(Exception):  # noqa: N818
+    """The toolkit failed: a wrong answer, a changed input, bad input accepted or good input refused."""
+
+
+class Refused(Exception):  # noqa: N818
+    """The toolkit refused the input with one of its own errors; the case ends well."""
+
+
+@dataclass
+class Given:
+    """A value as it is handed over, the plain value that it means, and whether it may or must be refused."""
+
+    value: Any
+    plain: Any
+    note: str
+    verdict: Verdict = "good"
+
+
+def expect(condition: Any, complaint: str) -> None:
+    """Raise `Wrong` unless the condition holds."""
+    if not condition:
+        raise Wrong(complaint)
+
+
+class Draw:
+    """The inputs of one case, from its source of randomness alone, and the calls made with them.
+
+    `story` tells what was drawn and called; `folder` is an empty folder for the files of the case.
+    """
+
+    def __init__(self, random: Random, folder: Path) -> None:
+        self.random, self.folder = random, folder
+        self.rng = np.random.default_rng(random.getrandbits(32))
+        self.story: list[str] = []
+        #: Half of the cases are clean but for disguises; in the others every input may be damaged.
+        self.badness = self.pick([0.0, 0.25])
+        #: Whether something is so far from the ordinary that it may be refused.
+        self.extreme = False
+        #: Sizes by the names that `array` knows them by.
+        self.sizes: dict[str, int] = {}
+
+    # What is drawn.
+
+    def pick(self, choices: Sequence[T]) -> T:
+        """One of the choices."""
+        return self.random.choice(choices)
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self.random.random() < probability
+
+    def whole(self, low: int, high: int) -> int:
+        """A whole number, both ends included."""
+        return self.random.randint(low, high)
+
+    def normal(self, *shape: int) -> Array:
+        """Clean normal numbers."""
+        return self.rng.normal(size=shape)
+
+    def kind(self, what: str, choices: Sequence[str]) -> str:
+        """One of the choices, which the story tells."""
+        chosen = self.pick(choices)
+        self.story.append(f"{what}: {chosen}")
+        return chosen
+
+    def scale(self, *scales: float) -> float:
+        """One of the scales; what is far from 1 may be refused, but not mistaken."""
+        scale = self.pick(scales)
+        self.extreme = self.extreme or not (scale == 0 or 1e-30 <= scale <= 1e30)
+        return scale
+
+    def variant(self, what: str, variants: dict[str, tuple[Any, Verdict]], but: Sequence[str] = ()) -> Given:
+        """One of some arrays, half of the time the first; those that are not good are doubtful or bad."""
+        name = self.kind(what, [*variants, *[next(iter(variants))] * len(variants)])
+        values, verdict = variants[name]
+        given = self.array(values, rounded=False, but=but)
+        given.note = f"{name}, {given.note}"
+        given.verdict = verdict if given.verdict == "good" else given.verdict
+        return given
+
+    def either(self, good: Any, bad: Sequence[Any]) -> Given:
+        """What is good, or where inputs are damaged one of what is bad."""
+        if not self.chance(self.badness):
+            return Given(good, good, short(good))
+        value = self.pick(bad)
+        return Given(value, None, f"{type(value).__name__} {short(value)}", "bad")
+
+    def array(self, plain: Any, rounded: bool = True, but: Sequence[str] = ()) -> Given:
+        """The array in a disguise or damaged; `rounded` allows types that round it, `but` names damage that is none."""
+        plain = np.asarray(plain, dtype=np.float64)
+        if self.chance(self.badness):
+            name = self.pick([name for name in DAMAGE if name not in but])
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return Given(DAMAGE[name](plain), None, name, "bad")
+        if rounded and self.chance(0.3):
+            name = self.pick(list(ROUNDED))
+            with np.errstate(all="ignore"):
+                value = ROUNDED[name](plain)
+            held = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+            held = held.astype(np.float64)
+            if np.isfinite(held).all() and (name not in ("int32", "uint8") or np.abs(plain).max(initial=0) < 250):
+                return Given(value, held, name)
+        if self.chance(0.05):
+            name = self.pick(list(DOUBTFUL))
+            value = DOUBTFUL[name](plain)
+            held = value.double().numpy() if isinstance(value, torch.Tensor) else plain
+            return Given(value, held, name, "doubtful")
+        name = self.pick(list(DISGUISES))
+        return Given(DISGUISES[name](plain), plain, name)
+
+    def scalar(self, good: Sequence[Any], accepts: Callable[[Any], bool], functions: bool = True) -> Given:
+        """One of the `good` values, or anything at all where inputs are damaged; `accepts` tells which are fine.
+
+        Without `functions` nothing that can be called is drawn: what it raises would be its own.
+        """
+        if not self.chance(self.badness):
+            value = self.pick(good)
+            return Given(value, _plain(value), short(value))
+        value = self.pick([value for value in SCALARS if functions or not callable(value)])
+        note = f"{type(value).__name__} {short(value)}"
+        if isinstance(value, np.ndarray | torch.Tensor):
+            # Arrays of one number may be refused, or taken for the number.
+            held = value.item() if value is not np.ma.masked and math.prod(value.shape) == 1 else None
+            return Given(value, held, note, "doubtful" if _is_true(accepts(held)) else "bad")
+        return Given(value, _plain(value), note, "good" if _is_true(accepts(value)) else "bad")
+
+    # What is done with it.
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        must: Any = False,
+        may: Any = False,
+        warns: Any = False,
+        same: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """`function` of the given values: its answer, or `Refused`.
+
+        Raises `Wrong` if it changes them, warns, accepts what must be refused or refuses what nothing is wrong with.
+        `must` and `may` say what the givens do not tell each for itself: whether the call is to be refused, or may be;
+        as functions of the plain values they are asked only where no given is bad. With `same`, plain values must have
+        the same answer, up to this share.
+        """
+        givens = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Given)]
+        bad = [given.note for given in givens if given.verdict == "bad"]
+        self.tell(getattr(function, "__qualname__", repr(function)), args, kwargs)
+        plain = meanings(kwargs)
+        must, may = (not bad and bool(rule(plain) if callable(rule) else rule) for rule in (must, may))
+        values, named = [handed(arg) for arg in args], {name: handed(arg) for name, arg in kwargs.items()}
+        untouched = copy.deepcopy([[meaning(arg) for arg in args], vars(plain)]) if same is not None and not bad else []
+        before = fingerprint([values, named])
+        answer, refusal, complaints = _watched(function, values, named)
+        expect(fingerprint([values, named]) == before, "it changed its input")
+        if complaints and not warns:
+            raise Wrong(f"it warned: {complaints[0].category.__name__}: {complaints[0].message}")
+        if refusal is not None:
+            text = str(refusal)
+            expect(0 < len(text) <= 2000, f"its error is no sentence: {text!r:.2000}")
+            doubtful = any(given.verdict == "doubtful" for given in givens)
+            expect(bad or doubtful or must or may or self.extreme, f"it refused good input: {text}")
+            raise Refused(text) from refusal
+        expect(not bad, f"it accepted bad input ({'; '.join(bad)})")
+        expect(not must, "it accepted bad input")
+        if same is not None:
+            again = function(*untouched[0], **untouched[1])
+            expect(alike(answer, again, same), "plain values have another answer")
+        return answer
+
+    def tell(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Add a line to the story."""
+        shown = [_shown(arg) for arg in args] + [f"{key}={_shown(value)}" for key, value in kwargs.items()]
+        self.story.append(f"{name}({', '.join(shown)})")
+
+
+def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any, InputError | None, list[Any]]:
+    """The answer or the refusal, and the warnings; names of columns in one call only are scikit-learn's to warn of."""
+    answer, refusal = None, None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            answer = function(*values, **named)
+        except InputError as error:
+            refusal = error
+    return answer, refusal, [warning for warning in caught if "feature names" not in str(warning.message)]
+
+
+def handed(arg: Any) -> Any:
+    """What is handed over for an argument."""
+    return arg.value if isinstance(arg, Given) else arg
+
+
+def meaning(arg: Any) -> Any:
+    """What an argument means."""
+    return arg.plain if isinstance(arg, Given) else arg
+
+
+def meanings(given: dict[str, Any]) -> Any:
+    """What arguments mean, by their names."""
+    return SimpleNamespace(**{name: meaning(arg) for name, arg in given.items()})
+
+
+def _plain(value: Any) -> Any:
+    """A number as Python's own."""
+    plain = value.item() if isinstance(value, np.generic) and not isinstance(value, np.longdouble) else value
+    return float(plain) if isinstance(plain, Fraction) else plain
+
+
+def _is_true(answer: Any) -> bool:
+    """Comparisons with pandas' NA are neither true nor false."""
+    return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Given):
+        shape = f" {value.plain.shape}" if isinstance(value.plain, np.ndarray) else ""
+        return f"<{value.note}{shape}>"
+    return f"<array {value.shape}>" if isinstance(value, np.ndarray) else short(value)
+
+
+def in_range(*sizes: Any) -> bool:
+    """Whether all numbers but zeros lie between 1e-280 and 1e280, as the doors of features and problems ask."""
+    used = np.concatenate([np.abs(np.asarray(size, dtype=np.longdouble)).ravel() for size in sizes])
+    used = used[used != 0]
+    return used.size == 0 or bool(used.min() >= 1e-280 and used.max() <= 1e280)

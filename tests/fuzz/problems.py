@@ -1,0 +1,209 @@
+"""Samples, gates and margin problems to draw: ordinary, degenerate, and of every scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from implicit_bias import (
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    HyperplaneGates,
+    KernelFeatures,
+    MarginProblem,
+    Norm,
+    PredictorL2,
+)
+from tests.fuzz.draw import DIMENSIONS, Draw, Given, in_range, meanings
+from tests.fuzz.judge import Raw
+from tests.fuzz.values import Array
+
+Samples = tuple[Array, Array]
+
+SAMPLES = [
+    *("linear", "random labels", "duplicates", "a conflict", "nearly a conflict", "collinear", "constant", "integers"),
+    *("signed zeros", "one class", "constant last", "columns of all scales", "rows of all scales"),
+]
+#: Factors of all inputs: mostly 1, else up to where squares overflow and underflow.
+SCALES = [*[1.0] * 8, 1e-8, 1e8, 1e-100, 1e100, 1e-150, 1e150, 1e-200, 1e200, 1e-300, 1e300]
+SIZES = [(1, 1), (2, 1), (2, 2), (3, 1), (5, 3), (8, 4), (12, 30), (20, 5), (40, 12), (60, 4)]
+#: Prices of slack.
+PRICES = [np.inf] * 4 + [1.0, 0.03, 1e-3, 100.0, 1e-8, 1e8, 1e-300, 1e300, 5e-324, 1e15]
+
+
+def _linear(draw: Draw, n: int, d: int) -> Samples:
+    X = draw.normal(n, d)
+    y = np.where(X @ draw.normal(d) > 0, 1.0, -1.0)
+    X[:, 0] += y
+    return X, y
+
+
+def _of_kind(draw: Draw, kind: str, n: int, d: int) -> Samples:
+    X, y = _linear(draw, n, d)
+    random, t = draw.rng.choice([-1.0, 1.0], n), draw.normal(n, 1)
+    if kind == "random labels":
+        return draw.normal(n, d), random
+    if kind == "duplicates":
+        rows = draw.rng.integers(0, n, n)
+        return X[rows], y[rows]
+    if kind == "collinear":
+        return t * draw.normal(1, d), np.where(t[:, 0] > draw.pick([0.0, 0.3]), 1.0, -1.0)
+    if kind == "constant":
+        return np.full((n, d), draw.pick([0.0, 1.0, -3.0])), random
+    if kind == "integers":
+        X = draw.rng.integers(-2, 3, (n, d)).astype(float)
+        return X, np.where(X @ draw.rng.integers(-2, 3, d) > 0, 1.0, -1.0)
+    if kind == "one class":
+        return draw.normal(n, d), np.full(n, draw.pick([1.0, -1.0]))
+    if kind.endswith("a conflict"):
+        X[0], y[0] = X[-1], -y[-1]
+        X[0, -1] += (10.0 ** -draw.whole(4, 15) if kind.startswith("nearly") else 0.0) * abs(X[0, -1])
+    elif kind == "signed zeros":
+        X[draw.rng.random((n, d)) < 0.5] = draw.pick([0.0, -0.0])
+    elif kind == "constant last":
+        X[:, -1] = 1.0
+    elif kind == "columns of all scales":
+        X = X * 10.0 ** draw.rng.integers(-12, 13, d)
+    elif kind == "rows of all scales":
+        X = X * 10.0 ** draw.rng.integers(-6, 7, (n, 1))
+    return X, y
+
+
+def samples(draw: Draw, scaled: bool = True) -> Samples:
+    """Clean inputs (n, d) and labels (n,), of every kind and scale: few, ordinary ones, more inputs than samples."""
+    n, d = (max(1, size + draw.whole(-1, 1)) for size in draw.pick(SIZES))
+    scale = draw.pick(SCALES) if scaled else 1.0
+    X, y = _of_kind(draw, draw.kind(f"samples, n = {n}, d = {d}, times {scale:g}", SAMPLES), n, d)
+    with np.errstate(over="ignore", under="ignore"):
+        scaled_X = X * scale
+    return (scaled_X if np.isfinite(scaled_X).all() else X), y
+
+
+def clean_task(draw: Draw) -> Samples:
+    """Ordinary samples of both classes."""
+    n, d = draw.whole(4, 30), draw.whole(2, 6)
+    X, y = _linear(draw, n, d)
+    y[:2] = -1.0, 1.0
+    X[:, 0] = np.where(y > 0, abs(X[:, 0]), -abs(X[:, 0])) + y
+    return X, y
+
+
+def gate_values(draw: Draw, n: int) -> Array:
+    """Gate values (n, k): hard, one-hot, soft, closed for a sample, or of any size."""
+    k = draw.whole(1, 6)
+    kind = draw.kind(f"{k} gates", ["open", "hard", "one-hot", "soft", "negative", "tiny", "huge"])
+    if kind == "open":
+        return np.ones((n, k))
+    if kind == "one-hot":
+        return np.eye(k)[draw.rng.integers(0, k, n)]
+    if kind == "soft":
+        return draw.rng.random((n, k))
+    if kind == "negative":
+        return draw.normal(n, k)
+    return np.asarray((draw.rng.random((n, k)) < 0.6) * 1.0) * {"hard": 1.0, "tiny": 1e-120, "huge": 1e120}[kind]
+
+
+def one_hot(draw: Draw, n: int, units: int, contexts: int) -> Array:
+    """One-hot contexts of several units, (n, units·contexts)."""
+    return np.hstack([np.eye(contexts)[draw.rng.integers(0, contexts, n)] for _ in range(units)])
+
+
+def fitted_gates(draw: Draw, X: Array) -> HyperplaneGates:
+    """Hyperplane contexts, fitted on clean inputs of scale 1."""
+    return HyperplaneGates(
+        units=draw.whole(1, 3), contexts=draw.pick([1, 2, 4]), seed=draw.whole(0, 99), cutoff="random"
+    ).fit(X)
+
+
+def _in_range(c: Any) -> bool:
+    """Whether inputs, gates and their products are of sizes that the toolkit takes."""
+    if len(c.X) != len(c.gate_values):
+        return False
+    x, g = (np.abs(part).max(axis=1).astype(np.longdouble) for part in (c.X, c.gate_values))
+    return in_range(x.max(), g.max(), x * g)
+
+
+def gated_features(draw: Draw, X: Array, G: Array | None) -> tuple[Any, Any]:
+    """Features of disguised or damaged inputs and gate values, and their blocks (n, k, d) in longdouble."""
+    given = draw.array(X)
+    gates = Given(None, np.ones((len(X), 1)), "no gates") if G is None else draw.array(G, but=["None"])
+    features = draw.call(GatedFeatures, X=given, gate_values=gates, may=lambda c: not _in_range(c))
+    return features, Raw.gated(given.plain, gates.plain, np.ones(len(X)), "frobenius")
+
+
+def kernel_features(draw: Draw, X: Array, size: float = 1.0) -> tuple[Any, Any]:
+    """Features of two kernels, given by disguised or damaged factors."""
+    factors = draw.array(np.stack([X, draw.normal(*X.shape) * size], axis=1))
+    may = lambda c: not in_range(np.abs(c.factors).max(axis=(1, 2)))  # noqa: E731
+    features = draw.call(KernelFeatures, factors=factors, may=may)
+    return features, Raw(np.asarray(factors.plain), np.ones(len(X)), "frobenius")
+
+
+def features(draw: Draw) -> tuple[Any, Array]:
+    """Features of either kind, and their dense matrix (n, k·d) in longdouble."""
+    X, _ = samples(draw)
+    kernels = draw.chance(0.15)
+    found, raw = kernel_features(draw, X, np.abs(X).max()) if kernels else gated_features(draw, X, _maybe(draw, X))
+    dense = raw.blocks.astype(np.longdouble).reshape(len(X), -1)
+    # What is made of squares and quotients may be refused long before the features themselves are.
+    draw.extreme = draw.extreme or not in_range(1e200 * dense, 1e-200 * dense)
+    return found, dense
+
+
+def _maybe(draw: Draw, X: Array) -> Array | None:
+    return None if draw.chance(0.05) else gate_values(draw, len(X))
+
+
+def prices_in_range(raw: Raw) -> bool:
+    """Whether the prices of slack are, as they are and in units of the features."""
+    if np.isinf(raw.C):
+        return True
+    size = np.sqrt(np.sum(raw.blocks**2, axis=(1, 2))).max() or np.longdouble(1)
+    # A sum of squares is not computed alike everywhere: near the ends of the range both is right.
+    return in_range(raw.prices, raw.prices * raw.m * size * 10, raw.prices * raw.m * size / 10)
+
+
+def group_norm(draw: Draw, k: int) -> tuple[Norm, dict[str, Any]]:
+    """The Frobenius norm, or a group lasso over odd groups, and its description for the judge."""
+    if draw.chance(0.3):
+        return Frobenius(), {"norm": "frobenius"}
+    groups = draw.rng.choice(draw.pick([[0], [0, 1], [-7, 3, 2**40], list(range(k))]), k)
+    labels = len(set(groups.tolist()))
+    weights = draw.pick([None, np.exp(draw.normal(labels)), 10.0 ** draw.rng.integers(-5, 6, labels)])
+    norm = GroupLasso(groups) if weights is None else GroupLasso(groups, weights)
+    return norm, {"norm": "groups", "groups": groups, "weights": weights}
+
+
+def problem(draw: Draw, scaled: bool = True) -> tuple[MarginProblem, Raw]:
+    """A margin problem of disguised or damaged inputs, and what it means in raw numbers."""
+    X, y = samples(draw, scaled)
+    kind = draw.pick(["gates", "gates", "gates", "plain", "one-hot", "kernels"])
+    shape = draw.whole(1, 3), draw.pick([1, 2, 4])
+    if kind == "kernels":
+        features, raw = kernel_features(draw, X)
+    else:
+        values = {"gates": lambda: gate_values(draw, len(X)), "one-hot": lambda: one_hot(draw, len(X), *shape)}
+        features, raw = gated_features(draw, X, values.get(kind, lambda: None)())
+    norm, about = group_norm(draw, raw.blocks.shape[1])
+    if kind == "one-hot":
+        norm, about = PredictorL2(*shape), {"norm": "predictor", "shape": shape}
+    given: dict[str, Any] = {"y": draw.array(y), "C": draw.pick(PRICES), "intercept": draw.chance(0.2)}
+    for name in ("required_margin", "sample_weight"):
+        # One number for all samples is fine.
+        if draw.chance(0.2):
+            given[name] = draw.array(np.exp(draw.normal(len(y))), rounded=False, but=[*DIMENSIONS, "a number"])
+
+    def stated(c: Any) -> Raw:
+        more = {"required": getattr(c, "required_margin", 1.0), "sample_weight": getattr(c, "sample_weight", 1.0)}
+        about_all = about | more | {"y": c.y, "C": c.C, "intercept": c.intercept}
+        return Raw(raw.blocks, factors=raw.factors, **about_all)
+
+    def refused(c: Any) -> bool:
+        labels = set(c.y.tolist())
+        return not labels <= {-1.0, 1.0} or (c.intercept and len(labels) < 2)
+
+    may = lambda c: len(c.y) != len(X) or not prices_in_range(stated(c))  # noqa: E731
+    built = draw.call(MarginProblem, features=features, norm=norm, must=refused, may=may, **given)
+    return built, stated(meanings(given))

@@ -1,0 +1,271 @@
+"""Cases about margin problems and their solution: every answer goes before the judge."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+import pickle
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import torch
+
+import implicit_bias as ib
+from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Norm, Progress, Solution, Status, solve
+from tests.fuzz import problems
+from tests.fuzz.draw import Draw, Given, expect
+from tests.fuzz.judge import Raw, agree, judge
+from tests.fuzz.strategies import choice, count, is_number, never, number
+from tests.fuzz.table import drawn, entry, row
+from tests.fuzz.values import NOT_FINITE
+
+SOLVERS = [None, "NATIVE", "NATIVE", "NATIVE", "CLARABEL", "ECOS", "OSQP", "SCS"]
+
+
+def _quietly(draw: Draw, *args: Any, **kwargs: Any) -> Any:
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        return draw.call(*args, **kwargs)
+
+
+@entry(solve, share=24)
+def _solve(draw: Draw) -> str:
+    """Any problem, any solver: the judge checks what comes back, and sometimes another solver is asked as well."""
+    problem, raw = problems.problem(draw)
+    solver = draw.pick(SOLVERS)
+    tol = draw.pick([1e-6, 1e-6, 1e-4, 1e-2, 1e-8, 1e-12])
+    # OSQP takes hard margins of quadratic norms only, and says so.
+    found = _quietly(draw, solve, problem, solver, tol=tol, may=solver == "OSQP")
+    said = judge(raw, found, tol)
+    if draw.chance(0.25) and raw.phi.size < 2000:
+        other = "CLARABEL" if found.solver == "NATIVE" else "NATIVE"
+        draw.story.append(f"the same with {other}")
+        second = solve(problem, other, tol=tol)
+        judge(raw, second, tol)
+        agree(found, second)
+    return said
+
+
+def _start(draw: Draw, problem: MarginProblem) -> Solution:
+    """A solution to start from: of this problem or of another, whole or spoiled."""
+    small = MarginProblem(GatedFeatures(np.array([[2.0, 1.0], [-2.0, 1.0]])), np.array([1.0, -1.0]), Frobenius())
+    found = solve(small) if draw.chance(0.2) else solve(problem, max_iterations=draw.whole(1, 30))
+    duals: list[Any] = [found.dual * factor for factor in (1, 1, np.nan, -1, 0)]
+    duals += ["dual", found.dual[:, None], found.dual * 0 + 1e308, np.array([None] * len(found.dual))]
+    return dataclasses.replace(found, dual=draw.pick(duals))
+
+
+@entry("solve, odd options", share=8)
+def _solve_options(draw: Draw) -> str:
+    """Options of wrong types and values, limits, callbacks, starts."""
+    problem, raw = problems.problem(draw, scaled=False)
+    stops = draw.whole(0, 3)
+
+    def stop(progress: Progress) -> None:
+        expect(str(progress) and progress.lower_bound <= progress.objective * (1 + 1e-9), "progress of crossed bounds")
+        if progress.iteration >= stops:
+            raise KeyboardInterrupt
+
+    is_none = lambda v: v is None  # noqa: E731
+    candidates: dict[str, Any] = {
+        "solver": choice(None, "NATIVE", "CLARABEL", also=is_none, functions=False),
+        "tol": number(1e-6, 1e-3, 1),
+        "max_iterations": count(None, 1, 2, np.int8(5)),
+        "max_seconds": number(None, 1e-9, 10),
+        "start": lambda draw: draw.scalar([None, _start(draw, problem)], is_none),
+        "device": choice("cpu", torch.device("cpu"), also=lambda v: v == "cpu"),
+        "callback": choice(None, stop, lambda _: None, also=is_none, functions=False),
+        "verbose": choice(False, True, also=lambda v: True),
+    }
+    names = [draw.pick(list(candidates)) for _ in range(draw.whole(1, 3))]
+    options = {name: drawn(candidates[name], draw) for name in names}
+    found = _quietly(draw, solve, problem, may=True, **options)
+    return judge(raw, found, float(options["tol"].value) if "tol" in options else 1e-6, limited=True)
+
+
+@entry("solve, twice and on threads", share=3)
+def _solve_again(draw: Draw) -> str:
+    """The same problem twice gives the same bits, and on one and two threads the same optimum within the gap."""
+    draw.badness = 0.0
+    problem, raw = problems.problem(draw)
+    if draw.chance(0.1):
+        X = draw.normal(1100, 6)
+        y = np.where(X[:, 0] > 0, 1.0, -1.0)
+        X[:, 0] += 0.1 * y
+        raw, problem = Raw.gated(X, np.ones((1100, 1)), y, "frobenius"), MarginProblem(GatedFeatures(X), y, Frobenius())
+    first, second, threads = solve(problem), solve(problem), torch.get_num_threads()
+    same = all(np.array_equal(getattr(first, k), getattr(second, k), equal_nan=True) for k in ("weights", "dual"))
+    expect(same and first.status is second.status, "two runs differ")
+    try:
+        torch.set_num_threads(3 - min(threads, 2))
+        third = solve(problem)
+    finally:
+        torch.set_num_threads(threads)
+    judge(raw, third)
+    agree(first, third)
+    return judge(raw, first)
+
+
+@entry("solve, not a problem", share=1)
+def _solve_nothing(draw: Draw) -> None:
+    draw.badness = 1.0
+    draw.call(solve, draw.pick([draw.array(draw.normal(3, 2)), draw.scalar([None], never)]), must=True)
+
+
+@entry(ib.margin_path, share=3)
+def _margin_path(draw: Draw) -> None:
+    """Every point of a path is a certified solution; the objectives rise with the price."""
+    problem, raw = problems.problem(draw, scaled=False)
+    prices = np.sort(10.0 ** draw.rng.uniform(-3, 2, draw.whole(1, 3)))
+    given = draw.array(prices, rounded=False, but=["an infinity"])
+    # A tensor's items are tensors and Float64 has its own scalars: refused, like anything that is no number.
+    odd = "tensor" in given.note or "view" in given.note
+    small = lambda c: not all(problems.prices_in_range(dataclasses.replace(raw, C=C)) for C in c.C)  # noqa: E731
+    path = draw.call(ib.margin_path, problem=problem, C=given, may=odd or small)
+    expect(len(path) == len(given.plain), "points are missing")
+    for C, point in zip(given.plain, path, strict=True):
+        judge(dataclasses.replace(raw, C=C), point, 1e-6)
+    for one, other in itertools.pairwise(path):
+        expect(one.lower_bound <= other.objective * (1 + 1e-9), "a dearer slack is cheaper")
+
+
+@entry(ib.certify, share=6)
+def _certify(draw: Draw) -> None:
+    """Any weights and dual: the bounds hold, whatever was put in."""
+    problem, raw = problems.problem(draw)
+    n, k, d = raw.blocks.shape
+    plain = draw.pick([draw.normal(k, d), np.zeros((k, d)), 1e200 * draw.normal(k, d), solve(problem).weights])
+    # Weights that are none have no disguise.
+    W = draw.array(plain) if np.isfinite(plain).all() else Given(plain, plain, "no weights", "doubtful")
+    dual = draw.array(draw.pick([draw.rng.random(n), -draw.rng.random(n), np.zeros(n), 1e200 * draw.rng.random(n)]))
+    for given in (W, dual):
+        if given.note in NOT_FINITE:
+            # These pass: the certificate takes them for 0.
+            given.verdict = "doubtful"
+    found = draw.call(ib.certify, problem=problem, weights=W, dual=dual)
+    more: dict[str, Any] = {"status": Status.INACCURATE}
+    if not found.separable:
+        nothing = {"weights": np.full((k, d), np.nan), "margins": np.full(n, np.nan)}
+        more = nothing | {"status": Status.NOT_SEPARABLE}
+    judge(raw, Solution(**(vars(found) | more), iterations=0, seconds=0.0, solver="none", tol=1.0), 1.0)
+
+
+@entry(MarginProblem, share=4)
+def _problem(draw: Draw) -> None:
+    """Building a problem, and its margins and adjoint."""
+    problem, raw = problems.problem(draw)
+    n, k, d = raw.blocks.shape
+    # Weights that are not finite give margins that are not.
+    if draw.chance(0.5):
+        W, b = draw.array(draw.normal(k, d), but=NOT_FINITE), draw.pick([0.0, 1.5, -2])
+        found = draw.call(problem.margins, W, b)
+        expected = raw.phi @ W.plain.ravel() + raw.y * np.longdouble(b)
+    else:
+        a = draw.array(draw.normal(n), but=NOT_FINITE)
+        found = draw.call(problem.adjoint, a)
+        expected = (a.plain @ raw.phi).reshape(k, d)
+    size = np.max(np.abs(raw.blocks), initial=0) * raw.blocks.size + 2 + np.max(np.abs(expected), initial=0)
+    difference = np.max(np.abs(np.asarray(found, dtype=np.longdouble) - expected), initial=0)
+    expect(difference <= 1e-10 * size, f"the values are off by {float(difference):.1e}")
+
+
+@entry("MarginProblem, odd parts")
+def _problem_of_odd_parts(draw: Draw) -> None:
+    """Features, norms, prices and options that are none."""
+    given = {
+        "features": draw.scalar([GatedFeatures(np.array([[1.0], [-1.0]]))], never),
+        "norm": draw.scalar([Frobenius(), ib.GroupLasso([0])], never),
+        "C": draw.scalar([np.inf, 1, 0.5, np.float32(2)], lambda v: is_number(0)(v) or v == np.inf),
+        "sample_weight": draw.scalar([1, 2.5, np.int8(3)], is_number(0)),
+    }
+    if np.shape(given["sample_weight"].value) == (2,):
+        # One for each of the two samples.
+        given["sample_weight"].verdict = "doubtful"
+    problem = draw.call(MarginProblem, y=[1, -1], may=True, **given)
+    expect(float(given["C"].value) == problem.C, "another C")
+
+
+@entry(ib.MarginProgram, share=1)
+def _program(draw: Draw) -> None:
+    """The CVXPY problem of any margin problem can be built; quadratic where the norm is."""
+    problem, _ = problems.problem(draw, scaled=False)
+    quadratic = draw.chance(0.3)
+    program = draw.call(problem.cvxpy, draw.chance(0.5), quadratic, may=quadratic)
+    expect(isinstance(program, ib.MarginProgram) and program.is_dcp(), "no MarginProgram")
+
+
+class _Nuclear(Norm):
+    def value(self, W: Any) -> float:
+        return float(np.linalg.norm(W, "nuc"))
+
+    def dual(self, V: Any) -> float:
+        return float(np.linalg.norm(V, 2))
+
+    def expression(self, W: Any) -> Any:
+        return cp.normNuc(W)
+
+
+@entry(Norm)
+def _own_norm(draw: Draw) -> str:
+    """A norm of the user's own, which only CVXPY's solvers take."""
+    X, y = problems.clean_task(draw)
+    G = np.abs(problems.gate_values(draw, len(X)))
+    G = np.where(G.sum(axis=1, keepdims=True) == 0, 1.0, np.minimum(G, 1.0))
+    problem = draw.call(MarginProblem, GatedFeatures(X, G), y, _Nuclear())
+    solver = draw.pick([None, "SCS", "CLARABEL", "NATIVE", "OSQP", "ECOS"])
+    found = _quietly(draw, solve, problem, solver, tol=1e-3, max_iterations=2000, may=True)
+    return judge(Raw.gated(X, G, y, "nuclear"), found, 1e-3, limited=True)
+
+
+class _Broken(Norm):
+    """A norm whose numbers are none."""
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
+
+    def value(self, W: Any) -> float:
+        return self.number
+
+    def dual(self, V: Any) -> float:
+        return self.number
+
+    def expression(self, W: Any) -> Any:
+        return cp.norm(cp.vec(W, order="C"), 2)
+
+
+@entry("Norm, broken", share=1)
+def _broken_norm(draw: Draw) -> None:
+    """A norm that gives nonsense must not make anything OPTIMAL."""
+    broken = _Broken(draw.pick([np.nan, np.inf, -1.0, 0.0]))
+    problem = MarginProblem(GatedFeatures(np.array([[1.0, 2.0], [-1.0, 0.5]])), np.array([1.0, -1.0]), broken)
+    found = draw.call(solve, problem, may=True)
+    expect(found.status is not Status.OPTIMAL, f"OPTIMAL with a norm that is {broken.number}")
+
+
+# ------------------------------------------------------------------------------------------------------------- records
+
+row(ib.solver_names, share=1, fine=lambda c, found: found[0] == "NATIVE")
+row(Status, share=1, value=lambda draw: draw.pick(list(Status)).value, fine=lambda c, found: len(found.value) > 20)
+
+
+def _record(kind: Any, *numbers: str, **parts: Any) -> None:
+    """A record of any numbers can be printed and pickled."""
+
+    def run(draw: Draw) -> None:
+        odd = {name: draw.pick([0.0, 1e300, np.inf, np.nan, np.float32(1.5), -0.0, 5e-324]) for name in numbers}
+        record = draw.call(kind, **parts, **odd)
+        again = pickle.loads(pickle.dumps(record))
+        expect(str(record) == str(again) and repr(record) == repr(again), "pickled otherwise")
+        expect("array" not in repr(record), "it prints its arrays")
+
+    entry(kind, share=1)(run)
+
+
+PARTS: dict[str, Any] = {"weights": np.eye(2), "dual": np.ones(4), "margins": np.ones(4), "multipliers": np.ones(2)}
+SOLVED: dict[str, Any] = {"iterations": 3, "solver": "own", "status": Status.INACCURATE}
+NUMBERS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "violation")
+_record(Progress, "seconds", *NUMBERS[:3], iteration=3, working_set=5, samples=10**9)
+_record(ib.Certificate, *NUMBERS, **PARTS)
+_record(Solution, *NUMBERS, "seconds", "tol", **PARTS, **SOLVED)

@@ -1,0 +1,19 @@
+"""What a worker process may do instead of answering; it imports next to nothing, so that it starts at once."""
+
+import os
+import threading
+from multiprocessing.connection import Connection
+
+
+def hangs(connection: Connection, seed: int) -> None:
+    """Take a case and never answer."""
+    connection.send(None)
+    connection.recv()
+    threading.Event().wait()
+
+
+def dies(connection: Connection, seed: int) -> None:
+    """Take a case and end."""
+    connection.send(None)
+    connection.recv()
+    os._exit(3)
