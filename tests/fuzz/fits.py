@@ -9,6 +9,7 @@ import numpy as np
 import implicit_bias as ib
 from implicit_bias import GatedFeatures, dynamics
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
+from tests.cases import OwnFeatures
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect
 from tests.fuzz.strategies import SEED, count, is_number, is_zero, never, number
@@ -33,6 +34,21 @@ def _has_loss(found: Any, dense: Array, W: Array, Y: Array) -> None:
     noise = 3e-14 * (np.sqrt(np.sum((np.abs(dense) @ np.abs(W.T)) ** 2) / len(dense)) + np.max(np.abs(Y)))
     room = noise * (noise + 2 * np.sqrt(loss)) + 1e-9 * loss + 1e-300
     expect(abs(found.loss - loss) <= room, f"loss {found.loss:g}, not {loss:g}")
+
+
+@entry(ib.Features)
+def _own_features(draw: Draw) -> None:
+    """A kind of features that gives a matrix only has the operations of the kind that it was made from."""
+    features, _ = problems.features(draw)
+    own = OwnFeatures(features.dense().reshape(features.shape))
+    W, a = draw.normal(features.k, features.d), draw.normal(features.n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        pairs = (
+            (draw.call(own.apply, W), features.apply(W), features.magnitudes(W)),
+            (draw.call(own.adjoint, a), features.adjoint(a), features.adjoint_magnitudes(a)[:, None]),
+        )
+        for found, known, sizes in pairs:
+            expect(not (np.abs(found - known) > 1e-12 * sizes).any(), "another operator")
 
 
 @entry(ib.least_squares, share=6)

@@ -112,7 +112,7 @@ def _matrix(draw: Draw) -> Any:
         )
     root = draw.normal(n, n + 2)
     A, thin = root @ root.T, root[:, : n - 1] @ root[:, : n - 1].T
-    scale = draw.pick([1.0, 1.0, 1e-200, 1e200, 1e-270, 1e270])
+    scale = draw.pick([1.0, 1.0, 1e-200, 1e200, 1e-260, 1e260])
     variants: dict[str, Any] = {
         "positive": (A * scale, "good"),
         "singular": (thin * scale, "good"),

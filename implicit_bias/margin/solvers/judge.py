@@ -128,14 +128,13 @@ def _best_multiple(value: float, f: Array, required: Array, prices: Array) -> tu
     summed from that end, it loses nothing to large prices.
     """
     positive = f > 0
-    with np.errstate(over="ignore"):
-        breaks = required[positive] / f[positive]
-    order = np.argsort(breaks)
-    to_come = np.cumsum((prices[positive] * f[positive])[order][::-1])[::-1]
-    slopes = value - prices[~positive] @ f[~positive] - np.append(to_come, 0.0)
-    first = int(np.argmax(slopes >= 0))
-    t = 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
     with np.errstate(over="ignore", invalid="ignore"):
+        breaks = required[positive] / f[positive]
+        order = np.argsort(breaks)
+        to_come = np.cumsum((prices[positive] * f[positive])[order][::-1])[::-1]
+        slopes = value - prices[~positive] @ f[~positive] - np.append(to_come, 0.0)
+        first = int(np.argmax(slopes >= 0))
+        t = 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
         cost = t * value + float(prices @ np.maximum(required - t * f, 0.0))
     # Beyond floating point nothing is known of it.
     return t, cost if np.isfinite(cost) else np.inf
