@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -47,6 +47,7 @@ class NotSeparableError(InputError):
         return str(self.args[0])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarginClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: everything but which margin problem is solved.
 
@@ -58,14 +59,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    C: float
-    fit_intercept: bool
-    free_intercept: bool
-    solver: str | None
-    tol: float
-    max_seconds: float | None
-    class_weight: Any
-    random_state: Any
+    fit_intercept: bool = True
+    free_intercept: bool = False
+    solver: str | None = None
+    tol: float = 1e-6
+    max_seconds: float | None = None
+    class_weight: Any = None
+    random_state: Any = None
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
@@ -112,7 +112,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             problem = self._problem(inputs, np.where(codes == code, 1.0, -1.0), shared, seed)
             problem = replace(problem, sample_weight=price, intercept=self.free_intercept)
             solution = solve(problem, self.solver, tol=self.tol, max_seconds=self.max_seconds)
-            self._judge(solution, classes[code])
+            self._judge(solution, classes[code], problem.C)
             problems.append(problem)
             solutions.append(solution)
         self.classes_ = classes
@@ -149,7 +149,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _judge(self, solution: Solution, label: Any) -> None:
+    def _judge(self, solution: Solution, label: Any, C: float) -> None:
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # A search over many fits must end, too.
         if solution.status is Status.NOT_SEPARABLE:
@@ -162,7 +162,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             )
         elif not solution.weights.any():
             warnings.warn(
-                f"class {label}: all weights are zero, since slack at C={self.C:g} is cheaper than any weights; "
+                f"class {label}: all weights are zero, since slack at C={C:g} is cheaper than any weights; "
                 "increase C, or scale the inputs up",
                 UserWarning,
                 stacklevel=3,
