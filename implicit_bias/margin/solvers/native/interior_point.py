@@ -19,7 +19,7 @@ At the optimum W_h is a multiple of η_h Φ_hᵀ(λ∘y).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -84,7 +84,7 @@ class Program:
     @cached_property
     def equalities(self) -> Tensor:
         """E, shape (n, 1), or (n, 2) with a free intercept."""
-        columns = [-self.kernels.ones()] + ([] if self.tilt is None else [self.tilt])
+        columns = [-self.kernels.ones] + ([] if self.tilt is None else [self.tilt])
         return torch.stack(columns, dim=1)
 
     def balanced(self, lam: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class Program:
     def start(self) -> Point:
         """An iterate with room on every side and balanced products."""
         kernels, prices = self.kernels, self.prices
-        lam = kernels.ones() if prices is None else torch.minimum(prices, prices.median())
+        lam = kernels.ones if prices is None else torch.minimum(prices, prices.median())
         lam = self.balanced(lam)
         eta = lam.new_ones(kernels.H)
         q, P = kernels.sweep(lam)
@@ -167,10 +167,20 @@ class Outcome:
 
     lam: Tensor
     weights: tuple[Tensor, Tensor, Tensor]
-    bounds: Bounds
-    iterations: int
-    path: list[tuple[float, Point]]
-    stopped: Status | None
+    bounds: Bounds = Bounds()
+    iterations: int = 0
+    stopped: Status | None = None
+    path: list[tuple[float, Point]] = field(default_factory=list)
+
+    def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
+        """The best of both sides, after so many iterations."""
+        return replace(
+            self,
+            lam=lam if new.lower > self.bounds.lower else self.lam,
+            weights=weights if new.upper < self.bounds.upper else self.weights,
+            bounds=Bounds(max(self.bounds.lower, new.lower), min(self.bounds.upper, new.upper)),
+            iterations=iterations,
+        )
 
     def iterate(self, gap: float) -> Point:
         """The last iterate whose gap was at least `gap`: far enough from the boundary to start a neighbour from."""
@@ -193,14 +203,13 @@ def descend(
     """
     at = start or program.start()
     bounds: list[Bounds] = []
-    best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]), Bounds(), 0, [], None)
+    best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]))
     try:
         for iteration in range(max_iterations + 1):
             q, P = program.kernels.sweep(at.lam)
-            f = P @ at.eta
-            tilted = f + program.equalities[:, 1:] @ (at.rho * at.nu[1:])
-            now = program.bounds(at.lam, at.eta, q, tilted)
-            best = _better(best, at, now, iteration)
+            f, b = P @ at.eta, at.rho * at.nu[1:]
+            now = program.bounds(at.lam, at.eta, q, f + program.equalities[:, 1:] @ b)
+            best = best.better(at.lam, (at.lam, at.eta, b), now, iteration)
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
             patience = PATIENCE if best.bounds.gap < 1 else 3 * PATIENCE
@@ -217,18 +226,6 @@ def descend(
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
     raise AssertionError("unreachable")
-
-
-def _better(best: Outcome, at: Point, new: Bounds, iteration: int) -> Outcome:
-    """The best of both sides."""
-    return Outcome(
-        at.lam if new.lower > best.bounds.lower else best.lam,
-        (at.lam, at.eta, at.rho * at.nu[1:]) if new.upper < best.bounds.upper else best.weights,
-        Bounds(max(best.bounds.lower, new.lower), min(best.bounds.upper, new.upper)),
-        iteration,
-        best.path,
-        None,
-    )
 
 
 def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:
