@@ -103,15 +103,11 @@ class ReLUGates(ThresholdGates):
         self.weights = weights
         self.fit()
 
-    @property
-    def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group per unit, shape (H,)."""
-        return np.arange(len(self.directions_))
-
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Read the weights; the inputs play no part."""
         self.directions_ = as_floats(self.weights, "weights", 2)
         self.cutoffs_ = np.zeros(len(self.directions_))
+        self.groups = np.arange(len(self.directions_))
         self.n_features_in_ = self.directions_.shape[1]
         return self
 

@@ -56,8 +56,7 @@ class OccupiedRegions(Gates):
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
         """One group of all regions, shape (k,)."""
-        if not self.is_fitted:
-            raise InputError("these OccupiedRegions are not fitted; call fit(X) first")
+        self._require_fitted()
         return np.zeros(len(self.occupied_), dtype=np.int64)
 
     def __sklearn_clone__(self) -> Self:

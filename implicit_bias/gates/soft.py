@@ -36,15 +36,11 @@ class SoftGates(Gates):
         self.sharpness = sharpness
         self.fit()
 
-    @property
-    def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group per unit, shape (k,)."""
-        return np.arange(len(self.directions_))
-
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Read the weights; the inputs play no part."""
         as_positive(self.sharpness, "sharpness")
         self.directions_ = as_floats(self.weights, "weights", 2)
+        self.groups = np.arange(len(self.directions_))
         self.n_features_in_ = self.directions_.shape[1]
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,8 +12,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from implicit_bias.gates import Gates, ReLUGates
 from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.networks.base import GatedNetwork, to_array
+
+Tensors = Sequence[Tensor]
 
 
 def as_widths(units: Any) -> list[int]:
@@ -61,7 +65,7 @@ class LayeredNetwork(GatedNetwork):
         """The tensors that are not trained."""
         return [getattr(self, f"filters{index}") for index in range(self._filters)]
 
-    def fixed_gates(self, filters: Sequence[Tensor], X: Tensor) -> list[Tensor] | None:
+    def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
         """The gates (…, n, k_ℓ) of every layer for inputs (…, n, d); None if there are none that training leaves."""
         return None
 
@@ -70,11 +74,9 @@ class LayeredNetwork(GatedNetwork):
         gates = self.fixed_gates([u.detach().cpu().double() for u in self.filters()], torch.as_tensor(X))
         return None if gates is None else torch.cat(gates, dim=1)
 
-    def activations(
-        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    @abstractmethod
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """The last hidden layer (…, n, k_L) of inputs (…, n, d); `opened` are the gates (…, n, k_ℓ), if known."""
-        raise NotImplementedError("abstract")
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         """Outputs (n,) for inputs (n, d), or (n, q) of a network with several outputs."""
@@ -89,6 +91,14 @@ class LayeredNetwork(GatedNetwork):
     def hidden(self, X: ArrayLike) -> Array:
         """Activations of the last hidden layer, shape (n, H)."""
         return to_array(self._hidden(*self.tensors(X)))
+
+    def gates(self) -> Gates:
+        """The gates of the hidden layer, the filters' if there are any; for networks with one."""
+        self.require_one_layer(len(self.units))
+        return self._gates_of([*self.filters(), *self.layers][0])
+
+    def _gates_of(self, weights: Tensor) -> Gates:
+        return ReLUGates(to_array(weights))
 
     def effective_weights(self) -> Array:
         """W (k, d) with w_j = b_j a_j, or (q, k, d) of several outputs; for networks with one hidden layer."""
