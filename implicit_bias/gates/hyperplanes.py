@@ -121,13 +121,7 @@ class HyperplaneGates(ThresholdGates):
                 f"got directions {directions.shape} and cutoffs {cutoffs.shape}"
             )
         gates = cls(units=len(directions) // bits, contexts=contexts)
-        return gates.set_hyperplanes(directions, cutoffs)
-
-    def set_hyperplanes(self, directions: Array, cutoffs: Array) -> Self:
-        """Take the hyperplanes as they are; afterwards the gates count as fitted."""
-        self.directions_, self.cutoffs_ = directions, cutoffs
-        self.n_features_in_ = directions.shape[1]
-        return self
+        return gates.restore(n_features_in_=directions.shape[1], directions_=directions, cutoffs_=cutoffs)
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]

@@ -116,11 +116,9 @@ class GatedLinearNetwork(GatedNetwork):
 
     def _with_hyperplanes(self, gates: HyperplaneGates, directions: Tensor, cutoffs: Tensor) -> HyperplaneGates:
         planes = gates.units * context_bits(gates.contexts)
-        v = as_numbers(directions, (planes, self.inputs), "directions")
-        b = as_numbers(cutoffs, (planes,), "cutoffs")
-        if not (np.isfinite(v).all() and np.isfinite(b).all()):
-            raise InputError("the hyperplanes of a state_dict must be finite")
-        return copy.copy(gates).set_hyperplanes(v.copy(), b.copy())
+        v = as_numbers(directions, (planes, self.inputs), "directions").copy()
+        b = as_numbers(cutoffs, (planes,), "cutoffs").copy()
+        return copy.copy(gates).restore(n_features_in_=self.inputs, directions_=v, cutoffs_=b)
 
     def contexts(self, X: Array) -> Tensor:
         """The context of every unit of every layer, whole numbers of shape (n, total units)."""
@@ -191,5 +189,6 @@ class GatedLinearNetwork(GatedNetwork):
         for parameters in config["gates"]:
             layer = HyperplaneGates(**parameters)
             planes = layer.units * context_bits(layer.contexts)
-            gates.append(layer.set_hyperplanes(np.zeros((planes, d)), np.zeros(planes)))
+            zeros = {"directions_": np.zeros((planes, d)), "cutoffs_": np.zeros(planes)}
+            gates.append(layer.restore(n_features_in_=d, **zeros))
         return cls(gates, readout=config["readout"], seed=0)
