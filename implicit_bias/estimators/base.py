@@ -173,20 +173,16 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
         self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
         self.certificate_ = solutions if several else solutions[0]
-        gates: list[Any] = [problem.gates for problem in problems]
-        self.gates_ = gates if several else gates[0]
-        weights = [solution.weights for solution in solutions]
-        self.weights_ = np.stack(weights) if several else weights[0]
+        self.gates_: Any = [problem.gates for problem in problems] if several else problems[0].gates
+        self.weights_ = np.stack([solution.weights for solution in solutions]) if several else solutions[0].weights
         self.intercept_ = np.array([solution.intercept for solution in solutions])
 
     def _scores(self, X: Array) -> list[Array]:
         """The scores (n,) of inputs X (n, d) in the problem of each class."""
-        if isinstance(self.gates_, list):
-            distinct = {id(gates): gates for gates in self.gates_}
-            features = {key: gates(X) for key, gates in distinct.items()}
-            models = zip(self.gates_, self.weights_, self.intercept_, strict=True)
-            return [features[id(gates)] @ W + b for gates, W, b in models]
-        return [self.gates_(X) @ self.weights_ + self.intercept_[0]]
+        gates, weights = self.gates_, self.weights_
+        gates, weights = (gates, weights) if isinstance(gates, list) else ([gates], weights[None])
+        features = {key: found(X) for key, found in {id(each): each for each in gates}.items()}
+        return [features[id(g)] @ W + b for g, W, b in zip(gates, weights, self.intercept_, strict=True)]
 
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
@@ -207,8 +203,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """The class of each row of X (n, p); errors as `decision_function`."""
         scores = self.decision_function(X)
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
-        labels: np.ndarray = self.classes_[index]
-        return labels
+        return np.asarray(self.classes_[index])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from implicit_bias.features.patterns import PatternBlocks
 from implicit_bias.ground.blocks import ROWS, symmetric_blocks
@@ -170,7 +171,7 @@ class Features(ABC):
 
     def shared(self) -> PatternBlocks:
         """ΦW with as few nonzeros as may be; here every gate is a block of its own."""
-        return PatternBlocks.apart(self.dense(), self.k)
+        return PatternBlocks(sp.eye_array(self.k, format="csr"), sp.csr_array(self.dense()))
 
     def _blocks(self) -> Array:
         """φ_j(x_i), shape (n, k, d)."""

@@ -103,8 +103,7 @@ class Gates(TransformerMixin, BaseEstimator):
 
     def _fitted_inputs(self, X: Any) -> Array:
         self._require_fitted()
-        inputs: Array = validated(self, X, reset=False)
-        return inputs
+        return np.asarray(validated(self, X, reset=False))
 
 
 class ConstantGate(Gates):

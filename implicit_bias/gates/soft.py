@@ -48,8 +48,7 @@ class SoftGates(Gates):
         """Gate values between 0 and 1, shape (n, k)."""
         projections = self._fitted_inputs(X) @ self.directions_.T
         with np.errstate(over="ignore"):
-            values: Array = expit(self.sharpness * projections)
-        return values
+            return np.asarray(expit(self.sharpness * projections))
 
 
 class ProductGates(Gates):

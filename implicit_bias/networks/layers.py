@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from implicit_bias.gates import Gates, ReLUGates
@@ -55,7 +54,6 @@ class LayeredNetwork(GatedNetwork):
         filters = self._draw_filters(generator) if self.hidden_is_trained else drawn[:-1]
         for index, values in enumerate(filters):
             self.register_buffer(f"filters{index}", values)
-        self._filters = len(filters)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         """What fixed gates need besides the weights; nothing here."""
@@ -63,7 +61,7 @@ class LayeredNetwork(GatedNetwork):
 
     def filters(self) -> list[Tensor]:
         """The tensors that are not trained."""
-        return [getattr(self, f"filters{index}") for index in range(self._filters)]
+        return list(self.buffers())
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
         """The gates (…, n, k_ℓ) of every layer for inputs (…, n, d); None if there are none that training leaves."""
@@ -86,11 +84,6 @@ class LayeredNetwork(GatedNetwork):
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
         opened = None if contexts is None else contexts.to(X.dtype).split(self.units, dim=1)
         return self.activations(list(self.layers), self.filters(), X, opened)
-
-    @torch.no_grad()
-    def hidden(self, X: ArrayLike) -> Array:
-        """Activations of the last hidden layer, shape (n, H)."""
-        return to_array(self._hidden(*self.tensors(X)))
 
     def gates(self) -> Gates:
         """The gates of the hidden layer, the filters' if there are any; for networks with one."""

@@ -44,11 +44,8 @@ class ReLUNetwork(LayeredNetwork):
         """A network of the same weights whose gates stay as they are now, at any moment of training."""
         frozen = FrozenReLUNetwork(self.inputs, self.units, outputs=self.outputs)
         frozen.to(self.layers[0].device, self.layers[0].dtype)
-        with torch.no_grad():
-            for target, source in zip(
-                [*frozen.layers, *frozen.filters()], [*self.layers, *self.layers[:-1]], strict=True
-            ):
-                target.copy_(source)
+        gates = {f"filters{index}": weight for index, weight in enumerate(self.layers[:-1])}
+        frozen.load_state_dict(self.state_dict() | gates)
         return frozen
 
 
@@ -73,23 +70,18 @@ class FrozenReLUNetwork(LayeredNetwork):
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor]:
         """The frozen gates (…, n, k_ℓ) of every layer, true or false."""
-        return _opened(filters, X)
+        opened = []
+        for u in filters:
+            X = X @ u.mT
+            opened.append(X >= 0)
+            X = torch.relu(X)
+        return opened
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """Each layer times the frozen copy's gates."""
-        for gate, weight in zip(opened or _opened(filters, X), weights[:-1], strict=True):
+        for gate, weight in zip(opened or self.fixed_gates(filters, X), weights[:-1], strict=True):
             X = gate.to(X.dtype) * (X @ weight.mT)
         return X
-
-
-def _opened(filters: Tensors, z: Tensor) -> list[Tensor]:
-    """Which units of a ReLU network of weights `filters` are open, layer by layer."""
-    opened = []
-    for u in filters:
-        z = z @ u.mT
-        opened.append(z >= 0)
-        z = torch.relu(z)
-    return opened
 
 
 class LinearNetwork(LayeredNetwork):

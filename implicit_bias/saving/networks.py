@@ -52,10 +52,7 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
 def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     """The network that `save_network` wrote to `path`, on the CPU, in the dtype it was saved with.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, damaged, or not such a file.
+    Errors as for `load_solution`.
 
     Examples
     --------

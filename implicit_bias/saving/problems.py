@@ -17,7 +17,7 @@ from implicit_bias.ground.archives import read_archive, reading, write_archive
 from implicit_bias.ground.checks import InputError
 from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, check_problem
 
 KIND = "problem 1"
 
@@ -43,8 +43,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
     >>> solve(copy).objective == solve(problem).objective
     True
     """
-    if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem, not {problem!r:.60}")
+    check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not _known(all_features, features):
         raise InputError(f"{type(features).__name__} are code of your own, which a file does not hold")
@@ -87,10 +86,7 @@ def _parts(thing: Any, names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
 def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
     """The margin problem that `save_problem` wrote to `path`.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, damaged, of another version, or holds what no margin problem can be.
+    Errors as for `load_solution`; also if the file holds what no margin problem can be.
 
     Examples
     --------

@@ -68,19 +68,17 @@ class CvxpySolver(Solver):
         b = program.intercept.value
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
+        stopped = Status.TIME_LIMIT if options.max_seconds is not None and taken >= options.max_seconds else None
+        if iterations >= settings.get(self.limit_option, np.inf):
+            stopped = Status.ITERATION_LIMIT
         return Answer(
             np.zeros((features.k, features.d)) if weights is None else weights * (margin / scale),
             np.zeros(features.n) if dual is None else dual / scale,
             iterations,
-            self._stopped(iterations, taken, options, settings),
+            stopped,
             0.0 if b is None else margin * float(b),
             None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
         )
-
-    def _stopped(self, iterations: int, taken: float, options: Options, settings: dict[str, Any]) -> Status | None:
-        if iterations >= settings.get(self.limit_option, np.inf):
-            return Status.ITERATION_LIMIT
-        return Status.TIME_LIMIT if options.max_seconds is not None and taken >= options.max_seconds else None
 
 
 CVXPY_SOLVERS = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, as_reals, one_of, shown
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
@@ -95,8 +95,7 @@ def solve(
     >>> solution.gap < 1e-6, round(solution.minimum_margin, 6)
     (True, 1.0)
     """
-    if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    check_problem(problem)
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
     name, run = _chosen(problem, solver)
     if isinstance(run, Solver):
@@ -158,8 +157,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     >>> all(point.gap < 1e-6 for point in path), path[0].objective < path[2].objective
     (True, True)
     """
-    if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    check_problem(problem)
     try:
         prices = as_reals(C)
     except CONVERSION_ERRORS:
@@ -188,10 +186,8 @@ def _chosen(
         return solver.name, solver
     if solver is not None and callable(solver):
         return getattr(solver, "__name__", type(solver).__name__), solver
-    if solver is None:
-        name = next(name for name, known in SOLVERS.items() if problem.lacks(known.needs) is None)
-    else:
-        name = one_of(solver, SOLVERS, "solver")
+    fitting = (name for name, known in SOLVERS.items() if problem.lacks(known.needs) is None)
+    name = next(fitting) if solver is None else one_of(solver, SOLVERS, "solver")
     return name, SOLVERS[name]
 
 

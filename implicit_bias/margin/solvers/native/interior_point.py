@@ -54,12 +54,16 @@ class Bounds:
         return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
 
 
-def best_multiple(value: float, margins: Tensor, prices: Tensor) -> tuple[float, float]:
-    """The t ≥ 0 at which t‖W‖ + Σ_i p_i (1 − t f_i)₊ is least, and its value there; ‖W‖ = `value`.
+def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[float, float]:
+    """The objective of the best multiple t ≥ 0 of weights with ‖W‖ = `value`, and the margin 1/t it asks of a sample.
 
-    Beyond t = 1/f_i a sample with f_i > 0 pays no more. Of these t the last is taken up to which the objective falls:
-    ‖W‖ < Σ p_i f_i over the samples that still pay.
+    Hard margins f_i leave no choice. Else t‖W‖ + Σ_i p_i (1 − t f_i)₊ is least: beyond t = 1/f_i a sample with f_i > 0
+    pays no more. Of these t the last is taken up to which the objective falls: ‖W‖ < Σ p_i f_i over the samples that
+    still pay.
     """
+    if prices is None:
+        worst = float(margins.min())
+        return (value / worst if worst > 0 else float("inf")), worst
     f, p = margins.cpu().numpy(), prices.cpu().numpy()
     pays = f > 0
     with np.errstate(over="ignore"):
@@ -70,7 +74,7 @@ def best_multiple(value: float, margins: Tensor, prices: Tensor) -> tuple[float,
     falls = value - p[~pays] @ f[~pays] - later < 0
     count = len(falls) if falls.all() else int(np.argmin(falls))
     t = float(ends[order[count - 1]]) if 0 < count < len(falls) else 0.0
-    return t, t * value + float(p @ np.maximum(1.0 - t * f, 0.0))
+    return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), 1 / t if t > 0 else float("inf")
 
 
 @dataclass(frozen=True)
@@ -100,12 +104,9 @@ class Program:
         reach = float(q.max().clamp_min(0).sqrt())
         value = float(eta @ q.clamp_min(0).sqrt())
         scale = 1 / reach if reach > 0 else float("inf")
-        if self.prices is None:
-            worst = float(f.min())
-            return Bounds(scale * float(lam.sum()), value / worst if worst > 0 else float("inf"))
-        scale = min(scale, float((self.prices / lam).min()))
-        upper = best_multiple(value, f, self.prices)[1]
-        return Bounds(scale * float(lam.sum()), upper)
+        if self.prices is not None:
+            scale = min(scale, float((self.prices / lam).min()))
+        return Bounds(scale * float(lam.sum()), upper_bound(value, f, self.prices)[0])
 
     def start(self) -> Point:
         """An iterate with room on every side and balanced products."""
@@ -188,13 +189,10 @@ class Outcome:
         return far[-1] if far else self.path[0][1]
 
 
-def descend(
-    program: Program,
-    tol: float,
-    max_iterations: int,
-    start: Point | None = None,
-    watch: Callable[[int, Bounds], Status | None] = lambda iteration, bounds: None,
-) -> Outcome:
+Watch = Callable[[int, Bounds], Status | None]
+
+
+def descend(program: Program, tol: float, max_iterations: int, start: Point | None, watch: Watch) -> Outcome:
     """Descend to a relative gap of `tol` between the bounds.
 
     `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend
+from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.newton import Point
 from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
@@ -32,7 +32,7 @@ NEWCOMER = 0.1
 
 #: Called with the iterations of earlier rounds, the size of the working set, the bounds over all samples, and those of
 #: the present iterate; may return a status to stop with.
-Watch = Callable[[int, int, Bounds, int, Bounds], Status | None]
+Watched = Callable[[int, int, Bounds, int, Bounds], Status | None]
 
 
 def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
@@ -53,7 +53,7 @@ def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     return scaled.moved(rows)
 
 
-def solve_in_rounds(scaled: ScaledProblem, tol: float, max_iterations: int, rows: Tensor, watch: Watch) -> Outcome:
+def solve_in_rounds(scaled: ScaledProblem, tol: float, max_iterations: int, rows: Tensor, watch: Watched) -> Outcome:
     """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
 
     `watch` is called at every iterate. A sample is dropped at most once, so that the rounds end.
@@ -102,9 +102,9 @@ def _scored(
     lam, eta, b = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
     f = scaled.margins(rows, lam, eta, b)
-    upper = scaled.upper_bound(value, f)[0]
+    upper = upper_bound(value, f, scaled.prices)[0]
     # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
-    least = scaled.upper_bound(value, f[rows], rows)[1]
+    least = upper_bound(value, f[rows], program.prices)[1]
     dual, heavy = (torch.zeros_like(f).index_copy(0, rows, values) for values in (outcome.lam, lam))
     bounds, iterations = Bounds(outcome.bounds.lower, upper), best.iterations + outcome.iterations
     return replace(best.better(dual, (heavy, eta, b), bounds, iterations), stopped=outcome.stopped), f, least
