@@ -32,7 +32,7 @@ NEWCOMER = 0.1
 
 #: Called with the iterations of earlier rounds, the size of the working set, the bounds over all samples, and those of
 #: the present iterate; may return a status to stop with.
-Watched = Callable[[int, int, Bounds, int, Bounds], Status | None]
+WatchAll = Callable[[int, int, Bounds, int, Bounds], Status | None]
 
 
 def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
@@ -53,7 +53,7 @@ def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     return scaled.moved(rows)
 
 
-def solve_in_rounds(scaled: ScaledProblem, tol: float, max_iterations: int, rows: Tensor, watch: Watched) -> Outcome:
+def solve_in_rounds(scaled: ScaledProblem, tol: float, max_iterations: int, rows: Tensor, watch: WatchAll) -> Outcome:
     """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
 
     `watch` is called at every iterate. A sample is dropped at most once, so that the rounds end.
