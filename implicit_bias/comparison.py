@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs, shown
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs
+from implicit_bias.margin.problem import MarginProblem, check_problem
 
 
 def predictions(scores: Any) -> Array:
@@ -62,8 +62,7 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     >>> normalised_margin(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()), [[3.0, 0.0]])
     2.0
     """
-    if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    check_problem(problem)
     W = _of_size_one(as_floats(W, "weights", 2))
     size = problem.norm.value(W)
     if size == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -47,6 +47,7 @@ class NotSeparableError(InputError):
         return str(self.args[0])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarginClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: everything but which margin problem is solved.
 
@@ -58,14 +59,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    C: float
-    fit_intercept: bool
-    free_intercept: bool
-    solver: str | None
-    tol: float
-    max_seconds: float | None
-    class_weight: Any
-    random_state: Any
+    fit_intercept: bool = True
+    free_intercept: bool = False
+    solver: str | None = None
+    tol: float = 1e-6
+    max_seconds: float | None = None
+    class_weight: Any = None
+    random_state: Any = None
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
@@ -112,7 +112,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             problem = self._problem(inputs, np.where(codes == code, 1.0, -1.0), shared, seed)
             problem = replace(problem, sample_weight=price, intercept=self.free_intercept)
             solution = solve(problem, self.solver, tol=self.tol, max_seconds=self.max_seconds)
-            self._judge(solution, classes[code])
+            self._judge(solution, classes[code], problem.C)
             problems.append(problem)
             solutions.append(solution)
         self.classes_ = classes
@@ -149,7 +149,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _judge(self, solution: Solution, label: Any) -> None:
+    def _judge(self, solution: Solution, label: Any, C: float) -> None:
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # A search over many fits must end, too.
         if solution.status is Status.NOT_SEPARABLE:
@@ -162,7 +162,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             )
         elif not solution.weights.any():
             warnings.warn(
-                f"class {label}: all weights are zero, since slack at C={self.C:g} is cheaper than any weights; "
+                f"class {label}: all weights are zero, since slack at C={C:g} is cheaper than any weights; "
                 "increase C, or scale the inputs up",
                 UserWarning,
                 stacklevel=3,
@@ -173,20 +173,16 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
         self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
         self.certificate_ = solutions if several else solutions[0]
-        gates: list[Any] = [problem.gates for problem in problems]
-        self.gates_ = gates if several else gates[0]
-        weights = [solution.weights for solution in solutions]
-        self.weights_ = np.stack(weights) if several else weights[0]
+        self.gates_: Any = [problem.gates for problem in problems] if several else problems[0].gates
+        self.weights_ = np.stack([solution.weights for solution in solutions]) if several else solutions[0].weights
         self.intercept_ = np.array([solution.intercept for solution in solutions])
 
     def _scores(self, X: Array) -> list[Array]:
         """The scores (n,) of inputs X (n, d) in the problem of each class."""
-        if isinstance(self.gates_, list):
-            distinct = {id(gates): gates for gates in self.gates_}
-            features = {key: gates(X) for key, gates in distinct.items()}
-            models = zip(self.gates_, self.weights_, self.intercept_, strict=True)
-            return [features[id(gates)] @ W + b for gates, W, b in models]
-        return [self.gates_(X) @ self.weights_ + self.intercept_[0]]
+        gates, weights = self.gates_, self.weights_
+        gates, weights = (gates, weights) if isinstance(gates, list) else ([gates], weights[None])
+        features = {key: found(X) for key, found in {id(each): each for each in gates}.items()}
+        return [features[id(g)] @ W + b for g, W, b in zip(gates, weights, self.intercept_, strict=True)]
 
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
@@ -207,8 +203,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """The class of each row of X (n, p); errors as `decision_function`."""
         scores = self.decision_function(X)
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
-        labels: np.ndarray = self.classes_[index]
-        return labels
+        return np.asarray(self.classes_[index])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates
@@ -14,6 +13,7 @@ from implicit_bias.margin.norms import Frobenius, Norm
 from implicit_bias.margin.problem import MarginProblem
 
 
+@dataclass(eq=False, repr=False)
 class GLNClassifier(MarginClassifier):
     """The limit of a trained gated linear network: SVM-GLN, or SVM-L2, over random hyperplane contexts.
 
@@ -72,34 +72,11 @@ class GLNClassifier(MarginClassifier):
     ('OPTIMAL', True)
     """
 
-    def __init__(
-        self,
-        units: int = 10,
-        contexts: int = 2,
-        C: float = 1.0,
-        *,
-        norm: str | Norm = "group-lasso",
-        cutoff: Cutoff = "median",
-        fit_intercept: bool = True,
-        free_intercept: bool = False,
-        solver: str | None = None,
-        tol: float = 1e-6,
-        max_seconds: float | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.units = units
-        self.contexts = contexts
-        self.C = C
-        self.norm = norm
-        self.cutoff = cutoff
-        self.fit_intercept = fit_intercept
-        self.free_intercept = free_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.random_state = random_state
+    units: int = 10
+    contexts: int = 2
+    C: float = 1.0
+    norm: str | Norm = field(default="group-lasso", kw_only=True)
+    cutoff: Cutoff = field(default="median", kw_only=True)
 
     def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates:
         return HyperplaneGates(self.units, self.contexts, seed, self.cutoff).fit(X, sample_weight=weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, RandomHalfSpaces
@@ -14,6 +14,7 @@ from implicit_bias.networks import ReLUNetwork
 from implicit_bias.training.sgd import SGD, train
 
 
+@dataclass(eq=False, repr=False)
 class GatedReLUClassifier(MarginClassifier):
     """The limit of a ReLU network whose gates stay: SVM-RC with random, SVM-LC with learned, or given gates.
 
@@ -50,34 +51,11 @@ class GatedReLUClassifier(MarginClassifier):
     ((150, 3), True, [True, True, True])
     """
 
-    def __init__(
-        self,
-        units: int = 20,
-        C: float = 1.0,
-        *,
-        gates: str | Gates = "random",
-        cutoff: Cutoff = "median",
-        training: SGD | None = None,
-        fit_intercept: bool = True,
-        free_intercept: bool = False,
-        solver: str | None = None,
-        tol: float = 1e-6,
-        max_seconds: float | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.units = units
-        self.C = C
-        self.gates = gates
-        self.cutoff = cutoff
-        self.training = training
-        self.fit_intercept = fit_intercept
-        self.free_intercept = free_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.random_state = random_state
+    units: int = 20
+    C: float = 1.0
+    gates: str | Gates = field(default="random", kw_only=True)
+    cutoff: Cutoff = field(default="median", kw_only=True)
+    training: SGD | None = field(default=None, kw_only=True)
 
     def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
         # Parameters that other gates make no use of are checked all the same.
@@ -94,6 +72,7 @@ class GatedReLUClassifier(MarginClassifier):
         return svm_lc(X, y, _trained(X, y, self.units, seed, self.training), self.C)
 
 
+@dataclass(eq=False, repr=False)
 class HiddenLayerClassifier(MarginClassifier):
     """The maximum margin on a trained ReLU network's hidden activations: SVM-HL.
 
@@ -122,30 +101,9 @@ class HiddenLayerClassifier(MarginClassifier):
     True
     """
 
-    def __init__(
-        self,
-        units: int = 20,
-        C: float = 1.0,
-        *,
-        training: SGD | None = None,
-        fit_intercept: bool = True,
-        free_intercept: bool = False,
-        solver: str | None = None,
-        tol: float = 1e-6,
-        max_seconds: float | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.units = units
-        self.C = C
-        self.training = training
-        self.fit_intercept = fit_intercept
-        self.free_intercept = free_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.random_state = random_state
+    units: int = 20
+    C: float = 1.0
+    training: SGD | None = field(default=None, kw_only=True)
 
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
         return svm_hl(X, y, _trained(X, y, self.units, seed, self.training), self.C)

@@ -6,16 +6,15 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from implicit_bias.features.patterns import PatternBlocks
-from implicit_bias.ground.blocks import symmetric_blocks
+from implicit_bias.ground.blocks import ROWS, symmetric_blocks
 from implicit_bias.ground.checks import Array, as_factor, as_mixing, as_numbers, as_rows, finite
 from implicit_bias.ground.scaling import length, without_exponent
 
 #: Numbers of a dense chunk of samples.
 AT_ONCE = 2**25
-#: Samples whose absolute values are held at once.
-CHUNK = 4096
 
 
 class Features(ABC):
@@ -98,7 +97,7 @@ class Features(ABC):
     def magnitudes(self, W: Any) -> Array:
         """Σ_j ⟨|w_j|, |φ_j(x_i)|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
         w = np.abs(as_numbers(W, (self.k, self.d), "weights")).ravel()
-        return np.concatenate([np.abs(rows) @ w for rows in np.array_split(self.dense(), max(1, self.n // CHUNK))])
+        return np.concatenate([np.abs(rows) @ w for rows in np.array_split(self.dense(), max(1, self.n // ROWS))])
 
     def adjoint_magnitudes(self, a: Any) -> Array:
         """Σ_i |a_i| ‖φ_j(x_i)‖ for a (n,), which the rounding of a row of Φᵀa is a share of; shape (k,)."""
@@ -128,8 +127,7 @@ class Features(ABC):
 
     def row_norms(self, units: Any = 1.0) -> Array:
         """‖φ(x_i)‖ with the inputs in `units` u (d,), shape (n,)."""
-        result: Array = length((self._blocks() / units).reshape(self.n, -1), axis=1)
-        return result
+        return np.asarray(length((self._blocks() / units).reshape(self.n, -1), axis=1))
 
     def units(self) -> Array:
         """Units of the inputs in which none is large or small beside the others, shape (d,); here ones."""
@@ -173,7 +171,7 @@ class Features(ABC):
 
     def shared(self) -> PatternBlocks:
         """ΦW with as few nonzeros as may be; here every gate is a block of its own."""
-        return PatternBlocks.apart(self.dense(), self.k)
+        return PatternBlocks(sp.eye_array(self.k, format="csr"), sp.csr_array(self.dense()))
 
     def _blocks(self) -> Array:
         """φ_j(x_i), shape (n, k, d)."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.features.base import CHUNK, Features
+from implicit_bias.features.base import Features
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
-from implicit_bias.ground.blocks import symmetric_blocks
+from implicit_bias.ground.blocks import row_blocks, symmetric_blocks
 from implicit_bias.ground.checks import (
     Array,
     InputError,
@@ -22,10 +22,7 @@ from implicit_bias.ground.checks import (
     check_range,
     finite,
 )
-from implicit_bias.ground.scaling import largest_entries, length, nearest_powers_of_two, without_exponent
-
-#: In place of a product that vanishes.
-TINY = np.finfo(float).tiny
+from implicit_bias.ground.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,32 +88,26 @@ class GatedFeatures(Features):
         """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d); returns (n,)."""
         W = as_numbers(W, (self.k, self.d), "weights")
         with np.errstate(over="ignore", invalid="ignore"):
-            result: Array = np.einsum("nk,nk->n", self.X @ W.T, self.gate_values)
-        return result
+            return np.asarray(np.einsum("nk,nk->n", self.X @ W.T, self.gate_values))
 
     def magnitudes(self, W: Any) -> Array:
         """Σ_j |g_j(x_i)| ⟨|w_j|, |x_i|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
         W = np.abs(as_numbers(W, (self.k, self.d), "weights"))
-        parts = []
-        for first in range(0, self.n, CHUNK):
-            X, G = np.abs(self.X[first : first + CHUNK]), np.abs(self.gate_values[first : first + CHUNK])
-            parts.append(np.einsum("nk,nk->n", X @ W.T, G))
-        return np.concatenate(parts)
+        chunks = ((np.abs(self.X[rows]), np.abs(self.gate_values[rows])) for rows in row_blocks(self.n))
+        return np.concatenate([np.einsum("nk,nk->n", X @ W.T, G) for X, G in chunks])
 
     def adjoint(self, a: Any) -> Array:
         """Φᵀa = (G ∘ a)ᵀ X for sample weights a (n,); returns (k, d)."""
         a = as_numbers(a, (self.n,), "sample weights")
         with np.errstate(over="ignore", invalid="ignore"):
-            result: Array = (self.gate_values * a[:, None]).T @ self.X
-        return result
+            return np.asarray((self.gate_values * a[:, None]).T @ self.X)
 
     def adjoint_magnitudes(self, a: Any) -> Array:
         """Σ_i |a_i g_j(x_i)| ‖x_i‖ for a (n,), which the rounding of a row of Φᵀa is a share of; shape (k,)."""
         a = np.abs(as_numbers(a, (self.n,), "sample weights"))
         result = np.zeros(self.k)
         with np.errstate(over="ignore", invalid="ignore"):
-            for first in range(0, self.n, CHUNK):
-                rows = slice(first, first + CHUNK)
+            for rows in row_blocks(self.n):
                 result += (a[rows] * length(self.X[rows], axis=1)) @ np.abs(self.gate_values[rows])
         return result
 
@@ -129,9 +120,8 @@ class GatedFeatures(Features):
 
     def row_norms(self, units: Any = 1.0) -> Array:
         """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖ with the inputs in `units` u (d,), shape (n,)."""
-        chunks = (self.X[first : first + CHUNK] for first in range(0, self.n, CHUNK))
-        result: Array = length(self.gate_values, axis=1) * np.concatenate([length(X / units, axis=1) for X in chunks])
-        return result
+        lengths = np.concatenate([length(self.X[rows] / units, axis=1) for rows in row_blocks(self.n)])
+        return np.asarray(length(self.gate_values, axis=1) * lengths)
 
     def units(self) -> Array:
         """The power of two next to the largest |x_il| of each input l, 1 for inputs that are zero; shape (d,)."""
@@ -183,5 +173,4 @@ class GatedFeatures(Features):
 
     def dense(self) -> Array:
         """Φ as a matrix (n, k·d), gate-major columns: for tests and small problems only."""
-        result: Array = np.einsum("nk,nd->nkd", self.gate_values, self.X).reshape(self.n, -1)
-        return result
+        return np.asarray(np.einsum("nk,nd->nkd", self.gate_values, self.X).reshape(self.n, -1))

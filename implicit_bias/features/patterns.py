@@ -28,11 +28,6 @@ class PatternBlocks:
     S: sp.csr_array
     M: sp.csr_array
 
-    @classmethod
-    def apart(cls, dense: Array, k: int) -> PatternBlocks:
-        """Every gate a block of its own, from Φ as a matrix (n, k·d)."""
-        return cls(sp.eye_array(k, format="csr"), sp.csr_array(dense))
-
     @property
     def trivial(self) -> bool:
         """Whether every pattern is one gate of its own: then U is W and needs no variable."""

@@ -74,8 +74,7 @@ class Gates(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the gates, shape (k,), for data frames: the class in lower case and a number."""
-        if not self.is_fitted:
-            raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
+        self._require_fitted()
         name = type(self).__name__.lower()
         return np.array([f"{name}{j}" for j in range(len(self.groups))], dtype=object)
 
@@ -98,11 +97,13 @@ class Gates(TransformerMixin, BaseEstimator):
         weight = as_weights(sample_weight, inputs)
         return inputs[weight > 0], weight[weight > 0]
 
-    def _fitted_inputs(self, X: Any) -> Array:
+    def _require_fitted(self) -> None:
         if not self.is_fitted:
             raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
-        inputs: Array = validated(self, X, reset=False)
-        return inputs
+
+    def _fitted_inputs(self, X: Any) -> Array:
+        self._require_fitted()
+        return np.asarray(validated(self, X, reset=False))
 
 
 class ConstantGate(Gates):
@@ -114,7 +115,7 @@ class ConstantGate(Gates):
     """
 
     groups = np.zeros(1, dtype=np.int64)
-    made_of = ()
+    made_of: tuple[str, ...] | None = ()
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Store the number of inputs."""

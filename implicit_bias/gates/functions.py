@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias.features import GatedFeatures
-from implicit_bias.gates import Gates
+from implicit_bias.gates.base import ConstantGate, Gates
 from implicit_bias.ground.checks import Array, InputError, as_floats
 
 
@@ -43,11 +43,6 @@ class FunctionGates(Gates):
         self.function = function
         self.grouping = grouping
 
-    @property
-    def groups(self) -> np.ndarray:  # type: ignore[override]
-        """The unit of each gate, shape (k,)."""
-        return np.arange(self.k_) if self.grouping is None else np.asarray(self.grouping)
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Store the number of inputs and gates."""
         X, _ = self._first_inputs(X, sample_weight)
@@ -55,6 +50,7 @@ class FunctionGates(Gates):
         if self.grouping is not None and np.shape(self.grouping) != (k,):
             raise InputError(f"grouping has shape {np.shape(self.grouping)}, but the function gives {k} gates")
         self.k_ = k
+        self.groups = np.arange(k) if self.grouping is None else np.asarray(self.grouping)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -74,7 +70,7 @@ class FunctionGates(Gates):
         return values
 
 
-class HiddenActivations(Gates):
+class HiddenActivations(ConstantGate):
     """The features h(x) of a trained network's last hidden layer, behind one open gate: those of SVM-HL.
 
     Parameters
@@ -89,7 +85,7 @@ class HiddenActivations(Gates):
     5
     """
 
-    groups = np.zeros(1, dtype=np.int64)
+    made_of = None
 
     def __init__(self, network: Any) -> None:
         self.network = network
@@ -98,12 +94,7 @@ class HiddenActivations(Gates):
         """Store the number of inputs."""
         if not callable(getattr(self.network, "hidden", None)):
             raise InputError(f"HiddenActivations needs a network with hidden(X), not {type(self.network).__name__}")
-        self._first_inputs(X, sample_weight)
-        return self
-
-    def transform(self, X: Any) -> Array:
-        """Ones, shape (n, 1): the gate."""
-        return np.ones((len(self._fitted_inputs(X)), 1))
+        return super().fit(X, y, sample_weight)
 
     def __call__(self, X: Any) -> GatedFeatures:
         """The activations as features: d = H, k = 1."""

@@ -10,16 +10,6 @@ from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 from implicit_bias.ground.checks import Array, as_count, as_floats, as_seed, check_size
 
 
-def draw_half_spaces(inputs: int, count: int, spread: float, seed: int) -> tuple[Array, Array]:
-    """Orthonormal directions (count, inputs) and cutoffs N(0, spread²) (count,), both of torch in float32."""
-    import torch  # Takes seconds, and most of this package does without.
-
-    generator = torch.Generator().manual_seed(as_seed(seed))
-    directions = torch.nn.init.orthogonal_(torch.empty(count, inputs), generator=generator)
-    cutoffs = torch.empty(count).normal_(0, spread, generator=generator)
-    return directions.numpy().astype(np.float64), cutoffs.numpy().astype(np.float64)
-
-
 class RandomHalfSpaces(ThresholdGates):
     """Random contexts of SVM-RC: H half-spaces g_h(x) = 1(⟨u_h, x⟩ > b_h) with orthonormal directions u_h.
 
@@ -34,10 +24,7 @@ class RandomHalfSpaces(ThresholdGates):
     always_on : bool
         Add a last gate that is always 1, as the published code does and the paper does not say.
 
-    Raises
-    ------
-    InputError
-        As for `HyperplaneGates`.
+    Errors as for `HyperplaneGates`.
 
     Examples
     --------
@@ -68,11 +55,16 @@ class RandomHalfSpaces(ThresholdGates):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the directions and fix the cutoffs on X (n, d)."""
+        import torch  # Takes seconds, and most of this package does without.
+
         units = self.check()
         X, weight = self._first_inputs(X, sample_weight)
         check_size(units * X.shape[1], "the half-spaces")
         spread = 0.25 * X.shape[1] ** -0.5
-        self.directions_, drawn = draw_half_spaces(X.shape[1], units, spread, self.seed)
+        generator = torch.Generator().manual_seed(as_seed(self.seed))
+        directions = torch.nn.init.orthogonal_(torch.empty(units, X.shape[1]), generator=generator)
+        drawn = torch.empty(units).normal_(0, spread, generator=generator).numpy().astype(np.float64)
+        self.directions_ = directions.numpy().astype(np.float64)
         self.cutoffs_ = self._fit_cutoffs(X, drawn, spread, self.cutoff, weight)
         return self
 
@@ -103,15 +95,11 @@ class ReLUGates(ThresholdGates):
         self.weights = weights
         self.fit()
 
-    @property
-    def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group per unit, shape (H,)."""
-        return np.arange(len(self.directions_))
-
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Read the weights; the inputs play no part."""
         self.directions_ = as_floats(self.weights, "weights", 2)
         self.cutoffs_ = np.zeros(len(self.directions_))
+        self.groups = np.arange(len(self.directions_))
         self.n_features_in_ = self.directions_.shape[1]
         return self
 

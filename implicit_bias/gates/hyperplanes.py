@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
-from implicit_bias.ground.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_seed,
-    check_size,
-    context_bits,
-)
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
 
 if TYPE_CHECKING:
     import torch
@@ -121,13 +113,7 @@ class HyperplaneGates(ThresholdGates):
                 f"got directions {directions.shape} and cutoffs {cutoffs.shape}"
             )
         gates = cls(units=len(directions) // bits, contexts=contexts)
-        return gates.set_hyperplanes(directions, cutoffs)
-
-    def set_hyperplanes(self, directions: Array, cutoffs: Array) -> Self:
-        """Take the hyperplanes as they are; afterwards the gates count as fitted."""
-        self.directions_, self.cutoffs_ = directions, cutoffs
-        self.n_features_in_ = directions.shape[1]
-        return self
+        return gates.restore(n_features_in_=directions.shape[1], directions_=directions, cutoffs_=cutoffs)
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
@@ -149,8 +135,7 @@ class HyperplaneGates(ThresholdGates):
         projections = self._project(X)
         check_size(len(projections) * int(self.units), "the contexts")
         opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
-        result: np.ndarray = opened.astype(np.int64) @ powers
-        return result
+        return np.asarray(opened.astype(np.int64) @ powers)
 
     def transform(self, X: Any) -> Array:
         """One-hot gate values, shape (n, H·K): column h·K + c is 1(c_h(x) = c)."""

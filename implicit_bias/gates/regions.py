@@ -26,6 +26,8 @@ class OccupiedRegions(Gates):
     ----------
     occupied_ : array of int, shape (k,)
         The contexts c_j.
+    groups : array of int, shape (k,)
+        One group of all regions: zeros.
 
     Raises
     ------
@@ -51,14 +53,8 @@ class OccupiedRegions(Gates):
         if not isinstance(self.regions, HyperplaneGates) or self.regions.units != 1:
             raise InputError("OccupiedRegions takes the fitted HyperplaneGates of one unit")
         self.occupied_ = np.unique(self.regions.contexts_of(self._first_inputs(X, sample_weight)[0]))
+        self.groups = np.zeros(len(self.occupied_), dtype=np.int64)
         return self
-
-    @property
-    def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group of all regions, shape (k,)."""
-        if not self.is_fitted:
-            raise InputError("these OccupiedRegions are not fitted; call fit(X) first")
-        return np.zeros(len(self.occupied_), dtype=np.int64)
 
     def __sklearn_clone__(self) -> Self:
         """A copy over the same fitted regions, which scikit-learn would unfit."""

@@ -36,15 +36,11 @@ class SoftGates(Gates):
         self.sharpness = sharpness
         self.fit()
 
-    @property
-    def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group per unit, shape (k,)."""
-        return np.arange(len(self.directions_))
-
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Read the weights; the inputs play no part."""
         as_positive(self.sharpness, "sharpness")
         self.directions_ = as_floats(self.weights, "weights", 2)
+        self.groups = np.arange(len(self.directions_))
         self.n_features_in_ = self.directions_.shape[1]
         return self
 
@@ -52,8 +48,7 @@ class SoftGates(Gates):
         """Gate values between 0 and 1, shape (n, k)."""
         projections = self._fitted_inputs(X) @ self.directions_.T
         with np.errstate(over="ignore"):
-            values: Array = expit(float(self.sharpness) * projections)
-        return values
+            return np.asarray(expit(float(self.sharpness) * projections))
 
 
 class ProductGates(Gates):

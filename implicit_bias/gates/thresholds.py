@@ -20,13 +20,7 @@ Cutoff = str | float | tuple[float, float]
 
 
 class ThresholdGates(Gates):
-    """Base of the gates made of hyperplanes: `directions_` (p, d) and `cutoffs_` (p,), compared as ⟨v, x⟩ > cutoff.
-
-    >>> from implicit_bias.gates.thresholds import ThresholdGates
-    >>> from implicit_bias import HyperplaneGates, RandomHalfSpaces, ReLUGates
-    >>> all(issubclass(g, ThresholdGates) for g in (HyperplaneGates, RandomHalfSpaces, ReLUGates))
-    True
-    """
+    """Base of the gates made of hyperplanes: `directions_` (p, d) and `cutoffs_` (p,), compared as ⟨v, x⟩ > cutoff."""
 
     directions_: Array
     cutoffs_: Array

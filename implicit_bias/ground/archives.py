@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,24 @@ import numpy as np
 from implicit_bias import __version__
 from implicit_bias.ground.checks import InputError, as_file
 from implicit_bias.ground.files import write_atomically
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Turn whatever the content of a file provokes into one sentence: a damaged file raises errors of many kinds.
+
+    >>> from implicit_bias.ground.archives import reading
+    >>> with reading("a.npz", "solution"):
+    ...     {}["weights"]
+    Traceback (most recent call last):
+        ...
+    implicit_bias.ground.checks.InputError: a.npz is damaged or not a saved solution (KeyError)
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, InputError) else type(error).__name__
+        raise InputError(f"{path} is damaged or not a saved {kind} ({reason})") from None
 
 
 def write_archive(
@@ -39,15 +59,12 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
     ('red', [1.0, 1.0])
     """
     file, name = as_file(path), kind.split()[0]
-    try:
+    with reading(path, name):
         # NumPy leaves a damaged file open unless it is ours.
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {key: content[key] for key in content.files}
         about = json.loads(str(arrays.pop("about")))
         found = str(about["format"])
-    except Exception as error:
-        # A damaged archive provokes errors of many kinds.
-        raise InputError(f"{path} is damaged or not a saved {name} ({type(error).__name__})") from None
     if found != f"implicit_bias {kind}":
         raise InputError(f"{path} holds {found!r:.60}, not 'implicit_bias {kind}'; save it again with this version")
     return about, arrays

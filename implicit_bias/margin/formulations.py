@@ -21,14 +21,7 @@ def _build(X: Any, y: Any, gates: Gates, norm: Norm | None, C: float, name: str)
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)
     features = gates(X)
-    y = as_signs(y, features.n)
-    return MarginProblem(features, y, GroupLasso(gates.groups) if norm is None else norm, C, gates, name)
-
-
-def _contexts(gates: Gates, name: str) -> HyperplaneGates:
-    if not isinstance(gates, HyperplaneGates):
-        raise InputError(f"{name} needs the contexts of HyperplaneGates, not {type(gates).__name__}")
-    return gates
+    return MarginProblem(features, as_signs(y, features.n), norm or GroupLasso(gates.groups), C, gates, name)
 
 
 def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
@@ -68,8 +61,9 @@ def svm_l2(X: Any, y: Any, gates: HyperplaneGates, C: float = np.inf) -> MarginP
     >>> svm_l2(task.X_train, task.y_train, HyperplaneGates(4, 2)).norm
     PredictorL2(units=4, contexts=2)
     """
-    contexts = _contexts(gates, "SVM-L2")
-    return _build(X, y, gates, PredictorL2(contexts.units, contexts.contexts), C, "SVM-L2")
+    if not isinstance(gates, HyperplaneGates):
+        raise InputError(f"SVM-L2 needs the contexts of HyperplaneGates, not {type(gates).__name__}")
+    return _build(X, y, gates, PredictorL2(gates.units, gates.contexts), C, "SVM-L2")
 
 
 def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
@@ -120,8 +114,6 @@ def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     >>> svm_hl(task.X_train, task.y_train, ReLUNetwork(65, 5, seed=1)).features.d
     5
     """
-    if not callable(getattr(network, "hidden", None)):
-        raise InputError(f"SVM-HL needs a network with hidden(X), not {type(network).__name__}")
     return _build(X, y, HiddenActivations(network), Frobenius(), C, "SVM-HL")
 
 

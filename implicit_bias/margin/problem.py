@@ -242,3 +242,9 @@ class MarginProblem:
                 "use CLARABEL or SCS"
             )
         return None
+
+
+def check_problem(problem: Any) -> None:
+    """Refuse what is no margin problem."""
+    if not isinstance(problem, MarginProblem):
+        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")

@@ -59,6 +59,9 @@ class GatedNetwork(nn.Module, ABC):
     @torch.no_grad()
     def hidden(self, X: ArrayLike) -> Array:
         """Activations of the last hidden layer, shape (n, H)."""
+        return to_array(self._hidden(*self.tensors(X)))
+
+    def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
         raise InputError(f"{type(self).__name__} has no hidden layer to read")
 
     def tensors(self, X: ArrayLike) -> tuple[Tensor, Tensor | None]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from implicit_bias.gates import Gates, ProductGates, ReLUGates, SoftGates
 from implicit_bias.ground.checks import Array, as_positive, check_size
 from implicit_bias.networks.base import to_array
-from implicit_bias.networks.layers import LayeredNetwork
+from implicit_bias.networks.layers import LayeredNetwork, Tensors
 
 
 class GaLUNetwork(LayeredNetwork):
@@ -25,12 +25,8 @@ class GaLUNetwork(LayeredNetwork):
 
     Parameters
     ----------
-    inputs : int
-        d, the constant input included.
-    units : int or sequence of int
-        Units of each layer.
-    outputs : int
-        q; with one output f(X) has shape (n,), with several (n, q).
+    inputs, units, outputs
+        As for `ReLUNetwork`.
     sharpness : float, optional
         s of soft gates; hard gates without it.
     seed : int
@@ -72,10 +68,8 @@ class GaLUNetwork(LayeredNetwork):
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         into = [self.inputs, *([self.inputs] * len(self.units) if self.reads_input else self.units)]
-        return [
-            torch.randn(units, fan_in, generator=generator) / fan_in**0.5
-            for units, fan_in in zip(self.units, into, strict=False)
-        ]
+        sizes = zip(self.units, into, strict=False)
+        return [torch.randn(units, fan_in, generator=generator) / fan_in**0.5 for units, fan_in in sizes]
 
     def _gate(self, values: Tensor) -> Tensor:
         if self.sharpness is None:
@@ -83,9 +77,7 @@ class GaLUNetwork(LayeredNetwork):
         # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
         return torch.sigmoid(min(self.sharpness, torch.finfo(values.dtype).max) * values)
 
-    def activations(
-        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """The layers, each times its gates."""
         z = X
         for index, (weight, u) in enumerate(zip(weights[:-1], filters, strict=True)):
@@ -93,16 +85,11 @@ class GaLUNetwork(LayeredNetwork):
             z = (self._gate(read @ u.mT) if opened is None else opened[index]) * (z @ weight.mT)
         return z
 
-    def fixed_gates(self, filters: Sequence[Tensor], X: Tensor) -> list[Tensor] | None:
+    def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
         """The gates (…, n, k_ℓ) of every layer; None where they depend on the weights."""
         if len(filters) > 1 and not self.reads_input:
             return None
         return [self._gate(X @ u.mT) for u in filters]
-
-    def gates(self) -> Gates:
-        """The gates of the hidden layer; for networks with one."""
-        self.require_one_layer(len(self.units))
-        return self._gates_of(self.filters()[0])
 
     def _gates_of(self, filters: Tensor) -> Gates:
         values = to_array(filters)

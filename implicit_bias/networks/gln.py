@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from implicit_bias.gates import HyperplaneGates
@@ -53,11 +52,7 @@ class GatedLinearNetwork(GatedNetwork):
     """
 
     def __init__(
-        self,
-        gates: HyperplaneGates | Sequence[HyperplaneGates],
-        *,
-        readout: bool = True,
-        seed: int | None = None,
+        self, gates: HyperplaneGates | Sequence[HyperplaneGates], *, readout: bool = True, seed: int | None = None
     ) -> None:
         super().__init__()
         layers = list(gates) if isinstance(gates, Sequence) else [gates]
@@ -68,11 +63,9 @@ class GatedLinearNetwork(GatedNetwork):
         # Copies: refitting the user's gates must not change the network.
         self._gates = copy.deepcopy(layers)
         widths = [self.inputs, *(units for units, _ in self.shape)]
-        sizes = zip(widths, self.shape, strict=False)
-        check_size(sum(width * units * contexts for width, (units, contexts) in sizes), "the network's weights")
-        self.hidden_weights = nn.ParameterList(
-            torch.empty(units * contexts, width) for width, (units, contexts) in zip(widths, self.shape, strict=False)
-        )
+        sizes = [(units * contexts, width) for width, (units, contexts) in zip(widths, self.shape, strict=False)]
+        check_size(sum(rows * width for rows, width in sizes), "the network's weights")
+        self.hidden_weights = nn.ParameterList(torch.empty(*size) for size in sizes)
         self.readout = nn.utils.skip_init(nn.Linear, widths[-1], 1) if readout else None
         self._initialise(layers[0], seed)
 
@@ -111,16 +104,12 @@ class GatedLinearNetwork(GatedNetwork):
 
     def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
         """Take the hyperplanes and cutoffs of a `state_dict`."""
-        layers = zip(self._gates, state["directions"], state["cutoffs"], strict=True)
-        self._gates = [self._with_hyperplanes(gates, directions, cutoffs) for gates, directions, cutoffs in layers]
-
-    def _with_hyperplanes(self, gates: HyperplaneGates, directions: Tensor, cutoffs: Tensor) -> HyperplaneGates:
-        planes = gates.units * context_bits(gates.contexts)
-        v = as_numbers(directions, (planes, self.inputs), "directions")
-        b = as_numbers(cutoffs, (planes,), "cutoffs")
-        if not (np.isfinite(v).all() and np.isfinite(b).all()):
-            raise InputError("the hyperplanes of a state_dict must be finite")
-        return copy.copy(gates).set_hyperplanes(v.copy(), b.copy())
+        layers = []
+        for gates, directions, cutoffs in zip(self._gates, state["directions"], state["cutoffs"], strict=True):
+            v = as_numbers(directions, gates.directions_.shape, "directions").copy()
+            b = as_numbers(cutoffs, gates.cutoffs_.shape, "cutoffs").copy()
+            layers.append(copy.copy(gates).restore(n_features_in_=self.inputs, directions_=v, cutoffs_=b))
+        self._gates = layers
 
     def contexts(self, X: Array) -> Tensor:
         """The context of every unit of every layer, whole numbers of shape (n, total units)."""
@@ -132,12 +121,12 @@ class GatedLinearNetwork(GatedNetwork):
         Without it the contexts are those of X as it is given: inputs rounded to float32 may lie on the other side of a
         hyperplane. `decision_function` takes them from the float64 inputs.
         """
-        activations = self._activations(X, contexts)
+        activations = self._hidden(X, contexts)
         if self.readout is None:
             return activations[:, 0]
         return self.readout(activations)[:, 0]
 
-    def _activations(self, X: Tensor, contexts: Tensor | None) -> Tensor:
+    def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
         if contexts is None:
             contexts = self.contexts(to_array(X)).to(X.device)
         first = 0
@@ -151,11 +140,6 @@ class GatedLinearNetwork(GatedNetwork):
                 every = (X @ weight.T).unflatten(1, (units, count))
                 X = every.gather(2, context[:, :, None])[:, :, 0]
         return X
-
-    @torch.no_grad()
-    def hidden(self, X: ArrayLike) -> Array:
-        """Activations a^{(L)} of the last hidden layer, shape (n, H)."""
-        return to_array(self._activations(*self.tensors(X)))
 
     def gates(self) -> HyperplaneGates:
         """The contexts as fitted gates; for networks with one gated layer."""
@@ -191,5 +175,6 @@ class GatedLinearNetwork(GatedNetwork):
         for parameters in config["gates"]:
             layer = HyperplaneGates(**parameters)
             planes = layer.units * context_bits(layer.contexts)
-            gates.append(layer.set_hyperplanes(np.zeros((planes, d)), np.zeros(planes)))
+            zeros = {"directions_": np.zeros((planes, d)), "cutoffs_": np.zeros(planes)}
+            gates.append(layer.restore(n_features_in_=d, **zeros))
         return cls(gates, readout=config["readout"], seed=0)

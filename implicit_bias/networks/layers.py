@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from implicit_bias.gates import Gates, ReLUGates
 from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.networks.base import GatedNetwork, to_array
+
+Tensors = Sequence[Tensor]
 
 
 def as_widths(units: Any) -> list[int]:
@@ -51,7 +54,6 @@ class LayeredNetwork(GatedNetwork):
         filters = self._draw_filters(generator) if self.hidden_is_trained else drawn[:-1]
         for index, values in enumerate(filters):
             self.register_buffer(f"filters{index}", values)
-        self._filters = len(filters)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         """What fixed gates need besides the weights; nothing here."""
@@ -59,9 +61,9 @@ class LayeredNetwork(GatedNetwork):
 
     def filters(self) -> list[Tensor]:
         """The tensors that are not trained."""
-        return [getattr(self, f"filters{index}") for index in range(self._filters)]
+        return list(self.buffers())
 
-    def fixed_gates(self, filters: Sequence[Tensor], X: Tensor) -> list[Tensor] | None:
+    def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
         """The gates (…, n, k_ℓ) of every layer for inputs (…, n, d); None if there are none that training leaves."""
         return None
 
@@ -70,11 +72,9 @@ class LayeredNetwork(GatedNetwork):
         gates = self.fixed_gates([u.detach().cpu().double() for u in self.filters()], torch.as_tensor(X))
         return None if gates is None else torch.cat(gates, dim=1)
 
-    def activations(
-        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    @abstractmethod
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """The last hidden layer (…, n, k_L) of inputs (…, n, d); `opened` are the gates (…, n, k_ℓ), if known."""
-        raise NotImplementedError("abstract")
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         """Outputs (n,) for inputs (n, d), or (n, q) of a network with several outputs."""
@@ -85,10 +85,13 @@ class LayeredNetwork(GatedNetwork):
         opened = None if contexts is None else contexts.to(X.dtype).split(self.units, dim=1)
         return self.activations(list(self.layers), self.filters(), X, opened)
 
-    @torch.no_grad()
-    def hidden(self, X: ArrayLike) -> Array:
-        """Activations of the last hidden layer, shape (n, H)."""
-        return to_array(self._hidden(*self.tensors(X)))
+    def gates(self) -> Gates:
+        """The gates of the hidden layer, the filters' if there are any; for networks with one."""
+        self.require_one_layer(len(self.units))
+        return self._gates_of([*self.filters(), *self.layers][0])
+
+    def _gates_of(self, weights: Tensor) -> Gates:
+        return ReLUGates(to_array(weights))
 
     def effective_weights(self) -> Array:
         """W (k, d) with w_j = b_j a_j, or (q, k, d) of several outputs; for networks with one hidden layer."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from implicit_bias.gates import ConstantGate, Gates, ReLUGates
+from implicit_bias.gates import ConstantGate, Gates
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks.base import to_array
-from implicit_bias.networks.layers import LayeredNetwork
+from implicit_bias.networks.layers import LayeredNetwork, Tensors
 
 
 class ReLUNetwork(LayeredNetwork):
@@ -36,28 +34,18 @@ class ReLUNetwork(LayeredNetwork):
     ((20, 65), (359, 20))
     """
 
-    def activations(
-        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """relu(W^{(L)} … relu(W^{(1)} x))."""
         for weight in weights[:-1]:
             X = torch.relu(X @ weight.mT)
         return X
 
-    def gates(self) -> ReLUGates:
-        """The gates 1(⟨w_h, x⟩ ≥ 0) of the hidden layer; for networks with one."""
-        self.require_one_layer(len(self.units))
-        return ReLUGates(to_array(self.layers[0]))
-
     def freeze(self) -> FrozenReLUNetwork:
         """A network of the same weights whose gates stay as they are now, at any moment of training."""
         frozen = FrozenReLUNetwork(self.inputs, self.units, outputs=self.outputs)
         frozen.to(self.layers[0].device, self.layers[0].dtype)
-        with torch.no_grad():
-            for target, source in zip(frozen.layers, self.layers, strict=True):
-                target.copy_(source)
-            for target, source in zip(frozen.filters(), list(self.layers)[:-1], strict=True):
-                target.copy_(source)
+        gates = {f"filters{index}": weight for index, weight in enumerate(self.layers[:-1])}
+        frozen.load_state_dict(self.state_dict() | gates)
         return frozen
 
 
@@ -80,32 +68,20 @@ class FrozenReLUNetwork(LayeredNetwork):
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         return [weight.detach().clone() for weight in list(self.layers)[:-1]]
 
-    def fixed_gates(self, filters: Sequence[Tensor], X: Tensor) -> list[Tensor]:
+    def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor]:
         """The frozen gates (…, n, k_ℓ) of every layer, true or false."""
-        return _opened(filters, X)
+        opened = []
+        for u in filters:
+            X = X @ u.mT
+            opened.append(X >= 0)
+            X = torch.relu(X)
+        return opened
 
-    def activations(
-        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """Each layer times the frozen copy's gates."""
-        for gate, weight in zip(opened or _opened(filters, X), weights[:-1], strict=True):
+        for gate, weight in zip(opened or self.fixed_gates(filters, X), weights[:-1], strict=True):
             X = gate.to(X.dtype) * (X @ weight.mT)
         return X
-
-    def gates(self) -> ReLUGates:
-        """The gates 1(⟨u_h, x⟩ ≥ 0) of the hidden layer; for networks with one."""
-        self.require_one_layer(len(self.units))
-        return ReLUGates(to_array(self.filters()[0]))
-
-
-def _opened(filters: Sequence[Tensor], z: Tensor) -> list[Tensor]:
-    """Which units of a ReLU network of weights `filters` are open, layer by layer."""
-    opened = []
-    for u in filters:
-        z = z @ u.mT
-        opened.append(z >= 0)
-        z = torch.relu(z)
-    return opened
 
 
 class LinearNetwork(LayeredNetwork):
@@ -123,9 +99,7 @@ class LinearNetwork(LayeredNetwork):
     True
     """
 
-    def activations(
-        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """W^{(L)} … W^{(1)} x."""
         for weight in weights[:-1]:
             X = X @ weight.mT
@@ -156,15 +130,8 @@ class ReadoutNetwork(LayeredNetwork):
 
     hidden_is_trained = False
 
-    def activations(
-        self, weights: Sequence[Tensor], filters: Sequence[Tensor], X: Tensor, opened: Sequence[Tensor] | None = None
-    ) -> Tensor:
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """relu of the fixed layers."""
         for weight in filters:
             X = torch.relu(X @ weight.mT)
         return X
-
-    def gates(self) -> Gates:
-        """The gates of the fixed hidden layer; for networks with one."""
-        self.require_one_layer(len(self.units))
-        return ReLUGates(to_array(self.filters()[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import warnings
@@ -11,20 +12,15 @@ from typing import Any
 
 import torch
 
+from implicit_bias import networks
+from implicit_bias.ground.archives import reading
 from implicit_bias.ground.checks import InputError, as_file
 from implicit_bias.ground.files import write_atomically
-from implicit_bias.networks.base import GatedNetwork
-from implicit_bias.networks.galu import GaLU0Network, GaLUNetwork
-from implicit_bias.networks.gln import GatedLinearNetwork
-from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
+from implicit_bias.networks import GatedNetwork
 
 FORMAT = "implicit_bias network 1"
 CLASSES: dict[str, type[GatedNetwork]] = {
-    cls.__name__: cls
-    for cls in (
-        *(GatedLinearNetwork, GaLUNetwork, GaLU0Network),
-        *(ReLUNetwork, FrozenReLUNetwork, LinearNetwork, ReadoutNetwork),
-    )
+    name: kind for name in networks.__all__ if not inspect.isabstract(kind := getattr(networks, name))
 }
 
 
@@ -56,10 +52,7 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
 def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     """The network that `save_network` wrote to `path`, on the CPU, in the dtype it was saved with.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, damaged, or not such a file.
+    Errors as for `load_solution`.
 
     Examples
     --------
@@ -71,7 +64,7 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     nowhere.pt is not a readable file; check the path
     """
     file = as_file(path)
-    try:
+    with reading(path, "network"):
         # Torch does not look at check sums, and reads older formats, through whose reader code could slip before 2.6.
         with zipfile.ZipFile(file) as archive:
             if archive.testzip() is not None:
@@ -80,9 +73,6 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
             # Of kinds of files that are none of ours.
             warnings.simplefilter("ignore")
             return _restored(torch.load(file, map_location="cpu", weights_only=True))
-    except Exception as error:
-        # torch.load raises whatever a damaged file happens to provoke.
-        raise InputError(f"{path} is damaged or not a saved network ({type(error).__name__})") from None
 
 
 def _restored(content: Any) -> GatedNetwork:

@@ -12,13 +12,12 @@ import scipy.sparse as sp
 
 from implicit_bias import features as all_features
 from implicit_bias import gates as all_gates
-from implicit_bias.features import Features
 from implicit_bias.gates import Gates
-from implicit_bias.ground.archives import read_archive, write_archive
+from implicit_bias.ground.archives import read_archive, reading, write_archive
 from implicit_bias.ground.checks import InputError
 from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, check_problem
 
 KIND = "problem 1"
 
@@ -44,8 +43,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
     >>> solve(copy).objective == solve(problem).objective
     True
     """
-    if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem, not {problem!r:.60}")
+    check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not _known(all_features, features):
         raise InputError(f"{type(features).__name__} are code of your own, which a file does not hold")
@@ -88,10 +86,7 @@ def _parts(thing: Any, names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
 def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
     """The margin problem that `save_problem` wrote to `path`.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, damaged, of another version, or holds what no margin problem can be.
+    Errors as for `load_solution`; also if the file holds what no margin problem can be.
 
     Examples
     --------
@@ -103,16 +98,14 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
     nowhere.npz is not a readable file; check the path
     """
     about, arrays = read_archive(path, KIND)
-    try:
+    with reading(path, "problem"):
         return _restored(about, arrays)
-    except InputError as error:
-        raise InputError(f"{path} holds no margin problem: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, StopIteration) as error:
-        raise InputError(f"{path} is damaged or not a saved problem ({type(error).__name__})") from None
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginProblem:
-    features = _features(arrays)
+    kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
+    made = next(kind for kind in kinds if kind.made_of is not None and set(kind.made_of) <= set(arrays))
+    features = made(*(arrays[name] for name in made.made_of))
     norm = getattr(all_norms, about["norm"])
     constraints = None
     if "constraints.equal" in arrays:
@@ -137,18 +130,10 @@ def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginPro
     )
 
 
-def _features(arrays: dict[str, np.ndarray]) -> Features:
-    """The features whose arrays these are."""
-    kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
-    made = next(kind for kind in kinds if kind.made_of is not None and set(kind.made_of) <= set(arrays))
-    features: Features = made(*(arrays[name] for name in made.made_of))
-    return features
-
-
 def _gates(kind: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Gates:
     make = getattr(all_gates, kind)
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
-    gates: Gates = make(*(given[name] if name in given else parameters[name] for name in make.made_of))
+    gates: Gates = make(*((parameters | given)[name] for name in make.made_of))
     return gates.restore(**given)
 
 

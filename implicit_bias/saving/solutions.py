@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.archives import read_archive, write_archive
+from implicit_bias.ground.archives import read_archive, reading, write_archive
 from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, shown, without_torch
 from implicit_bias.margin.solvers.solution import Solution, Status
 
@@ -75,15 +75,12 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
     nowhere.npz is not a readable file; check the path
     """
     about, arrays = read_archive(path, KIND)
-    try:
-        fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {
-            name: arrays[name].item() for name in _FLOATS
-        }
+    with reading(path, "solution"):
+        fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        fields |= {name: arrays[name].item() for name in _FLOATS}
         fields |= {name: about[name] for name in ("solver", "iterations")}
         _check(fields)
         return Solution(**fields, status=Status[about["status"]])
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged or not a saved solution ({type(error).__name__})") from None
 
 
 def _check(fields: dict[str, Any]) -> None:

@@ -31,14 +31,6 @@ class GroupForm:
     groups: np.ndarray
 
 
-def of_gates(values: Any, gates: int) -> Array:
-    """Weights (k, d) for so many gates."""
-    W = as_floats(values, "weights", 2)
-    if len(W) != gates:
-        raise InputError(f"the norm is for weights of {gates} gates, not of {len(W)}")
-    return W
-
-
 class Norm(ABC):
     """A (semi)norm of weights W (k, d).
 
@@ -71,6 +63,13 @@ class Norm(ABC):
     @abstractmethod
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖W‖ of a CVXPY expression W (k, r)."""
+
+    def of_gates(self, W: Any) -> Array:
+        """Weights (k, d) as an array, for as many gates as the norm is for."""
+        W = as_floats(W, "weights", 2)
+        if self.gates not in (None, len(W)):
+            raise InputError(f"the norm is for weights of {self.gates} gates, not of {len(W)}")
+        return W
 
     def dual_bound(self, lengths: Array) -> float | None:
         """sup ‖V‖_* over all V whose rows have at most these lengths (k,), for the rounding of V; None if not known."""

@@ -16,13 +16,12 @@ from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_count,
-    as_floats,
     as_positives,
     context_bits,
     without_torch,
 )
 from implicit_bias.ground.scaling import length
-from implicit_bias.margin.norms.base import GroupForm, Norm, of_gates
+from implicit_bias.margin.norms.base import GroupForm, Norm
 
 
 class Frobenius(Norm):
@@ -34,23 +33,27 @@ class Frobenius(Norm):
     5.0
     """
 
-    made_of = ()
+    made_of: tuple[str, ...] | None = ()
+
+    def _seen(self, W: Any) -> Any:
+        """What the Frobenius norm is taken of, linear in weights or a CVXPY expression W (k, d): W itself."""
+        return W
 
     def value(self, W: Array) -> float:
         """‖W‖_F."""
-        return float(length(as_floats(W, "weights", 2)))
+        return float(length(self._seen(self.of_gates(W))))
 
     def dual(self, V: Array) -> float:
         """‖V‖_F."""
-        return float(length(as_floats(V, "dual weights", 2)))
+        return float(length(self.of_gates(V)))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖W‖_F."""
-        return cp.norm(cp.vec(W, order="C"), 2)
+        return cp.norm(cp.vec(self._seen(W), order="C"), 2)
 
     def quadratic(self, W: cp.Expression) -> cp.Expression:
         """‖W‖²_F."""
-        return cp.sum_squares(W)
+        return cp.sum_squares(self._seen(W))
 
     def group_form(self, k: int) -> GroupForm:
         """One group of all gates."""
@@ -104,11 +107,9 @@ class GroupLasso(Norm):
         self.weights = np.broadcast_to(as_positives(weights, len(self.labels), "group weights"), len(self.labels))
 
     def _group_norms(self, W: Array) -> Array:
-        rows = length(of_gates(W, len(self.groups)), axis=1)
+        rows = length(self.of_gates(W), axis=1)
         largest = float(rows.max(initial=0.0)) or 1.0
-        squares = np.bincount(self.index, (rows / largest) ** 2, len(self.labels))
-        result: Array = largest * np.sqrt(squares)
-        return result
+        return np.asarray(largest * np.sqrt(np.bincount(self.index, (rows / largest) ** 2, len(self.labels))))
 
     def value(self, W: Array) -> float:
         """Σ_h c_h ‖ζ_h‖₂."""
@@ -141,7 +142,7 @@ class GroupLasso(Norm):
         return f"GroupLasso({len(self.labels)} groups, {self.gates} gates)"
 
 
-class PredictorL2(Norm):
+class PredictorL2(Frobenius):
     """The L2 norm of a GLN's predictors in ζ coordinates: the norm of SVM-L2.
 
         ‖ζ‖ = ‖Aζ‖_F,   A = J/√(HK) − Q/√K + √K·I,   ‖β‖₂ = K^{(H−2)/2} ‖Aζ‖_F
@@ -203,24 +204,16 @@ class PredictorL2(Norm):
         squares[-1] = self.units * self.contexts
         return squares
 
-    def value(self, W: Array) -> float:
-        """‖Aζ‖_F."""
-        return float(length(self.factor @ of_gates(W, self.units * self.contexts)))
+    def _seen(self, W: Any) -> Any:
+        """Bζ."""
+        return self.factor @ W
 
     def dual(self, V: Array) -> float:
         """‖A⁺V‖_F where V lies in the range of A (every Φᵀa of one-hot gates does), else infinity."""
-        B, V = self.factor, of_gates(V, self.units * self.contexts)
+        B, V = self.factor, self.of_gates(V)
         U = (B @ V) / self._squares
         outside = length(V - B.T @ U)
         return float(length(U)) if outside <= 1e-9 * length(V) else np.inf
-
-    def expression(self, W: cp.Expression) -> cp.Expression:
-        """‖Aζ‖_F."""
-        return cp.norm(cp.vec(self.factor @ W, order="C"), 2)
-
-    def quadratic(self, W: cp.Expression) -> cp.Expression:
-        """‖Aζ‖²_F."""
-        return cp.sum_squares(self.factor @ W)
 
     def gauge(self, W: cp.Expression) -> list[cp.Constraint]:
         """Equal sums Σ_c ζ_hc for all units h: without it interior-point methods meet a singular system."""

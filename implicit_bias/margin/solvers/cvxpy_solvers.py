@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cvxpy as cp
@@ -18,21 +17,32 @@ from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.solution import Status
 
+#: What the first-order solvers call their tolerances.
+EPSILONS = ("eps_abs", "eps_rel")
+POLISHED = {"polishing": True, "max_iter": 100_000}
+
 
 @dataclass(frozen=True)
 class CvxpySolver(Solver):
     """One of CVXPY's solvers, and how it names its options."""
 
     name: str
-    options: Callable[[float], dict[str, Any]]
+    tolerances: tuple[str, ...]
     limit_option: str
     time_option: str | None
+    #: The tolerances are a tenth of the gap asked for, and at most this.
+    largest: float = 1e-8
+    settings: dict[str, Any] = field(default_factory=dict)
     needs: str = "cone"
 
     @property
     def takes(self) -> frozenset[str]:  # type: ignore[override]
         """A time limit, where it has one."""
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
+
+    def options(self, tol: float) -> dict[str, Any]:
+        """What it is asked for a relative gap of about `tol`."""
+        return self.settings | dict.fromkeys(self.tolerances, min(self.largest, tol / 10))
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
         """Solve `problem` to a relative gap of about `options.tol`, inputs and margins of about size 1."""
@@ -58,47 +68,25 @@ class CvxpySolver(Solver):
         b = program.intercept.value
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
+        stopped = Status.TIME_LIMIT if options.max_seconds is not None and taken >= options.max_seconds else None
+        if iterations >= settings.get(self.limit_option, np.inf):
+            stopped = Status.ITERATION_LIMIT
         return Answer(
             np.zeros((features.k, features.d)) if weights is None else weights * (margin / scale),
             np.zeros(features.n) if dual is None else dual / scale,
             iterations,
-            self._stopped(iterations, taken, options, settings),
+            stopped,
             0.0 if b is None else margin * float(b),
             None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
         )
-
-    def _stopped(self, iterations: int, taken: float, options: Options, settings: dict[str, Any]) -> Status | None:
-        if iterations >= settings.get(self.limit_option, np.inf):
-            return Status.ITERATION_LIMIT
-        return Status.TIME_LIMIT if options.max_seconds is not None and taken >= options.max_seconds else None
-
-
-def _clarabel(tol: float) -> dict[str, Any]:
-    inner = min(1e-8, tol / 10)
-    return {"tol_gap_rel": inner, "tol_gap_abs": inner, "tol_feas": inner}
-
-
-def _ecos(tol: float) -> dict[str, Any]:
-    inner = min(1e-8, tol / 10)
-    return {"abstol": inner, "reltol": inner, "feastol": inner}
-
-
-def _osqp(tol: float) -> dict[str, Any]:
-    inner = tol / 10
-    return {"eps_abs": inner, "eps_rel": inner, "polishing": True, "max_iter": 100_000}
-
-
-def _scs(tol: float) -> dict[str, Any]:
-    inner = tol / 10
-    return {"eps_abs": inner, "eps_rel": inner, "max_iters": 100_000}
 
 
 CVXPY_SOLVERS = {
     solver.name: solver
     for solver in (
-        CvxpySolver("CLARABEL", _clarabel, "max_iter", "time_limit"),
-        CvxpySolver("ECOS", _ecos, "max_iters", None),
-        CvxpySolver("OSQP", _osqp, "max_iter", "time_limit", needs="quadratic"),
-        CvxpySolver("SCS", _scs, "max_iters", "time_limit_secs"),
+        CvxpySolver("CLARABEL", ("tol_gap_rel", "tol_gap_abs", "tol_feas"), "max_iter", "time_limit"),
+        CvxpySolver("ECOS", ("abstol", "reltol", "feastol"), "max_iters", None),
+        CvxpySolver("OSQP", EPSILONS, "max_iter", "time_limit", np.inf, POLISHED, "quadratic"),
+        CvxpySolver("SCS", EPSILONS, "max_iters", "time_limit_secs", np.inf, {"max_iters": 100_000}),
     )
 }

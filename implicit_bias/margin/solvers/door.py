@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, as_reals, one_of, shown
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
@@ -95,8 +95,7 @@ def solve(
     >>> solution.gap < 1e-6, round(solution.minimum_margin, 6)
     (True, 1.0)
     """
-    if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    check_problem(problem)
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
     name, run = _chosen(problem, solver)
     if isinstance(run, Solver):
@@ -105,27 +104,25 @@ def solve(
             raise InputError(f"{name} cannot take {problem.name}: {reason}")
         run.load()
     begin = time.perf_counter()
-    proof = closed_sample(problem) if problem.hard else None
-    if proof is not None:
-        return _not_separable(problem, proof, None, 0, name, begin, tol)
-    answer = run(problem, options)
+    closed = closed_sample(problem) if problem.hard else None
+    nowhere = np.zeros((problem.features.k, problem.features.d))
+    answer = run(problem, options) if closed is None else Answer(nowhere, closed, 0)
     if not isinstance(answer, Answer) or answer.stopped not in STOPPED:
         raise InputError(
             f"the solver {name} must return an Answer(weights, dual, iterations), and for `stopped` None or a limit's "
             f"status, not {shown(answer)}"
         )
     certificate = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
-    if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
-        found = (answer.dual, answer.multipliers)
-        candidate = farkas_candidate(problem, certificate.dual) if certificate.separable else found
-        if candidate is not None and not certify(problem, answer.weights, candidate[0], 0.0, candidate[1]).separable:
-            return _not_separable(problem, *candidate, answer.iterations, name, begin, tol)
-    status = Status.INACCURATE
+    status = Status.INACCURATE if answer.stopped is None else answer.stopped
     if abs(certificate.gap) <= tol and certificate.violation <= tol:
         status = Status.OPTIMAL
-    elif answer.stopped is not None:
-        status = answer.stopped
-    return _solution(certificate, status, answer.iterations, name, begin, tol)
+    if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
+        proof = _proof(problem, answer, certificate)
+        status, certificate = (status, certificate) if proof is None else (Status.NOT_SEPARABLE, proof)
+    seconds = time.perf_counter() - begin
+    return Solution(
+        **vars(certificate), status=status, iterations=answer.iterations, seconds=seconds, solver=name, tol=tol
+    )
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
@@ -160,8 +157,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     >>> all(point.gap < 1e-6 for point in path), path[0].objective < path[2].objective
     (True, True)
     """
-    if not isinstance(problem, MarginProblem):
-        raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")
+    check_problem(problem)
     try:
         prices = as_reals(C)
     except CONVERSION_ERRORS:
@@ -190,41 +186,18 @@ def _chosen(
         return solver.name, solver
     if solver is not None and callable(solver):
         return getattr(solver, "__name__", type(solver).__name__), solver
-    if solver is None:
-        name = next(name for name, known in SOLVERS.items() if problem.lacks(known.needs) is None)
-    else:
-        name = one_of(solver, SOLVERS, "solver")
+    fitting = (name for name, known in SOLVERS.items() if problem.lacks(known.needs) is None)
+    name = next(fitting) if solver is None else one_of(solver, SOLVERS, "solver")
     return name, SOLVERS[name]
 
 
-def _not_separable(
-    problem: MarginProblem,
-    proof: np.ndarray,
-    multipliers: np.ndarray | None,
-    iterations: int,
-    name: str,
-    begin: float,
-    tol: float,
-) -> Solution:
-    nowhere = np.zeros((problem.features.k, problem.features.d))
-    certificate = certify(problem, nowhere, proof, multipliers=multipliers)
-    nothing = {
-        "weights": np.full_like(certificate.weights, np.nan),
-        "margins": np.full(problem.features.n, np.nan),
-    }
-    return _solution(
-        Certificate(**{**vars(certificate), **nothing}), Status.NOT_SEPARABLE, iterations, name, begin, tol
-    )
-
-
-def _solution(
-    certificate: Certificate, status: Status, iterations: int, name: str, begin: float, tol: float
-) -> Solution:
-    return Solution(
-        **vars(certificate),
-        status=status,
-        iterations=iterations,
-        seconds=time.perf_counter() - begin,
-        solver=name,
-        tol=tol,
-    )
+def _proof(problem: MarginProblem, answer: Answer, certificate: Certificate) -> Certificate | None:
+    """The certificate, without weights, of a λ that proves that nothing separates; None if we find no such λ."""
+    found = (answer.dual, answer.multipliers)
+    candidate = farkas_candidate(problem, certificate.dual) if certificate.separable else found
+    if candidate is None:
+        return None
+    proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
+    if proof.separable:
+        return None
+    return replace(proof, weights=proof.weights * np.nan, margins=proof.margins * np.nan, violation=0.0)

@@ -19,7 +19,7 @@ At the optimum W_h is a multiple of η_h Φ_hᵀ(λ∘y).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,12 +54,16 @@ class Bounds:
         return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
 
 
-def best_multiple(value: float, margins: Tensor, prices: Tensor) -> tuple[float, float]:
-    """The t ≥ 0 at which t‖W‖ + Σ_i p_i (1 − t f_i)₊ is least, and its value there; ‖W‖ = `value`.
+def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[float, float]:
+    """The objective of the best multiple t ≥ 0 of weights with ‖W‖ = `value`, and the margin 1/t it asks of a sample.
 
-    Beyond t = 1/f_i a sample with f_i > 0 pays no more. Of these t the last is taken up to which the objective falls:
-    ‖W‖ < Σ p_i f_i over the samples that still pay.
+    Hard margins f_i leave no choice. Else t‖W‖ + Σ_i p_i (1 − t f_i)₊ is least: beyond t = 1/f_i a sample with f_i > 0
+    pays no more. Of these t the last is taken up to which the objective falls: ‖W‖ < Σ p_i f_i over the samples that
+    still pay.
     """
+    if prices is None:
+        worst = float(margins.min())
+        return (value / worst if worst > 0 else float("inf")), worst
     f, p = margins.cpu().numpy(), prices.cpu().numpy()
     pays = f > 0
     with np.errstate(over="ignore"):
@@ -70,7 +74,7 @@ def best_multiple(value: float, margins: Tensor, prices: Tensor) -> tuple[float,
     falls = value - p[~pays] @ f[~pays] - later < 0
     count = len(falls) if falls.all() else int(np.argmin(falls))
     t = float(ends[order[count - 1]]) if 0 < count < len(falls) else 0.0
-    return t, t * value + float(p @ np.maximum(1.0 - t * f, 0.0))
+    return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), 1 / t if t > 0 else float("inf")
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Program:
     @cached_property
     def equalities(self) -> Tensor:
         """E, shape (n, 1), or (n, 2) with a free intercept."""
-        columns = [-self.kernels.ones()] + ([] if self.tilt is None else [self.tilt])
+        columns = [-self.kernels.ones] + ([] if self.tilt is None else [self.tilt])
         return torch.stack(columns, dim=1)
 
     def balanced(self, lam: Tensor) -> Tensor:
@@ -100,17 +104,14 @@ class Program:
         reach = float(q.max().clamp_min(0).sqrt())
         value = float(eta @ q.clamp_min(0).sqrt())
         scale = 1 / reach if reach > 0 else float("inf")
-        if self.prices is None:
-            worst = float(f.min())
-            return Bounds(scale * float(lam.sum()), value / worst if worst > 0 else float("inf"))
-        scale = min(scale, float((self.prices / lam).min()))
-        upper = best_multiple(value, f, self.prices)[1]
-        return Bounds(scale * float(lam.sum()), upper)
+        if self.prices is not None:
+            scale = min(scale, float((self.prices / lam).min()))
+        return Bounds(scale * float(lam.sum()), upper_bound(value, f, self.prices)[0])
 
     def start(self) -> Point:
         """An iterate with room on every side and balanced products."""
         kernels, prices = self.kernels, self.prices
-        lam = kernels.ones() if prices is None else torch.minimum(prices, prices.median())
+        lam = kernels.ones if prices is None else torch.minimum(prices, prices.median())
         lam = self.balanced(lam)
         eta = lam.new_ones(kernels.H)
         q, P = kernels.sweep(lam)
@@ -167,10 +168,20 @@ class Outcome:
 
     lam: Tensor
     weights: tuple[Tensor, Tensor, Tensor]
-    bounds: Bounds
-    iterations: int
-    path: list[tuple[float, Point]]
-    stopped: Status | None
+    bounds: Bounds = Bounds()
+    iterations: int = 0
+    stopped: Status | None = None
+    path: list[tuple[float, Point]] = field(default_factory=list)
+
+    def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
+        """The best of both sides, after so many iterations."""
+        return replace(
+            self,
+            lam=lam if new.lower > self.bounds.lower else self.lam,
+            weights=weights if new.upper < self.bounds.upper else self.weights,
+            bounds=Bounds(max(self.bounds.lower, new.lower), min(self.bounds.upper, new.upper)),
+            iterations=iterations,
+        )
 
     def iterate(self, gap: float) -> Point:
         """The last iterate whose gap was at least `gap`: far enough from the boundary to start a neighbour from."""
@@ -178,13 +189,10 @@ class Outcome:
         return far[-1] if far else self.path[0][1]
 
 
-def descend(
-    program: Program,
-    tol: float,
-    max_iterations: int,
-    start: Point | None = None,
-    watch: Callable[[int, Bounds], Status | None] = lambda iteration, bounds: None,
-) -> Outcome:
+Watch = Callable[[int, Bounds], Status | None]
+
+
+def descend(program: Program, tol: float, max_iterations: int, start: Point | None, watch: Watch) -> Outcome:
     """Descend to a relative gap of `tol` between the bounds.
 
     `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
@@ -193,14 +201,13 @@ def descend(
     """
     at = start or program.start()
     bounds: list[Bounds] = []
-    best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]), Bounds(), 0, [], None)
+    best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]))
     try:
         for iteration in range(max_iterations + 1):
             q, P = program.kernels.sweep(at.lam)
-            f = P @ at.eta
-            tilted = f + program.equalities[:, 1:] @ (at.rho * at.nu[1:])
-            now = program.bounds(at.lam, at.eta, q, tilted)
-            best = _better(best, at, now, iteration)
+            f, b = P @ at.eta, at.rho * at.nu[1:]
+            now = program.bounds(at.lam, at.eta, q, f + program.equalities[:, 1:] @ b)
+            best = best.better(at.lam, (at.lam, at.eta, b), now, iteration)
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
             patience = PATIENCE if best.bounds.gap < 1 else 3 * PATIENCE
@@ -217,18 +224,6 @@ def descend(
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
     raise AssertionError("unreachable")
-
-
-def _better(best: Outcome, at: Point, new: Bounds, iteration: int) -> Outcome:
-    """The best of both sides."""
-    return Outcome(
-        at.lam if new.lower > best.bounds.lower else best.lam,
-        (at.lam, at.eta, at.rho * at.nu[1:]) if new.upper < best.bounds.upper else best.weights,
-        Bounds(max(best.bounds.lower, new.lower), min(best.bounds.upper, new.upper)),
-        iteration,
-        best.path,
-        None,
-    )
 
 
 def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:

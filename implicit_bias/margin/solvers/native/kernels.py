@@ -19,12 +19,8 @@ MOST_CONTEXTS = 64
 class GroupKernels(ABC):
     """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; tensors of one dtype and device."""
 
-    n: int
-    H: int
-
-    @abstractmethod
-    def ones(self) -> Tensor:
-        """1 (n,)."""
+    def __init__(self, rows: Tensor, H: int) -> None:
+        self.n, self.H, self.ones = len(rows), H, rows.new_ones(len(rows))
 
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
@@ -52,12 +48,8 @@ class GatedKernels(GroupKernels):
     """
 
     def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
+        super().__init__(X, share.shape[1])
         self.X, self.G, self.share = X, G, share
-        self.n, self.H = len(X), share.shape[1]
-
-    def ones(self) -> Tensor:
-        """1 (n,)."""
-        return self.X.new_ones(self.n)
 
     @cached_property
     def inner(self) -> Tensor:
@@ -71,13 +63,9 @@ class GatedKernels(GroupKernels):
             return self.inner * eta
         return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.inner)
 
-    def adjoint(self, lam: Tensor) -> Tensor:
-        """V_j = Σ_i λ_i g_ij x_i for λ (n,); shape (k, d)."""
-        return (self.G * lam[:, None]).T @ self.X
-
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """q_h = Σ_j S_jh ‖V_j‖² and K_hλ = Σ_j S_jh g_j ∘ XV_j."""
-        V = self.adjoint(lam)
+        """q_h = Σ_j S_jh ‖V_j‖² and K_hλ = Σ_j S_jh g_j ∘ XV_j, with V_j = Σ_i λ_i g_ij x_i."""
+        V = (self.G * lam[:, None]).T @ self.X
         return (V * V).sum(dim=1) @ self.share, ((self.X @ V.T).mul_(self.G)) @ self.share
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,13 +83,8 @@ class StackedKernels(GroupKernels):
     """K_h = A_hA_hᵀ, kept as one stack unless H·r ≤ n; A (n, H, r) carries the signs y."""
 
     def __init__(self, A: Tensor) -> None:
-        self.A = A
-        self.n, self.H = A.shape[:2]
-        self.short = A.shape[1] * A.shape[2] <= self.n
-
-    def ones(self) -> Tensor:
-        """1 (n,)."""
-        return self.A.new_ones(self.n)
+        super().__init__(A, A.shape[1])
+        self.A, self.short = A, A.shape[1] * A.shape[2] <= self.n
 
     @cached_property
     def stack(self) -> Tensor:
@@ -116,13 +99,9 @@ class StackedKernels(GroupKernels):
             return B @ B.T
         return torch.tensordot(eta, self.stack, dims=1)
 
-    def adjoint(self, lam: Tensor) -> Tensor:
-        """V_h = A_hᵀλ; shape (H, r)."""
-        return torch.tensordot(lam, self.A, dims=1)
-
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """q_h = ‖V_h‖² and K_hλ = A_hV_h."""
-        V = self.adjoint(lam)
+        """q_h = ‖V_h‖² and K_hλ = A_hV_h, with V_h = A_hᵀλ."""
+        V = torch.tensordot(lam, self.A, dims=1)
         return (V * V).sum(dim=1), (self.A * V).sum(dim=2)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:

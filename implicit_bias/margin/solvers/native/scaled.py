@@ -13,7 +13,7 @@ from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers.native.interior_point import Program, best_multiple
+from implicit_bias.margin.solvers.native.interior_point import Program
 from implicit_bias.margin.solvers.native.kernels import GatedKernels, GroupKernels, StackedKernels, contrasts
 
 #: Samples whose margins are computed at a time.
@@ -27,10 +27,9 @@ class ScaledProblem(ABC):
     average group. So Ŵ is W times s, and λ̂_i is λ_i times m_i s.
     """
 
-    def __init__(self, problem: MarginProblem, device: str, scale: float) -> None:
+    def __init__(self, problem: MarginProblem, form: GroupForm, device: str, scale: float) -> None:
         self.problem, self.device, self.scale = problem, device, scale
         self.n = problem.features.n
-        form = _form(problem)
         self.expand, (labels, self.index) = form.expand, np.unique(form.groups, return_inverse=True)
         self.H = len(labels)
         self.prices = None if problem.hard else self.moved(problem.prices * problem.required_margin * scale)
@@ -60,18 +59,6 @@ class ScaledProblem(ABC):
         prices = None if self.prices is None else self.prices[rows]
         return Program(self.kernels(rows), prices, None if self.tilt is None else self.tilt[rows])
 
-    def upper_bound(self, value: float, f: Tensor, rows: Tensor | None = None) -> tuple[float, float]:
-        """The objective of the best multiple of weights with norm `value` and margins f, and the margin it asks.
-
-        Of all samples, or of `rows`, whose margins f are.
-        """
-        if self.prices is None:
-            worst = float(f.min())
-            return (value / worst if worst > 0 else float("inf")), worst
-        prices = self.prices if rows is None else self.prices[rows]
-        t, objective = best_multiple(value, f, prices)
-        return objective, 1 / t if t > 0 else float("inf")
-
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
         """W (k, d) of (λ, η), computed in the original coordinates."""
         problem = self.problem
@@ -90,14 +77,14 @@ class ScaledProblem(ABC):
 class GatedProblem(ScaledProblem):
     """Of gates and inputs: the inputs stay where they are, rows are scaled when they are taken."""
 
-    def __init__(self, problem: MarginProblem, device: str) -> None:
-        features, form = problem.features, _form(problem)
+    def __init__(self, problem: MarginProblem, form: GroupForm, device: str) -> None:
+        features = problem.features
         assert isinstance(features, GatedFeatures)
         gates = features.gate_values @ form.expand
         groups = len(np.unique(form.groups))
         gate_scale = float(length(gates)) / np.sqrt(features.n * groups) or 1.0
         input_scale = float(length(length(features.X, axis=1) / problem.required_margin)) / np.sqrt(features.n) or 1.0
-        super().__init__(problem, device, gate_scale * input_scale)
+        super().__init__(problem, form, device, gate_scale * input_scale)
         self.X, self.signs = self.moved(features.X), self.moved(problem.y / problem.required_margin / input_scale)
         self.G, self.share = map(self.moved, contrasts(gates / gate_scale, form.groups))
 
@@ -122,13 +109,13 @@ class GatedProblem(ScaledProblem):
 class BlockProblem(ScaledProblem):
     """Of features without gates: the blocks of a group side by side."""
 
-    def __init__(self, problem: MarginProblem, device: str) -> None:
-        features, form = problem.features, _form(problem)
+    def __init__(self, problem: MarginProblem, form: GroupForm, device: str) -> None:
+        features = problem.features
         blocks = features.mixed(form.expand).dense().reshape(features.n, -1, features.d)
         blocks = blocks / np.reshape(problem.required_margin * problem.y, (-1, 1, 1))
         groups = [blocks[:, form.groups == label].reshape(features.n, -1) for label in np.unique(form.groups)]
         scale = float(length(blocks)) / np.sqrt(features.n * len(groups)) or 1.0
-        super().__init__(problem, device, scale)
+        super().__init__(problem, form, device, scale)
         A = np.zeros((features.n, len(groups), max(group.shape[1] for group in groups)))
         for h, group in enumerate(groups):
             A[:, h, : group.shape[1]] = group / scale
@@ -146,11 +133,7 @@ class BlockProblem(ScaledProblem):
 
 def scaled(problem: MarginProblem, device: str) -> ScaledProblem:
     """The problem in our coordinates, whichever features it has."""
-    kind = BlockProblem if problem.features.gate_values is None else GatedProblem
-    return kind(problem, device)
-
-
-def _form(problem: MarginProblem) -> GroupForm:
     form = problem.norm.group_form(problem.features.k)
     assert form is not None
-    return form
+    kind = BlockProblem if problem.features.gate_values is None else GatedProblem
+    return kind(problem, form, device)

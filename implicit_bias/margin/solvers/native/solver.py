@@ -32,11 +32,11 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     begin = time.perf_counter()
     ours = scaled(problem, options.device)
 
-    def watch(iteration: int, size: int, inner: Bounds, whole: Bounds) -> Status | None:
+    def watch(before: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
         seconds = time.perf_counter() - begin
         reached = inner.upper if size == ours.n else whole.upper
-        now = Bounds(max(inner.lower, whole.lower) / ours.scale, reached / ours.scale)
-        progress = Progress(iteration, seconds, now.lower, now.upper, inner.gap, size, ours.n)
+        lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
+        progress = Progress(before + iteration, seconds, lower, upper, inner.gap, size, ours.n)
         if options.callback is not None:
             options.callback(progress)
         if options.verbose:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend
+from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.newton import Point
 from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
@@ -29,15 +30,9 @@ SUPPORT = 1e-5
 NEWCOMER = 0.1
 
 
-@dataclass(frozen=True)
-class Found:
-    """The best λ (n,), the (λ, η, b) of the best weights, the bounds over all samples, and why it stopped early."""
-
-    lam: Tensor
-    weights: tuple[Tensor, Tensor, Tensor]
-    bounds: Bounds
-    iterations: int
-    stopped: Status | None
+#: Called with the iterations of earlier rounds, the size of the working set, the bounds over all samples, and those of
+#: the present iterate; may return a status to stop with.
+WatchAll = Callable[[int, int, Bounds, int, Bounds], Status | None]
 
 
 def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
@@ -58,20 +53,13 @@ def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     return scaled.moved(rows)
 
 
-def solve_in_rounds(
-    scaled: ScaledProblem,
-    tol: float,
-    max_iterations: int,
-    rows: Tensor,
-    watch: Callable[[int, int, Bounds, Bounds], Status | None],
-) -> Found:
+def solve_in_rounds(scaled: ScaledProblem, tol: float, max_iterations: int, rows: Tensor, watch: WatchAll) -> Outcome:
     """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
 
-    `watch(iteration, working set, its bounds, bounds over all samples)` is called at every iterate. A sample is
-    dropped at most once, so that the rounds end.
+    `watch` is called at every iterate. A sample is dropped at most once, so that the rounds end.
     """
     nothing = scaled.moved(np.zeros(scaled.n))
-    best = Found(nothing, (nothing, nothing.new_zeros(scaled.H), nothing[:0]), Bounds(), 0, None)
+    best = Outcome(nothing, (nothing, nothing.new_zeros(scaled.H), nothing[:0]))
     dropped = torch.zeros_like(nothing, dtype=torch.bool)
     # Where no sample is left out, only the idle ones have to be found, and one finer round finds them.
     stage = int(len(rows) == scaled.n)
@@ -83,7 +71,7 @@ def solve_in_rounds(
             whole = scaled.n <= ALL_UP_TO and len(rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
-            seen = _counter(watch, best, len(rows))
+            seen = partial(watch, best.iterations, len(rows), best.bounds)
             outcome = descend(program, aim, max_iterations - best.iterations, start, seen)
             best, f, least = _scored(scaled, program, rows, outcome, best)
             proved = outcome.bounds.upper == float("inf")
@@ -107,31 +95,19 @@ def solve_in_rounds(
         return replace(best, stopped=Status.INTERRUPTED)
 
 
-def _counter(
-    watch: Callable[[int, int, Bounds, Bounds], Status | None], best: Found, size: int
-) -> Callable[[int, Bounds], Status | None]:
-    return lambda iteration, inner: watch(best.iterations + iteration, size, inner, best.bounds)
-
-
 def _scored(
-    scaled: ScaledProblem, program: Program, rows: Tensor, outcome: Outcome, best: Found
-) -> tuple[Found, Tensor, float]:
+    scaled: ScaledProblem, program: Program, rows: Tensor, outcome: Outcome, best: Outcome
+) -> tuple[Outcome, Tensor, float]:
     """The best bounds over all samples, all margins (n,), and the margin that the weights ask of a sample."""
     lam, eta, b = outcome.weights
     value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
     f = scaled.margins(rows, lam, eta, b)
-    upper = scaled.upper_bound(value, f)[0]
+    upper = upper_bound(value, f, scaled.prices)[0]
     # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
-    least = scaled.upper_bound(value, f[rows], rows)[1]
-    whole = torch.zeros_like(f)
-    found = Found(
-        whole.index_copy(0, rows, outcome.lam) if outcome.bounds.lower > best.bounds.lower else best.lam,
-        (whole.index_copy(0, rows, lam), eta, b) if upper < best.bounds.upper else best.weights,
-        Bounds(max(best.bounds.lower, outcome.bounds.lower), min(best.bounds.upper, upper)),
-        best.iterations + outcome.iterations,
-        outcome.stopped,
-    )
-    return found, f, least
+    least = upper_bound(value, f[rows], program.prices)[1]
+    dual, heavy = (torch.zeros_like(f).index_copy(0, rows, values) for values in (outcome.lam, lam))
+    bounds, iterations = Bounds(outcome.bounds.lower, upper), best.iterations + outcome.iterations
+    return replace(best.better(dual, (heavy, eta, b), bounds, iterations), stopped=outcome.stopped), f, least
 
 
 def _violated(rows: Tensor, f: Tensor, least: float) -> tuple[Tensor, bool]:
