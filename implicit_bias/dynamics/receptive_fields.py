@@ -44,19 +44,7 @@ def ipr(w: ArrayLike) -> Array:
 def peak_frequency(w: ArrayLike) -> np.ndarray:
     """The frequency f (waves around the ring, 0 to n/2) of the largest |Σ_l w_l e^{−2πifl/n}|, of each receptive field.
 
-    Parameters
-    ----------
-    w : array, shape (n,) or (…, n)
-        Fields, the pixels along the last axis. The lowest of equal frequencies counts, to 1e-9.
-
-    Returns
-    -------
-    array, shape (…), integers
-
-    Raises
-    ------
-    InputError
-        As for `ipr`.
+    The lowest of equal frequencies counts, to 1e-9. Integers of shape (…); fields and errors as for `ipr`.
 
     Examples
     --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,9 +61,7 @@ class MomentSums:
         self.samples += features.n
         self.power += float(targets @ targets)
 
-    def _checked(self, features: Any, y: ArrayLike) -> Array:
-        if not isinstance(features, GatedFeatures):
-            raise InputError(f"features must be GatedFeatures, not a {type(features).__name__}")
+    def _checked(self, features: GatedFeatures, y: ArrayLike) -> Array:
         if (features.k, features.d) != (len(self.members), self.d):
             raise InputError(
                 f"a chunk has {features.k} gates and {features.d} inputs where the first has {len(self.members)} and "

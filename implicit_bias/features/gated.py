@@ -21,6 +21,7 @@ from implicit_bias.ground.checks import (
     as_rows,
     check_range,
     finite,
+    shown,
 )
 from implicit_bias.ground.scaling import largest_entries, length, nearest_powers_of_two, without_exponent
 
@@ -185,3 +186,10 @@ class GatedFeatures(Features):
         """Φ as a matrix (n, k·d), gate-major columns: for tests and small problems only."""
         result: Array = np.einsum("nk,nd->nkd", self.gate_values, self.X).reshape(self.n, -1)
         return result
+
+
+def as_gated(features: Any) -> GatedFeatures:
+    """Features that are gated inputs."""
+    if not isinstance(features, GatedFeatures):
+        raise InputError(f"features must be GatedFeatures, not {shown(features)}")
+    return features

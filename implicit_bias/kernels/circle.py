@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import InputError, as_count
+from implicit_bias.ground.checks import as_count
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.angles import pairs_at
@@ -54,9 +54,8 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     >>> print(circle_eigenvalue(41, "erf"))
     λ_min = 2.49204e-23 ± 1.2e-39
     """
-    chosen, count, digits = activation_of(activation), as_count(n, "n"), as_digits(digits)
-    if count > MOST_POINTS:
-        raise InputError(f"n must be at most {MOST_POINTS}, not {count}: multiprecision would take hours")
+    chosen, digits = activation_of(activation), as_digits(digits)
+    count = as_count(n, "n", most=MOST_POINTS)
     if is_singular(count, chosen):
         none = multiprecision(digits).mpf(0)
         return SmallestEigenvalue(none, none)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_count, shown
+from implicit_bias.ground.checks import Array, InputError, as_count
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.angles import GaussianPairs, Points, pairs_at
@@ -57,9 +57,7 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
     >>> [deep_gram(X, "tanh", layers).values[0, 1].round(4).item() for layers in (1, 4, 16)]
     [0.3357, 0.2969, 0.1497]
     """
-    chosen, layers = activation_of(activation), as_count(layers, "layers")
-    if layers > MOST_LAYERS:
-        raise InputError(f"layers must be at most {MOST_LAYERS}, not {shown(layers)}")
+    chosen, layers = activation_of(activation), as_count(layers, "layers", most=MOST_LAYERS)
     if layers == 1:
         return gram_matrix(X, chosen, normalise=True)
     points = Points.of(X, normalise=True)

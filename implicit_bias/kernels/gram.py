@@ -170,10 +170,7 @@ def unit_of(values: Numbers) -> Number:
 
 def as_digits(digits: Any) -> int:
     """Decimal digits of multiprecision."""
-    count = as_count(digits, "digits")
-    if count > MOST_DIGITS:
-        raise InputError(f"digits must be at most {MOST_DIGITS}, not {count}")
-    return count
+    return as_count(digits, "digits", most=MOST_DIGITS)
 
 
 def steepest(points: Points) -> Number:
@@ -209,8 +206,7 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
 
     Parameters
     ----------
-    X : array, shape (n, d)
-    activation : str or Activation
+    X, activation : as for `gram_matrix`
     width : int
         k.
     seed : int

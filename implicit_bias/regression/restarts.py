@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed, shown
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed
 from implicit_bias.regression import FilterSearch, improve_filters
 
 #: Searches that are asked for on purpose.
@@ -52,8 +52,7 @@ def search_gates(
 
     Parameters
     ----------
-    X : array, shape (n, d)
-    y : array, shape (n,)
+    X, y : as for `improve_filters`
     units : int
         k, with k·d < n; more weights than samples fit any targets, whatever the gates.
     restarts, steps : int
@@ -75,13 +74,11 @@ def search_gates(
     >>> bool(found.losses.min() < 0.5 * found.first.min())
     True
     """
-    X, restarts = as_floats(X, "X", 2), as_count(restarts, "restarts")
+    X, restarts = as_floats(X, "X", 2), as_count(restarts, "restarts", most=MOST_RESTARTS)
     if as_count(units, "units") * X.shape[1] >= len(X):
         raise InputError(
             f"{units} units on {X.shape[1]} inputs fit {len(X)} samples with almost any gates; take fewer units"
         )
-    if restarts > MOST_RESTARTS:
-        raise InputError(f"restarts must be at most {MOST_RESTARTS}, not {shown(restarts)}")
     seeds = np.random.default_rng(as_seed(seed)).integers(2**63, size=restarts)
     first, losses, best = [], [], None
     for start in seeds:

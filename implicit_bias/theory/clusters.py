@@ -118,15 +118,7 @@ def incoherent_dimension(n: int, delta: float = 0.05) -> int:
 def gate_correlations(centres: ArrayLike) -> Array:
     """T_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
 
-    Parameters
-    ----------
-    centres : array, shape (n, d)
-        Centres of any length but 0.
-
-    Raises
-    ------
-    InputError
-        For bad arrays and centres that are zero.
+    Parameters and errors as for `cluster_bounds`.
 
     References
     ----------

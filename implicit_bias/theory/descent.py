@@ -10,9 +10,10 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
+from implicit_bias.features.gated import as_gated
 from implicit_bias.ground.checks import Array, InputError, as_numbers, check_range
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
+from implicit_bias.theory.inputs import as_number_of, as_probability
 from implicit_bias.theory.memorisation import memorisation_width
 
 #: Rates from here on have fewer than eight digits of 1 − ρ left.
@@ -109,12 +110,9 @@ def a_priori_rate(X: ArrayLike, k: int, *, normalise: bool = False) -> DescentRa
 
     Parameters
     ----------
-    X : array, shape (m, d)
-        Samples of length 1.
+    X, normalise : as for `gate_kernel`
     k : int
         At least `memorisation_width(X, delta).width` for a `failure` of at most δ.
-    normalise : bool
-        Divide the samples by their lengths first.
 
     Raises
     ------
@@ -148,9 +146,7 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
 
     Parameters
     ----------
-    features : GatedFeatures
-        Φ of m samples.
-    y : array, shape (m,)
+    features, y : as for `least_squares`
     w0 : array, shape (k, d)
         Where descent starts.
 

@@ -1,14 +1,11 @@
-"""What the theorems ask of their inputs: gated features, unit samples, probabilities between 0 and 1, counts."""
+"""What the theorems ask of numbers: probabilities between 0 and 1, and counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import InputError, as_count, as_real, shown
 
-#: Larger counts are no floats, or lead beyond them.
-MOST = 10**100
 #: Smaller probabilities leave floating point in the formulas.
 LEAST_PROBABILITY = 1e-100
 
@@ -28,26 +25,10 @@ def as_probability(value: Any, name: str = "delta") -> float:
 
 
 def as_number_of(value: Any, name: str) -> int:
-    """A whole number from 1 to 10¹⁰⁰, which formulas take for a float.
+    """A whole number from 1 to 10¹⁰⁰, which formulas take for a float; larger ones are none, or lead beyond them.
 
     >>> from implicit_bias.theory.inputs import as_number_of
     >>> as_number_of(3, "k")
     3
     """
-    count = as_count(value, name)
-    if count > MOST:
-        raise InputError(f"{name} must be at most 10^100, not {shown(value)}")
-    return count
-
-
-def as_gated(features: Any) -> GatedFeatures:
-    """Features that are gated inputs.
-
-    >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.theory.inputs import as_gated
-    >>> as_gated(GatedFeatures([[1.0]])).n
-    1
-    """
-    if not isinstance(features, GatedFeatures):
-        raise InputError(f"features must be GatedFeatures, not {shown(features)}")
-    return features
+    return as_count(value, name, most=10**100, limit="10^100")

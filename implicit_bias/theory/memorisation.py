@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
+from implicit_bias.features.gated import as_gated
 from implicit_bias.ground.checks import InputError, as_positive, check_range
 from implicit_bias.ground.scaling import unit_samples
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
+from implicit_bias.theory.inputs import as_number_of, as_probability
 from implicit_bias.theory.kernel import positive_kernel
 
 
@@ -61,12 +62,9 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = F
 
     Parameters
     ----------
-    X : array, shape (m, d)
-        Samples of length 1.
+    X, normalise : as for `gate_kernel`
     delta : float
         δ, strictly between 0 and 1.
-    normalise : bool
-        Divide the samples by their lengths first.
 
     Raises
     ------
