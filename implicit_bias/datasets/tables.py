@@ -13,6 +13,7 @@ import pandas as pd
 
 from implicit_bias.datasets.task import binary_labels
 from implicit_bias.ground.checks import Array, InputError, as_file, as_floats, shown
+from implicit_bias.ground.files import read_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +118,8 @@ def _read_npz(file: Path, label: str | None, weights: str | None) -> Samples:
     if weights is not None:
         raise InputError("the weights of an NPZ file are its array sample_weight; a column's name is for CSV files")
     try:
-        # NumPy leaves a damaged file open unless it is ours.
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
+        arrays = read_arrays(file)
     except Exception as error:
-        # A damaged archive provokes errors of many kinds.
         raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
     for name in ("X", "y"):
         if name not in arrays:

@@ -213,13 +213,19 @@ def check_size(entries: int, what: str) -> None:
         raise InputError(f"{what} would hold {count} numbers; ask for fewer units, contexts or samples")
 
 
-def as_count(value: Any, name: str, least: int = 1, most: float = math.inf, limit: str = "") -> int:
+def as_count(value: Any, name: str, least: int = 1, most: int | None = None, limit: str = "") -> int:
     """A whole number of at least `least` and at most `most`, which errors call `limit`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
-    if value > most:
+    count = int(value)
+    if most is not None and count > most:
         raise InputError(f"{name} must be at most {limit or most}, not {shown(value)}")
-    return int(value)
+    return count
+
+
+def as_number_of(value: Any, name: str) -> int:
+    """A whole number from 1 to 10¹⁰⁰, which formulas take for a float; larger ones are none, or lead beyond them."""
+    return as_count(value, name, most=10**100, limit="10^100")
 
 
 def shown(value: Any) -> str:
@@ -272,6 +278,15 @@ def as_fraction(value: Any, name: str) -> float:
     number = as_real(value)
     if not 0 <= number <= 1:
         raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
+    return number
+
+
+def as_probability(value: Any, name: str = "delta") -> float:
+    """A number strictly between 0 and 1; at least 1e-100, for smaller ones leave floating point in formulas."""
+    number = as_real(value)
+    if not 1e-100 <= number < 1:
+        least = " (at least 1e-100)" if 0 < number < 1 else ""
+        raise InputError(f"{name} must be a number strictly between 0 and 1{least}, not {shown(value)}")
     return number
 
 

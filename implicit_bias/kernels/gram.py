@@ -27,7 +27,7 @@ from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.angles import GaussianPairs, Points, symmetric
 from implicit_bias.kernels.series import hermite_series
-from implicit_bias.kernels.special import Number, Numbers, context_of, short
+from implicit_bias.kernels.special import Number, Numbers, context_of, short, unit_of
 
 #: Digits beyond those asked for, for what sums and series lose.
 SPARE_DIGITS = 14
@@ -160,12 +160,6 @@ def pair_mean(activation: Activation, norms: Numbers, steep: Number, tolerance: 
         return PairMean(activation.pair, (activation.rounding + off) * unit_of(norms), 0)
     series = hermite_series(activation, norms, steep, tolerance, inputs)
     return PairMean(series, series.error, series.coefficients.shape[1])
-
-
-def unit_of(values: Numbers) -> Number:
-    """The distance from 1 to the next number of these values' arithmetic."""
-    context = context_of(values)
-    return float(np.finfo(float).eps) if context is None else context.eps
 
 
 def as_digits(digits: Any) -> int:

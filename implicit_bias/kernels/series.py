@@ -11,7 +11,7 @@ from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.angles import GaussianPairs
 from implicit_bias.kernels.quadrature import Rule, coefficients, panel_rule, strip_rule
-from implicit_bias.kernels.special import Number, Numbers, context_of, sqrt
+from implicit_bias.kernels.special import Number, Numbers, context_of, sqrt, unit_of
 
 #: Terms of a series: the first attempt, and the most.
 FEWEST, MOST = 128, 2048
@@ -130,10 +130,8 @@ def noise_of(noise: Number, terms: int) -> Number:
 
 def evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
     """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
-    context = context_of(norms)
-    unit = np.finfo(float).eps if context is None else context.eps
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
-    return unit * ((found**2 * weights).sum(axis=1) / squares).max()
+    return unit_of(norms) * ((found**2 * weights).sum(axis=1) / squares).max()
 
 
 def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Number) -> tuple[Numbers, Numbers, Number]:

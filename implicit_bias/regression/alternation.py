@@ -10,17 +10,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.features.gated import as_gated
-from implicit_bias.ground.checks import (
-    Array,
-    as_count,
-    as_fraction,
-    as_seed,
-    as_targets,
-    check_callable,
-    check_range,
-)
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import Array, as_count, as_fraction, as_seed, as_targets, check_callable, check_range
 from implicit_bias.ground.scaling import length
 from implicit_bias.regression.closed_form import check_open
 

@@ -12,15 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from implicit_bias.features import Features
-from implicit_bias.ground.checks import (
-    Array,
-    InputError,
-    as_positive,
-    as_targets,
-    check_range,
-    dimensions,
-    shown,
-)
+from implicit_bias.ground.checks import Array, InputError, as_positive, as_targets, check_range, dimensions, shown
 from implicit_bias.ground.scaling import TINY, length, nearest_power_of_two
 
 #: Below this size a spectrum costs less than a second.

@@ -14,8 +14,8 @@ from implicit_bias import features as all_features
 from implicit_bias import gates as all_gates
 from implicit_bias.features import Features
 from implicit_bias.gates import Gates
-from implicit_bias.ground.archives import read_archive, write_archive
 from implicit_bias.ground.checks import InputError
+from implicit_bias.ground.files import read_archive, write_archive
 from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem

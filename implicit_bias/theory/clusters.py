@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, check_range, check_size
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_probability, check_range, check_size
 from implicit_bias.ground.scaling import unit_samples
 from implicit_bias.kernels.angles import open_together
-from implicit_bias.theory.inputs import as_probability
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.features.gated import as_gated
-from implicit_bias.ground.checks import Array, InputError, as_numbers, check_range
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import Array, InputError, as_number_of, as_numbers, as_probability, check_range
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_number_of, as_probability
 from implicit_bias.theory.memorisation import memorisation_width
 
 #: Rates from here on have fewer than eight digits of 1 − ρ left.

@@ -9,11 +9,17 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.features.gated import as_gated
-from implicit_bias.ground.checks import Array, InputError, as_column, as_numbers, as_positive, check_range
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_column,
+    as_numbers,
+    as_positive,
+    as_probability,
+    check_range,
+)
 from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
-from implicit_bias.theory.inputs import as_probability
 from implicit_bias.theory.kernel import positive_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.features.gated import as_gated
-from implicit_bias.ground.checks import InputError, as_positive, check_range
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import InputError, as_number_of, as_positive, as_probability, check_range
 from implicit_bias.ground.scaling import unit_samples
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_number_of, as_probability
 from implicit_bias.theory.kernel import positive_kernel
 
 

@@ -13,13 +13,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import (
-    InputError,
-    as_floats,
-    as_signs,
-    check_callable,
-    check_range,
-)
+from implicit_bias.ground.checks import InputError, as_floats, as_signs, check_callable, check_range
 from implicit_bias.ground.scaling import largest_entries
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
