@@ -85,11 +85,11 @@ def smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestE
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
     pairs = pairs_at(angles)
     steep = abs(pairs.cosine[1:]).max() if half else context.mpf(0)
-    mean = pair_mean(activation, np.array([context.mpf(1)]), steep, context.mpf(10) ** -digits, 2)
-    entries = mean.entries(pairs) * pairs.cosine
+    mean, error, _ = pair_mean(activation, np.array([context.mpf(1)]), steep, context.mpf(10) ** -digits, 2)
+    entries = mean(pairs) * pairs.cosine
     # The points j and n − j are the same but for 0 and, of an even n, n/2.
     shares: Any = np.array([1 if 2 * j in (0, n) else 2 for j in range(half + 1)], dtype=object) * entries
     turns = np.array([context.cos(2 * context.pi * j / n) for j in range(n)], dtype=object)
     index = np.arange(half + 1)
     value = min(shares @ turns[index * k % n] for k in range(half + 1))
-    return SmallestEigenvalue(value, n * entries[0] * (mean.error + 8 * (n + 10) * context.eps))
+    return SmallestEigenvalue(value, n * entries[0] * (error + 8 * (n + 10) * context.eps))

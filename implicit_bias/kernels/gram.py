@@ -29,6 +29,8 @@ from implicit_bias.kernels.angles import GaussianPairs, Points, symmetric
 from implicit_bias.kernels.series import hermite_series
 from implicit_bias.kernels.special import Number, Numbers, context_of, short, unit_of
 
+#: E[σ'(z)σ'(z')] of pairs.
+Entries = Callable[[GaussianPairs], Numbers]
 #: Digits beyond those asked for, for what sums and series lose.
 SPARE_DIGITS = 14
 #: More digits than this take hours.
@@ -100,10 +102,6 @@ def gram_matrix(
     digits : int, optional
         Decimal digits of multiprecision, in place of doubles and the tolerance; X is taken as exact.
 
-    Returns
-    -------
-    Gram
-
     Raises
     ------
     InputError
@@ -131,35 +129,31 @@ def gram_matrix(
         digits = as_digits(digits)
         points = Points.of(X, digits + SPARE_DIGITS, normalise)
         allowed = context_of(points.norms).mpf(10) ** -digits
-    mean = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
+    entries, off, terms = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        values = symmetric(points, mean.entries)
-    relative = mean.error + points.rows.shape[1] * unit_of(points.norms)
+        values = symmetric(points, entries)
+    relative = off + points.rows.shape[1] * unit_of(points.norms)
     if digits is None:
         finite(values)
         check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
     # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
     error = relative * np.trace(values)
-    return Gram(values, error if context_of(values) else float(error), chosen.is_certified, mean.terms)
+    return Gram(values, error if context_of(values) else float(error), chosen.is_certified, terms)
 
 
-@dataclass(frozen=True)
-class PairMean:
-    """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took."""
+def pair_mean(
+    activation: Activation, norms: Numbers, steep: Number, tolerance: Number, inputs: int
+) -> tuple[Entries, Number, int]:
+    """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took.
 
-    entries: Callable[[GaussianPairs], Numbers]
-    error: Number
-    terms: int
-
-
-def pair_mean(activation: Activation, norms: Numbers, steep: Number, tolerance: Number, inputs: int) -> PairMean:
-    """The mean for points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there."""
+    For points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there.
+    """
     if activation.pair is not None:
         # Cosines are sums of `inputs` products, and angles come from them and from directions.
         off = (inputs + ANGLE) * activation.bend(float(max(norms)))
-        return PairMean(activation.pair, (activation.rounding + off) * unit_of(norms), 0)
+        return activation.pair, (activation.rounding + off) * unit_of(norms), 0
     series = hermite_series(activation, norms, steep, tolerance, inputs)
-    return PairMean(series, series.error, series.coefficients.shape[1])
+    return series, series.error, series.coefficients.shape[1]
 
 
 def as_digits(digits: Any) -> int:

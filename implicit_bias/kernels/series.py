@@ -10,7 +10,7 @@ import numpy as np
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.angles import GaussianPairs
-from implicit_bias.kernels.quadrature import Rule, coefficients, panel_rule, strip_rule
+from implicit_bias.kernels.quadrature import coefficients, panel_rule, strip_rule
 from implicit_bias.kernels.special import Number, Numbers, context_of, sqrt, unit_of
 
 #: Terms of a series: the first attempt, and the most.
@@ -138,7 +138,9 @@ def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Num
     """a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over the roots of these."""
     if activation.strip is not None:
         rule = strip_rule(activation.strip, norms, terms, tolerance)
-        return scaled(*coefficients(activation, norms, rule, terms), rule)
+        found, squares, rounding = coefficients(activation, norms, rule, terms)
+        # The error of a certified rule is absolute.
+        return found, squares, rounding + rule.error / min(sqrt(np.asarray(min(squares))), min(squares))
     if context_of(norms) is not None:
         raise InputError(f"{activation.name} is known in doubles only; leave out digits")
     previous: tuple[Numbers, Numbers] | None = None
@@ -159,12 +161,6 @@ def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Num
         "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation, or raise "
         "the tolerance"
     )
-
-
-def scaled(found: Numbers, squares: Numbers, rounding: Number, rule: Rule) -> tuple[Numbers, Numbers, Number]:
-    """With the error of a certified rule, which is absolute, over √E[σ'(rz)²]."""
-    least = min(squares)
-    return found, squares, rounding + rule.error / min(sqrt(np.asarray(least)), least)
 
 
 def check_integrable(activation: Activation, norms: Array, squares: Array) -> None:
