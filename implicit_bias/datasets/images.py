@@ -167,18 +167,11 @@ def load_classes(
     ----------
     name : 'digits', 'mnist' or 'fashion-mnist'
     components : int
-        d − 1.
+        d − 1; no more than have any variance.
     held_out : int
-    root : path, optional
-        The folder of the image files, as for `load_binary`.
+    root, and errors : as for `load_binary`
     seed : int
         Of the draws; NumPy's PCG64.
-
-    Raises
-    ------
-    InputError
-        For unknown names, numbers out of range, more components than have any variance, and for image files as
-        `load_binary` does.
 
     Examples
     --------

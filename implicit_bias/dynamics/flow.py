@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from implicit_bias.dynamics.gate_blocks import along
 from implicit_bias.dynamics.moments import Moments
-from implicit_bias.dynamics.spectra import along
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
     Array,

@@ -35,14 +35,10 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     ----------
     n : int
         From 1 to 2000.
-    activation : str or Activation
+    activation, and errors : as for `gram_matrix`
+        One of your own is refused, for it is known in doubles only.
     digits : int
         Correct digits. An eigenvalue that is 0 up to about 1e-500 (1e-60 of a Hermite series) is returned as such.
-
-    Raises
-    ------
-    InputError
-        For numbers out of range, and activations of your own, which are known in doubles only.
 
     References
     ----------

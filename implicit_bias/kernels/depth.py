@@ -32,16 +32,10 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
 
     Parameters
     ----------
-    X : array, shape (n, d)
-        Points; their lengths play no part.
-    activation : str or Activation
+    X, activation, and errors : as for `gram_matrix`
+        Lengths play no part; an E[σ'σ'] that no polynomial in the angle of degree 256 follows is refused.
     layers : int
         L, from 1 to 10 000.
-
-    Raises
-    ------
-    InputError
-        As for `gram_matrix`, and for an E[σ'σ'] that no polynomial in the angle of degree 256 follows.
 
     References
     ----------

@@ -194,16 +194,11 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
 
     Parameters
     ----------
-    X, activation : as for `gram_matrix`
+    X, activation, and errors : as for `gram_matrix`
     width : int
         k.
     seed : int
         Of NumPy's PCG64; the w_j of a layer are the first ones of a wider layer.
-
-    Raises
-    ------
-    InputError
-        As for `gram_matrix`, and for a bad width or seed.
 
     Examples
     --------

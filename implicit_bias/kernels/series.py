@@ -52,15 +52,12 @@ class HermiteSeries:
         for k in reversed(range(0, len(r), step)):
             value *= factor
             value += r[k] * s[k]
-        return np.where((pairs.angle == 0) & (pairs.r == pairs.s), self.squares(pairs.r), value)
+        squares = self.mean_squares[np.searchsorted(self.norms, pairs.r)]
+        return np.where((pairs.angle == 0) & (pairs.r == pairs.s), squares, value)
 
     def rows(self, norms: Numbers) -> Numbers:
         """The coefficients of these lengths (…), shape (K + 1, …)."""
         return np.ascontiguousarray(np.moveaxis(self.coefficients[np.searchsorted(self.norms, norms)], -1, 0))
-
-    def squares(self, norms: Numbers) -> Numbers:
-        """E[σ'(rz)²] of these lengths (…)."""
-        return self.mean_squares[np.searchsorted(self.norms, norms)]
 
 
 def hermite_series(

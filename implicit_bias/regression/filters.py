@@ -208,18 +208,13 @@ def search_gates(
 
     Parameters
     ----------
-    X, y : as for `improve_filters`
+    X, y, and errors : as for `improve_filters`
     units : int
-        k, with k·d < n; more weights than samples fit any targets, whatever the gates.
+        k, with k·d < n; more are refused, for they fit any targets, whatever the gates.
     restarts, steps : int
         Starts, and proposals of each.
     seed : int
         Seed of NumPy's PCG64 that the seeds of the starts are drawn from.
-
-    Raises
-    ------
-    InputError
-        As for `improve_filters`, and for too many units.
 
     Examples
     --------

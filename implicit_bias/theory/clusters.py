@@ -140,12 +140,7 @@ def orthogonal_inverse(n: int) -> Array:
     Parameters
     ----------
     n : int
-        Centres; not their dimension d, which the paper has in this place.
-
-    Raises
-    ------
-    InputError
-        For an n that is no whole number of at least 1.
+        Centres, at least 1 (else InputError); not their dimension d, which the paper has in this place.
 
     References
     ----------

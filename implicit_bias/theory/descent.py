@@ -67,13 +67,7 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
 
     Parameters
     ----------
-    features : GatedFeatures
-        Φ of m samples; what counts as zero is decided by `least_squares`.
-
-    Raises
-    ------
-    InputError
-        As for `least_squares`.
+    features, and errors : as for `least_squares`, which decides what counts as zero
 
     References
     ----------
@@ -108,14 +102,10 @@ def a_priori_rate(X: ArrayLike, k: int, *, normalise: bool = False) -> DescentRa
 
     Parameters
     ----------
-    X, normalise : as for `gate_kernel`
+    X, normalise, and errors : as for `memorisation_width`
     k : int
-        At least `memorisation_width(X, delta).width` for a `failure` of at most δ.
-
-    Raises
-    ------
-    InputError
-        As for `memorisation_width`, and if the bound of the probability is no less than 1 for so few gates.
+        At least `memorisation_width(X, delta).width` for a `failure` of at most δ; refused if so few that the bound of
+        the probability is no less than 1.
 
     Examples
     --------
@@ -144,14 +134,9 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
 
     Parameters
     ----------
-    features, y : as for `least_squares`
+    features, y, and errors : as for `least_squares`
     w0 : array, shape (k, d)
-        Where descent starts.
-
-    Raises
-    ------
-    InputError
-        As for `least_squares`, and for a w_0 of another shape or not finite.
+        Where descent starts, finite.
 
     References
     ----------

@@ -153,16 +153,11 @@ def generalisation_bound_a_priori(
 
     Parameters
     ----------
-    X, normalise : as for `gate_kernel`
+    X, normalise, and errors : as for `memorisation_width`
         Training samples, independent.
-    y, label_bound : as for `generalisation_bound`
+    y, label_bound, and their errors : as for `generalisation_bound`
     delta : float
         δ, strictly between 0 and 1; half for the gates, half for the samples.
-
-    Raises
-    ------
-    InputError
-        As for `memorisation_width`, for labels beyond B, and for numbers of them other than m.
 
     References
     ----------

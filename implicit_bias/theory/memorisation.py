@@ -60,14 +60,10 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = F
 
     Parameters
     ----------
-    X, normalise : as for `gate_kernel`
+    X, normalise, and errors : as for `gate_kernel`
+        Refused, too, if λ(X) is 0 up to rounding.
     delta : float
         δ, strictly between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        As for `gate_kernel`, for a δ out of range, and if λ(X) is 0 up to rounding.
 
     References
     ----------
@@ -130,13 +126,7 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
 
     Parameters
     ----------
-    features : GatedFeatures
-        Φ of m samples; its rank is that of `least_squares`.
-
-    Raises
-    ------
-    InputError
-        As for `least_squares`: features that are all zero, say.
+    features, and errors : as for `least_squares`, whose rank it is
 
     References
     ----------
