@@ -86,15 +86,13 @@ def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
             raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(table.columns[:20])}")
     if label == weights:
         raise InputError(f"column {label!r} of {file} cannot be both label and weights; name two columns")
+    return _samples_of(file, table, label, weights)
+
+
+def _samples_of(file: Path, table: pd.DataFrame, label: str, weights: str | None) -> Samples:
     rest = [name for name in table.columns if name not in (label, weights)]
     gates = [name for name in rest if name.startswith("gate_")]
     inputs = [name for name in rest if name not in gates]
-    return _samples_of(file, table, label, weights, inputs, gates)
-
-
-def _samples_of(
-    file: Path, table: pd.DataFrame, label: str, weights: str | None, inputs: list[str], gates: list[str]
-) -> Samples:
     numbers = inputs + gates + ([] if weights is None else [weights])
     if not inputs:
         raise InputError(f"{file} has no input columns beside the label {shown(label)}; separate columns by commas")

@@ -63,23 +63,14 @@ class HermiteSeries:
 def hermite_series(
     activation: Activation, norms: Numbers, steepest: Number, tolerance: Number, inputs: int = 1
 ) -> HermiteSeries:
-    """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest`.
+    """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest` ≤ 1.
 
         |Σ_{k>K} a_k(r) a_k(s) cos^k θ| ≤ |cos θ|^{K+1} √(T(r) T(s)),   T(r) = E[σ'(rz)²] − Σ_{k≤K} a_k(r)²
 
     by Cauchy and Schwarz's inequality and Parseval's identity: the tail needs no knowledge of the later coefficients.
 
-    Parameters
-    ----------
-    activation : Activation
-    norms : array
-        Lengths of points, float64 or mpmath's numbers.
-    steepest : number
-        At most 1.
-    tolerance : number
-        Relative to √(E[σ'(rz)²] E[σ'(sz)²]).
-    inputs : int
-        d; the cosines carry its rounding.
+    The lengths of the points, `norms`, are float64 or mpmath's numbers; the tolerance is relative to
+    √(E[σ'(rz)²] E[σ'(sz)²]); the cosines carry the rounding of sums over d = `inputs`.
 
     Raises InputError if 2048 terms are not enough or the tolerance is below rounding, and for activations whose
     derivative is not square-integrable, or zero.
