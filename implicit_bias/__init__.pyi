@@ -71,8 +71,8 @@ from .regression import LeastSquares as LeastSquares
 from .regression import alternate_convex_search as alternate_convex_search
 from .regression import improve_filters as improve_filters
 from .regression import least_squares as least_squares
-from .regression.restarts import GateSearch as GateSearch
-from .regression.restarts import search_gates as search_gates
+from .regression.filters import GateSearch as GateSearch
+from .regression.filters import search_gates as search_gates
 from .saving.networks import load_network as load_network
 from .saving.networks import save_network as save_network
 from .saving.problems import load_problem as load_problem

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.datasets.classes import load_classes
-from implicit_bias.datasets.images import load_images
+from implicit_bias.datasets.images import load_classes, load_images
 
 
 def test_components_are_those_of_the_training_part():

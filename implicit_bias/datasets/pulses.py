@@ -25,13 +25,7 @@ class SinglePulse(Ring):
     lengths : two ranges
         Lengths of class 0 and of class 1: a whole number, or the pair of the least and the largest; from 1 to n.
     signs, flip : bool
-    labels : two numbers
-        y of class 0 and of class 1.
-
-    Raises
-    ------
-    InputError
-        For lengths that are not such, and labels that are not two different numbers.
+    labels, and errors : as for `RingProcess`
 
     References
     ----------

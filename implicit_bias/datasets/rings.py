@@ -209,15 +209,7 @@ def nonlinear_gaussian_process(
     length_scales : two numbers
         ξ of class 0 and of class 1: positive, and at most about n/7, or the ring cannot have such a covariance. Near
         that, eigenvalues down to −1e-6 of the largest count as zeros, and C differs from the formula by as little.
-    gain : float
-        g, from 1e-6 to 1e6.
-    labels : two numbers
-        y of class 0 and of class 1.
-
-    Raises
-    ------
-    InputError
-        For numbers out of range.
+    gain, labels, and errors : as for `RingProcess`
 
     References
     ----------

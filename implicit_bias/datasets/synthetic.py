@@ -91,20 +91,8 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 0) -> tuple[Ar
     """m Gaussian samples x ~ N(0, I) with y = sign⟨w*, x⟩, given that |⟨w*, x⟩| ≥ margin; X (m, d) and y (m,).
 
     w* is uniform on the unit sphere; ⟨w*, x⟩ is drawn from what the margin leaves of the normal distribution, as if
-    samples within it were drawn again.
-
-    Parameters
-    ----------
-    m, d : int
-    margin : float
-        From 0 to 35 (at 5, already, about one sample in two million would be kept).
-    seed : int
-        Seed of NumPy's PCG64.
-
-    Raises
-    ------
-    InputError
-        For numbers out of range.
+    samples within it were drawn again. The margin is from 0 to 35 (at 5, already, about one sample in two million would
+    be kept). Else parameters and errors as for `noisy_clusters`.
 
     Examples
     --------
@@ -132,18 +120,7 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 0) -> tuple[Ar
 def parity(m: int, d: int, bits: int, *, seed: int = 0) -> tuple[Array, Array]:
     """m samples x uniform on {−1, +1}^d with y = x_1 x_2 … x_bits; X (m, d) and y (m,).
 
-    Parameters
-    ----------
-    m, d : int
-    bits : int
-        How many inputs, the first ones, the parity is of; at most d.
-    seed : int
-        Seed of NumPy's PCG64.
-
-    Raises
-    ------
-    InputError
-        For numbers out of range.
+    The parity is of the first `bits` inputs, at most d. Else parameters and errors as for `noisy_clusters`.
 
     Examples
     --------
@@ -152,9 +129,8 @@ def parity(m: int, d: int, bits: int, *, seed: int = 0) -> tuple[Array, Array]:
     >>> bool((y == X[:, 0] * X[:, 1]).all())
     True
     """
-    m, d, bits = as_count(m, "m"), as_count(d, "d"), as_count(bits, "bits")
-    if bits > d:
-        raise InputError(f"bits must be at most d = {d}, the number of inputs, not {bits}")
+    m, d = as_count(m, "m"), as_count(d, "d")
+    bits = as_count(bits, "bits", most=d, limit=f"d = {d}, the number of inputs")
     check_size(m * d, "the samples")
     X = np.random.default_rng(as_seed(seed)).choice([-1.0, 1.0], size=(m, d))
     return X, X[:, :bits].prod(axis=1)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from implicit_bias.datasets.task import binary_labels
 from implicit_bias.ground.checks import Array, InputError, as_file, as_floats, shown
+from implicit_bias.ground.files import read_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +86,13 @@ def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
             raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(table.columns[:20])}")
     if label == weights:
         raise InputError(f"column {label!r} of {file} cannot be both label and weights; name two columns")
+    return _samples_of(file, table, label, weights)
+
+
+def _samples_of(file: Path, table: pd.DataFrame, label: str, weights: str | None) -> Samples:
     rest = [name for name in table.columns if name not in (label, weights)]
     gates = [name for name in rest if name.startswith("gate_")]
     inputs = [name for name in rest if name not in gates]
-    return _samples_of(file, table, label, weights, inputs, gates)
-
-
-def _samples_of(
-    file: Path, table: pd.DataFrame, label: str, weights: str | None, inputs: list[str], gates: list[str]
-) -> Samples:
     numbers = inputs + gates + ([] if weights is None else [weights])
     if not inputs:
         raise InputError(f"{file} has no input columns beside the label {shown(label)}; separate columns by commas")
@@ -117,11 +116,8 @@ def _read_npz(file: Path, label: str | None, weights: str | None) -> Samples:
     if weights is not None:
         raise InputError("the weights of an NPZ file are its array sample_weight; a column's name is for CSV files")
     try:
-        # NumPy leaves a damaged file open unless it is ours.
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
+        arrays = read_arrays(file)
     except Exception as error:
-        # A damaged archive provokes errors of many kinds.
         raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
     for name in ("X", "y"):
         if name not in arrays:

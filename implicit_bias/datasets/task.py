@@ -81,10 +81,7 @@ class BinaryTask:
             Append the constant input 1, so that d = p + 1.
         name : str
 
-        Raises
-        ------
-        InputError
-            As the class does, and for labels that are not exactly two classes.
+        Raises InputError as the class does, and for labels that are not exactly two classes.
         """
         X_train = as_floats(X_train, "X_train", 2)
         signs, classes = binary_labels(y_train)

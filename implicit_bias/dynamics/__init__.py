@@ -5,11 +5,4 @@ from implicit_bias.dynamics.moments import Moments
 from implicit_bias.dynamics.pixels import pixel_moments
 from implicit_bias.dynamics.receptive_fields import ipr, peak_frequency
 
-__all__ = [
-    "GradientFlow",
-    "Moments",
-    "gradient_flow",
-    "ipr",
-    "peak_frequency",
-    "pixel_moments",
-]
+__all__ = ["GradientFlow", "Moments", "gradient_flow", "ipr", "peak_frequency", "pixel_moments"]

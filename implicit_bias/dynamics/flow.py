@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from implicit_bias.dynamics.gate_blocks import along
 from implicit_bias.dynamics.moments import Moments
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
@@ -60,10 +61,7 @@ class GradientFlow:
     def weights(self, times: ArrayLike | None = None) -> Array:
         """w(t), shape (T, k, d) at times (T,), those of the flow by default; (k, d) at a single time.
 
-        Raises
-        ------
-        InputError
-            For times that are negative, not finite, not in order or beyond 1e100 Kτ.
+        Raises InputError for times as `gradient_flow` does.
         """
         single = times is not None and dimensions(times) == 0
         at = self.times if times is None else as_times([times] if single else times)
@@ -138,9 +136,8 @@ def gradient_flow(
     losses, ends = np.full(len(at), moments.best_loss), []
     for c, s in zip(moments.coordinates(start), moments.spectra, strict=True):
         left = s.pull - s.values * c
-        ends.append(np.divide(left, s.values, out=np.zeros_like(left), where=s.values > 0))
-        root = np.divide(left, np.sqrt(s.values), out=np.zeros_like(left), where=s.values > 0)
-        losses += np.exp(-2 * shares[:, None] * s.values) @ root**2
+        ends.append(along(left, s.values))
+        losses += np.exp(-2 * shares[:, None] * s.values) @ along(left, np.sqrt(s.values)) ** 2
     return GradientFlow(moments, start, tau, at, losses, start + moments.combine(ends))
 
 

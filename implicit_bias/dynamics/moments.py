@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from implicit_bias.dynamics.spectra import ROUNDING, Spectrum, along, spectrum_of
-from implicit_bias.dynamics.streaming import SIZES, Block, MomentSums, refined
+from implicit_bias.dynamics.gate_blocks import ROUNDING, SIZES, Block, MomentSums, Spectrum, along, refined, spectrum_of
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
     Array,

@@ -23,15 +23,11 @@ def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) ->
     Parameters
     ----------
     process : RingProcess
+        Another data set is refused (InputError), for only these processes are symmetric.
     pixel : int
-        i, from 0.
+        i, from 0 to n − 1.
     both : bool
         K = 2 exclusive gates, one of which is always open; or K = 1.
-
-    Raises
-    ------
-    InputError
-        For another data set (only these processes are symmetric), and for a pixel that is not there.
 
     Examples
     --------

@@ -14,16 +14,12 @@ EQUAL = 1e-9
 def ipr(w: ArrayLike) -> Array:
     """The inverse participation ratio Σ_i w_i⁴/(Σ_i w_i²)² of each receptive field: 1/n if flat, 1 for a single pixel.
 
-    A sinusoid has 1.5/n; a share 1/IPR of the pixels, roughly, takes part.
+    A sinusoid has 1.5/n; a share 1/IPR of the pixels, roughly, takes part. Float64 of shape (…).
 
     Parameters
     ----------
     w : array, shape (n,) or (…, n)
         Fields, the pixels along the last axis.
-
-    Returns
-    -------
-    array, shape (…), float64
 
     Raises
     ------
@@ -36,27 +32,14 @@ def ipr(w: ArrayLike) -> Array:
     >>> ipr([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]]).tolist()
     [0.25, 1.0]
     """
-    w = _fields(w)
-    squares = (w / np.abs(w).max(axis=-1, keepdims=True)) ** 2
+    squares = _fields(w) ** 2
     return np.asarray(np.sum(squares**2, axis=-1) / np.sum(squares, axis=-1) ** 2)
 
 
 def peak_frequency(w: ArrayLike) -> np.ndarray:
     """The frequency f (waves around the ring, 0 to n/2) of the largest |Σ_l w_l e^{−2πifl/n}|, of each receptive field.
 
-    Parameters
-    ----------
-    w : array, shape (n,) or (…, n)
-        Fields, the pixels along the last axis. The lowest of equal frequencies counts, to 1e-9.
-
-    Returns
-    -------
-    array, shape (…), integers
-
-    Raises
-    ------
-    InputError
-        As for `ipr`.
+    The lowest of equal frequencies counts, to 1e-9. Integers of shape (…); fields and errors as for `ipr`.
 
     Examples
     --------
@@ -66,13 +49,13 @@ def peak_frequency(w: ArrayLike) -> np.ndarray:
     >>> peak_frequency([np.cos(3 * turn), np.ones(12)]).tolist()
     [3, 0]
     """
-    w = _fields(w)
-    size = np.abs(np.fft.rfft(w / np.abs(w).max(axis=-1, keepdims=True), axis=-1))
+    size = np.abs(np.fft.rfft(_fields(w), axis=-1))
     return np.asarray(np.argmax(size >= (1 - EQUAL) * size.max(axis=-1, keepdims=True), axis=-1))
 
 
 def _fields(w: ArrayLike) -> Array:
+    """Fields whose largest entry is ±1."""
     fields = as_floats(w, "w", max(1, dimensions(w)))
     if not fields.any(axis=-1).all():
         raise InputError("a receptive field is zero, which has neither place nor frequency; leave such fields out")
-    return fields
+    return fields / np.abs(fields).max(axis=-1, keepdims=True)

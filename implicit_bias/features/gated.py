@@ -21,6 +21,7 @@ from implicit_bias.ground.checks import (
     as_rows,
     check_range,
     finite,
+    shown,
 )
 from implicit_bias.ground.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 
@@ -174,3 +175,10 @@ class GatedFeatures(Features):
     def dense(self) -> Array:
         """Φ as a matrix (n, k·d), gate-major columns: for tests and small problems only."""
         return np.asarray(np.einsum("nk,nd->nkd", self.gate_values, self.X).reshape(self.n, -1))
+
+
+def as_gated(features: Any) -> GatedFeatures:
+    """Features that are gated inputs."""
+    if not isinstance(features, GatedFeatures):
+        raise InputError(f"features must be GatedFeatures, not {shown(features)}")
+    return features

@@ -76,11 +76,17 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
     return array if min(array.strides) > 0 else array.copy()
 
 
+def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -> Array:
+    """Numbers (n,), a label or target of each sample."""
+    column = as_floats(values, name, 1)
+    if len(column) != samples:
+        raise InputError(f"{name} has {len(column)} {kind}s for {samples} samples; give one {kind} a sample")
+    return column
+
+
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
     """Labels −1 and +1, one a sample; `both` present if asked."""
-    y = as_floats(values, name, 1)
-    if len(y) != samples:
-        raise InputError(f"{name} has {len(y)} labels for {samples} samples; give one label a sample")
+    y = as_column(values, samples, name)
     classes = np.unique(y)
     if not np.isin(classes, (-1.0, 1.0)).all():
         first = ", ".join(f"{c:g}" for c in classes[:5])
@@ -197,10 +203,7 @@ def as_file(value: Any) -> Path:
 
 def as_seed(seed: Any) -> int:
     """A seed as a whole number from 0 to 2⁶³ − 1."""
-    value = as_count(seed, "seed", least=0)
-    if value >= 2**63:
-        raise InputError(f"seed must be below 2^63, not {shown(value)}")
-    return value
+    return as_count(seed, "seed", least=0, most=2**63 - 1, limit="2^63 − 1")
 
 
 def check_size(entries: int, what: str) -> None:
@@ -210,11 +213,19 @@ def check_size(entries: int, what: str) -> None:
         raise InputError(f"{what} would hold {count} numbers; ask for fewer units, contexts or samples")
 
 
-def as_count(value: Any, name: str, least: int = 1) -> int:
-    """A whole number of at least `least`."""
+def as_count(value: Any, name: str, least: int = 1, most: int | None = None, limit: str = "") -> int:
+    """A whole number of at least `least` and at most `most`, which errors call `limit`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
-    return int(value)
+    count = int(value)
+    if most is not None and count > most:
+        raise InputError(f"{name} must be at most {limit or most}, not {shown(value)}")
+    return count
+
+
+def as_number_of(value: Any, name: str) -> int:
+    """A whole number from 1 to 10¹⁰⁰, which formulas take for a float; larger ones are none, or lead beyond them."""
+    return as_count(value, name, most=10**100, limit="10^100")
 
 
 def shown(value: Any) -> str:
@@ -250,11 +261,9 @@ def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = Fals
 
 def context_bits(contexts: Any) -> int:
     """The b of C = 2^b contexts."""
-    count = as_count(contexts, "contexts")
+    count = as_count(contexts, "contexts", most=2**62, limit="2^62, so that they can be numbered")
     if count & (count - 1):
         raise InputError(f"contexts must be a power of two (1, 2, 4, 8, …), not {shown(count)}")
-    if count > 2**62:
-        raise InputError("contexts must be at most 2^62, so that they can be numbered")
     return count.bit_length() - 1
 
 
@@ -269,6 +278,15 @@ def as_fraction(value: Any, name: str) -> float:
     number = as_real(value)
     if not 0 <= number <= 1:
         raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
+    return number
+
+
+def as_probability(value: Any, name: str = "delta") -> float:
+    """A number strictly between 0 and 1; at least 1e-100, for smaller ones leave floating point in formulas."""
+    number = as_real(value)
+    if not 1e-100 <= number < 1:
+        least = " (at least 1e-100)" if 0 < number < 1 else ""
+        raise InputError(f"{name} must be a number strictly between 0 and 1{least}, not {shown(value)}")
     return number
 
 

@@ -93,7 +93,11 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     >>> gram_matrix([[1.0, 0.0], [0.0, 2.0]], leaky_relu(0.5)).values.tolist()
     [[0.625, 0.0], [0.0, 2.5]]
     """
-    a = as_slope(slope)
+    a = as_real(slope)
+    if not abs(a) <= STEEPEST_SLOPE:
+        raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
+    if a == 1:
+        raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")
     return Activation(
         f"leaky ReLU of slope {a:g}" if a else "relu",
         lambda z: np.where(z > 0, z, a * z),
@@ -101,16 +105,6 @@ def leaky_relu(slope: float = 0.01) -> Activation:
         lambda p: a + (1 - a) ** 2 * (p.pi - p.angle) / (2 * p.pi),
         parity="odd" if a == -1 else "half",
     )
-
-
-def as_slope(slope: Any) -> float:
-    """A finite slope of a leaky ReLU other than 1."""
-    value = as_real(slope)
-    if not abs(value) <= STEEPEST_SLOPE:
-        raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
-    if value == 1:
-        raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")
-    return value
 
 
 def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import InputError, as_count
+from implicit_bias.ground.checks import as_count
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.angles import pairs_at
@@ -35,14 +35,10 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     ----------
     n : int
         From 1 to 2000.
-    activation : str or Activation
+    activation, and errors : as for `gram_matrix`
+        One of your own is refused, for it is known in doubles only.
     digits : int
         Correct digits. An eigenvalue that is 0 up to about 1e-500 (1e-60 of a Hermite series) is returned as such.
-
-    Raises
-    ------
-    InputError
-        For numbers out of range, and activations of your own, which are known in doubles only.
 
     References
     ----------
@@ -54,9 +50,8 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     >>> print(circle_eigenvalue(41, "erf"))
     λ_min = 2.49204e-23 ± 1.2e-39
     """
-    chosen, count, digits = activation_of(activation), as_count(n, "n"), as_digits(digits)
-    if count > MOST_POINTS:
-        raise InputError(f"n must be at most {MOST_POINTS}, not {count}: multiprecision would take hours")
+    chosen, digits = activation_of(activation), as_digits(digits)
+    count = as_count(n, "n", most=MOST_POINTS)
     if is_singular(count, chosen):
         none = multiprecision(digits).mpf(0)
         return SmallestEigenvalue(none, none)
@@ -86,11 +81,11 @@ def smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestE
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
     pairs = pairs_at(angles)
     steep = abs(pairs.cosine[1:]).max() if half else context.mpf(0)
-    mean = pair_mean(activation, np.array([context.mpf(1)]), steep, context.mpf(10) ** -digits, 2)
-    entries = mean.entries(pairs) * pairs.cosine
+    mean, error, _ = pair_mean(activation, np.array([context.mpf(1)]), steep, context.mpf(10) ** -digits, 2)
+    entries = mean(pairs) * pairs.cosine
     # The points j and n − j are the same but for 0 and, of an even n, n/2.
     shares: Any = np.array([1 if 2 * j in (0, n) else 2 for j in range(half + 1)], dtype=object) * entries
     turns = np.array([context.cos(2 * context.pi * j / n) for j in range(n)], dtype=object)
     index = np.arange(half + 1)
     value = min(shares @ turns[index * k % n] for k in range(half + 1))
-    return SmallestEigenvalue(value, n * entries[0] * (mean.error + 8 * (n + 10) * context.eps))
+    return SmallestEigenvalue(value, n * entries[0] * (error + 8 * (n + 10) * context.eps))

@@ -26,14 +26,9 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     ----------
     function : callable
         From a tensor of float64 to a tensor of the same shape and precision, differentiable by torch, each entry by
-        itself.
+        itself; what is no such function raises InputError.
     name : str
         For messages.
-
-    Raises
-    ------
-    InputError
-        For what is no such function.
 
     Examples
     --------

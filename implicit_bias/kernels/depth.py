@@ -8,16 +8,13 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_count, shown
+from implicit_bias.ground.checks import Array, InputError, as_count
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import GaussianPairs, Points, pairs_at
-from implicit_bias.kernels.gram import TOLERANCE, Gram, gram_matrix, pair_mean
+from implicit_bias.kernels.angles import Points, pairs_at
+from implicit_bias.kernels.gram import TOLERANCE, Entries, Gram, gram_matrix, pair_mean
 from implicit_bias.kernels.quadrature import mean
-from implicit_bias.kernels.special import Numbers
 
-#: E[σ'(z)σ'(z')] of pairs.
-Entries = Callable[[GaussianPairs], Numbers]
 #: Degrees of the polynomials in θ that stand in for E(θ) sin θ.
 DEGREES = (32, 64, 128, 256)
 #: More layers than this take minutes, and change nothing any more.
@@ -35,16 +32,10 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
 
     Parameters
     ----------
-    X : array, shape (n, d)
-        Points; their lengths play no part.
-    activation : str or Activation
+    X, activation, and errors : as for `gram_matrix`
+        Lengths play no part; an E[σ'σ'] that no polynomial in the angle of degree 256 follows is refused.
     layers : int
         L, from 1 to 10 000.
-
-    Raises
-    ------
-    InputError
-        As for `gram_matrix`, and for an E[σ'σ'] that no polynomial in the angle of degree 256 follows.
 
     References
     ----------
@@ -57,27 +48,25 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
     >>> [deep_gram(X, "tanh", layers).values[0, 1].round(4).item() for layers in (1, 4, 16)]
     [0.3357, 0.2969, 0.1497]
     """
-    chosen, layers = activation_of(activation), as_count(layers, "layers")
-    if layers > MOST_LAYERS:
-        raise InputError(f"layers must be at most {MOST_LAYERS}, not {shown(layers)}")
+    chosen, layers = activation_of(activation), as_count(layers, "layers", most=MOST_LAYERS)
     if layers == 1:
         return gram_matrix(X, chosen, normalise=True)
     points = Points.of(X, normalise=True)
-    kernel = pair_mean(chosen, np.ones(1), 1.0, TOLERANCE, points.rows.shape[1])
+    entries, error, terms = pair_mean(chosen, np.ones(1), 1.0, TOLERANCE, points.rows.shape[1])
     pairs, eps = points.pairs(slice(0, len(points))), float(np.finfo(float).eps)
     angles, cosines = pairs.angle, pairs.cosine
-    defect, slope, rounding = layer_map(chosen, kernel.entries)
+    defect, slope, rounding = layer_map(chosen, entries)
     off = (points.rows.shape[1] + 8) * eps
     for _ in range(layers - 1):
         cosines = np.clip(1 - defect(angles), -1.0, 1.0)
         np.fill_diagonal(cosines, 1.0)
         angles = np.arccos(cosines)
-        off = slope * (off + 4 * eps) + rounding + 4 * kernel.error * slope
-    values = kernel.entries(pairs_at(angles)) * cosines
+        off = slope * (off + 4 * eps) + rounding + 4 * error * slope
+    values = entries(pairs_at(angles)) * cosines
     values = (values + values.T) / 2
-    entry = change(kernel.entries, cosines, off) + (kernel.error + 4 * eps) * values[0, 0]
-    np.fill_diagonal(entry, kernel.error * values[0, 0])
-    return Gram(values, float(entry.sum(axis=1).max()), False, kernel.terms)
+    entry = change(entries, cosines, off) + (error + 4 * eps) * values[0, 0]
+    np.fill_diagonal(entry, error * values[0, 0])
+    return Gram(values, float(entry.sum(axis=1).max()), False, terms)
 
 
 def layer_map(activation: Activation, entries: Entries) -> tuple[Callable[[Array], Array], float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 from implicit_bias.ground.checks import Array, InputError, as_floats, check_range
 from implicit_bias.ground.scaling import TINY
 from implicit_bias.kernels.gram import Gram, as_digits
-from implicit_bias.kernels.special import Number, Numbers, context_of, short, sqrt
+from implicit_bias.kernels.special import Number, Numbers, context_of, short, sqrt, unit_of
 
 #: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
 ROUNDS, SHIFTS = 12, 12
@@ -129,10 +128,8 @@ def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
 
 def bounds(values: Numbers) -> tuple[Number, Number, Number]:
     """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
-    n = len(values)
-    context = context_of(values)
-    unit: Any = np.finfo(float).eps if context is None else context.eps
-    guess, vector = double_pair(values) if context is None else many_pair(values, context)
+    n, unit = len(values), unit_of(values)
+    guess, vector = (double_pair if context_of(values) is None else many_pair)(values)
     # Rounding of the quotient: every product and sum of it is off by one unit at most.
     upper = quotient(values, vector) + 2 * (n + 2) * unit * quotient(abs(values), abs(vector))
     size = size_of(values)
@@ -162,31 +159,35 @@ def double_pair(values: Numbers) -> tuple[float, Array]:
     return float(found[0]), vectors[:, 0]
 
 
-def many_pair(values: Numbers, context: Any) -> tuple[Number, Numbers]:
+def many_pair(values: Numbers) -> tuple[Number, Numbers]:
     """The smallest eigenvalue and its vector: by inverse iteration, then with shifts just below it."""
-    n, size, one = len(values), size_of(values), np.eye(len(values), dtype=np.int64)
+    n, context, one = len(values), context_of(values), np.eye(len(values), dtype=np.int64)
     # As small a shift as lets a singular matrix be factored.
-    shift = n * context.eps * size
+    shift = least = n * context.eps * size_of(values)
     while (root := factor(values + one * shift)) is None:
         shift = shift * 16
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
-    for _ in range(ROUNDS):
-        vector = substitute(root.T, substitute(root, vector), last_first=True)
-        vector = vector / sqrt(np.asarray(vector @ vector))
+    vector = iterated(root, vector, ROUNDS)
     value = quotient(values, vector)
     for _ in range(SHIFTS):
         residual = values @ vector - vector * value
         off = 2 * sqrt(np.asarray(residual @ residual))
-        if off <= n * context.eps * size:
+        if off <= least:
             break
         # An eigenvalue lies within off/2; below the least of all the matrix can be factored.
         while (root := factor(values - one * (value - off))) is None:
             off = off * 16
-        for _ in range(2):
-            vector = substitute(root.T, substitute(root, vector), last_first=True)
-            vector = vector / sqrt(np.asarray(vector @ vector))
+        vector = iterated(root, vector, 2)
         value = quotient(values, vector)
     return value, vector
+
+
+def iterated(root: Numbers, vector: Numbers, times: int) -> Numbers:
+    """So many rounds of inverse iteration with a Cholesky factor."""
+    for _ in range(times):
+        vector = substitute(root.T, substitute(root, vector), last_first=True)
+        vector = vector / sqrt(np.asarray(vector @ vector))
+    return vector
 
 
 def factor(values: Numbers) -> Numbers | None:

@@ -27,8 +27,10 @@ from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.kernels.angles import GaussianPairs, Points, symmetric
 from implicit_bias.kernels.series import hermite_series
-from implicit_bias.kernels.special import Number, Numbers, context_of, short
+from implicit_bias.kernels.special import Number, Numbers, context_of, short, unit_of
 
+#: E[σ'(z)σ'(z')] of pairs.
+Entries = Callable[[GaussianPairs], Numbers]
 #: Digits beyond those asked for, for what sums and series lose.
 SPARE_DIGITS = 14
 #: More digits than this take hours.
@@ -100,10 +102,6 @@ def gram_matrix(
     digits : int, optional
         Decimal digits of multiprecision, in place of doubles and the tolerance; X is taken as exact.
 
-    Returns
-    -------
-    Gram
-
     Raises
     ------
     InputError
@@ -131,49 +129,36 @@ def gram_matrix(
         digits = as_digits(digits)
         points = Points.of(X, digits + SPARE_DIGITS, normalise)
         allowed = context_of(points.norms).mpf(10) ** -digits
-    mean = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
+    entries, off, terms = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        values = symmetric(points, mean.entries)
-    relative = mean.error + points.rows.shape[1] * unit_of(points.norms)
+        values = symmetric(points, entries)
+    relative = off + points.rows.shape[1] * unit_of(points.norms)
     if digits is None:
         finite(values)
         check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
     # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
     error = relative * np.trace(values)
-    return Gram(values, error if context_of(values) else float(error), chosen.is_certified, mean.terms)
+    return Gram(values, error if context_of(values) else float(error), chosen.is_certified, terms)
 
 
-@dataclass(frozen=True)
-class PairMean:
-    """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took."""
+def pair_mean(
+    activation: Activation, norms: Numbers, steep: Number, tolerance: Number, inputs: int
+) -> tuple[Entries, Number, int]:
+    """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took.
 
-    entries: Callable[[GaussianPairs], Numbers]
-    error: Number
-    terms: int
-
-
-def pair_mean(activation: Activation, norms: Numbers, steep: Number, tolerance: Number, inputs: int) -> PairMean:
-    """The mean for points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there."""
+    For points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there.
+    """
     if activation.pair is not None:
         # Cosines are sums of `inputs` products, and angles come from them and from directions.
         off = (inputs + ANGLE) * activation.bend(float(max(norms)))
-        return PairMean(activation.pair, (activation.rounding + off) * unit_of(norms), 0)
+        return activation.pair, (activation.rounding + off) * unit_of(norms), 0
     series = hermite_series(activation, norms, steep, tolerance, inputs)
-    return PairMean(series, series.error, series.coefficients.shape[1])
-
-
-def unit_of(values: Numbers) -> Number:
-    """The distance from 1 to the next number of these values' arithmetic."""
-    context = context_of(values)
-    return float(np.finfo(float).eps) if context is None else context.eps
+    return series, series.error, series.coefficients.shape[1]
 
 
 def as_digits(digits: Any) -> int:
     """Decimal digits of multiprecision."""
-    count = as_count(digits, "digits")
-    if count > MOST_DIGITS:
-        raise InputError(f"digits must be at most {MOST_DIGITS}, not {count}")
-    return count
+    return as_count(digits, "digits", most=MOST_DIGITS)
 
 
 def steepest(points: Points) -> Number:
@@ -209,17 +194,11 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
 
     Parameters
     ----------
-    X : array, shape (n, d)
-    activation : str or Activation
+    X, activation, and errors : as for `gram_matrix`
     width : int
         k.
     seed : int
         Of NumPy's PCG64; the w_j of a layer are the first ones of a wider layer.
-
-    Raises
-    ------
-    InputError
-        As for `gram_matrix`, and for a bad width or seed.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,12 +65,9 @@ def strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> R
     whole = np.arange(count + 1)
     # The node 0 is its own opposite.
     share = np.where(whole == 0, 0.5, 1.0)
-    if context is None:
-        nodes = np.asarray(whole * h, dtype=np.longdouble)
-        density = np.exp(-nodes * nodes / 2) / np.sqrt(2 * np.longdouble(np.pi))
-    else:
-        nodes = np.frompyfunc(context.mpf, 1, 1)(whole) * h
-        density = exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes)
+    number: Any = np.longdouble if context is None else np.frompyfunc(context.mpf, 1, 1)
+    nodes = number(whole) * h
+    density = exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes)
     return Rule(nodes, density * h * share, target)
 
 

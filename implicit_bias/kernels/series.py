@@ -10,8 +10,8 @@ import numpy as np
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.angles import GaussianPairs
-from implicit_bias.kernels.quadrature import Rule, coefficients, panel_rule, strip_rule
-from implicit_bias.kernels.special import Number, Numbers, context_of, sqrt
+from implicit_bias.kernels.quadrature import coefficients, panel_rule, strip_rule
+from implicit_bias.kernels.special import Number, Numbers, context_of, sqrt, unit_of
 
 #: Terms of a series: the first attempt, and the most.
 FEWEST, MOST = 128, 2048
@@ -52,37 +52,25 @@ class HermiteSeries:
         for k in reversed(range(0, len(r), step)):
             value *= factor
             value += r[k] * s[k]
-        return np.where((pairs.angle == 0) & (pairs.r == pairs.s), self.squares(pairs.r), value)
+        squares = self.mean_squares[np.searchsorted(self.norms, pairs.r)]
+        return np.where((pairs.angle == 0) & (pairs.r == pairs.s), squares, value)
 
     def rows(self, norms: Numbers) -> Numbers:
         """The coefficients of these lengths (…), shape (K + 1, …)."""
         return np.ascontiguousarray(np.moveaxis(self.coefficients[np.searchsorted(self.norms, norms)], -1, 0))
 
-    def squares(self, norms: Numbers) -> Numbers:
-        """E[σ'(rz)²] of these lengths (…)."""
-        return self.mean_squares[np.searchsorted(self.norms, norms)]
-
 
 def hermite_series(
     activation: Activation, norms: Numbers, steepest: Number, tolerance: Number, inputs: int = 1
 ) -> HermiteSeries:
-    """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest`.
+    """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest` ≤ 1.
 
         |Σ_{k>K} a_k(r) a_k(s) cos^k θ| ≤ |cos θ|^{K+1} √(T(r) T(s)),   T(r) = E[σ'(rz)²] − Σ_{k≤K} a_k(r)²
 
     by Cauchy and Schwarz's inequality and Parseval's identity: the tail needs no knowledge of the later coefficients.
 
-    Parameters
-    ----------
-    activation : Activation
-    norms : array
-        Lengths of points, float64 or mpmath's numbers.
-    steepest : number
-        At most 1.
-    tolerance : number
-        Relative to √(E[σ'(rz)²] E[σ'(sz)²]).
-    inputs : int
-        d; the cosines carry its rounding.
+    The lengths of the points, `norms`, are float64 or mpmath's numbers; the tolerance is relative to
+    √(E[σ'(rz)²] E[σ'(sz)²]); the cosines carry the rounding of sums over d = `inputs`.
 
     Raises InputError if 2048 terms are not enough or the tolerance is below rounding, and for activations whose
     derivative is not square-integrable, or zero.
@@ -130,17 +118,17 @@ def noise_of(noise: Number, terms: int) -> Number:
 
 def evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
     """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
-    context = context_of(norms)
-    unit = np.finfo(float).eps if context is None else context.eps
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
-    return unit * ((found**2 * weights).sum(axis=1) / squares).max()
+    return unit_of(norms) * ((found**2 * weights).sum(axis=1) / squares).max()
 
 
 def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Number) -> tuple[Numbers, Numbers, Number]:
     """a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over the roots of these."""
     if activation.strip is not None:
         rule = strip_rule(activation.strip, norms, terms, tolerance)
-        return scaled(*coefficients(activation, norms, rule, terms), rule)
+        found, squares, rounding = coefficients(activation, norms, rule, terms)
+        # The error of a certified rule is absolute.
+        return found, squares, rounding + rule.error / min(sqrt(np.asarray(min(squares))), min(squares))
     if context_of(norms) is not None:
         raise InputError(f"{activation.name} is known in doubles only; leave out digits")
     previous: tuple[Numbers, Numbers] | None = None
@@ -161,12 +149,6 @@ def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Num
         "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation, or raise "
         "the tolerance"
     )
-
-
-def scaled(found: Numbers, squares: Numbers, rounding: Number, rule: Rule) -> tuple[Numbers, Numbers, Number]:
-    """With the error of a certified rule, which is absolute, over √E[σ'(rz)²]."""
-    least = min(squares)
-    return found, squares, rounding + rule.error / min(sqrt(np.asarray(least)), least)
 
 
 def check_integrable(activation: Activation, norms: Array, squares: Array) -> None:

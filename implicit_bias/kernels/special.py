@@ -39,6 +39,12 @@ def context_of(values: ArrayLike) -> Any:
     return array.flat[0].context if array.dtype == object and array.size else None
 
 
+def unit_of(values: ArrayLike) -> Number:
+    """The distance from 1 to the next number of these values' arithmetic."""
+    context = context_of(values)
+    return float(np.finfo(float).eps) if context is None else context.eps
+
+
 def in_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
     """A function of doubles, and the function of an mpmath context that stands in for it."""
 

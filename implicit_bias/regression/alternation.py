@@ -10,18 +10,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_fraction,
-    as_seed,
-    as_targets,
-    check_callable,
-    check_range,
-    shown,
-)
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import Array, as_count, as_fraction, as_seed, as_targets, check_callable, check_range
 from implicit_bias.ground.scaling import length
 from implicit_bias.regression.closed_form import check_open
 
@@ -118,9 +108,7 @@ def alternate_convex_search(
     0.0
     """
     start = time.perf_counter()
-    if not isinstance(features, GatedFeatures):
-        raise InputError(f"features must be GatedFeatures, not {shown(features)}")
-    check_open(features)
+    check_open(as_gated(features))
     check_range(features.row_norms().max(keepdims=True), "the features g(x) ⊗ x", 1e-60, 1e60)
     search = _Search(features, as_targets(Y, features.n), np.random.default_rng(as_seed(seed)))
     as_count(steps, "steps")

@@ -12,15 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from implicit_bias.features import Features
-from implicit_bias.ground.checks import (
-    Array,
-    InputError,
-    as_positive,
-    as_targets,
-    check_range,
-    dimensions,
-    shown,
-)
+from implicit_bias.ground.checks import Array, InputError, as_positive, as_targets, check_range, dimensions, shown
 from implicit_bias.ground.scaling import TINY, length, nearest_power_of_two
 
 #: Below this size a spectrum costs less than a second.
@@ -215,7 +207,9 @@ def _by_cholesky(gram: Array, shift: float) -> Found | None:
     try:
         bare = scipy.linalg.cho_factor(gram, lower=True, check_finite=False)
         back = LinearOperator((size, size), lambda v: scipy.linalg.cho_solve(bare, v, check_finite=False))
-        inverse = float(eigsh(back, 1, which="LA", return_eigenvectors=False, v0=_probe(size), tol=1e-6)[0])
+        # A start that no eigenvector of structured features is orthogonal to.
+        probe = np.random.default_rng(0).normal(size=size)
+        inverse = float(eigsh(back, 1, which="LA", return_eigenvectors=False, v0=probe, tol=1e-6)[0])
     except (np.linalg.LinAlgError, ArpackError):
         return None
     smallest = 1 / inverse
@@ -225,11 +219,6 @@ def _by_cholesky(gram: Array, shift: float) -> Found | None:
         gram[np.diag_indices(size)] += shift
         bare = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
     return largest**0.5, smallest**0.5, size, lambda b: scipy.linalg.cho_solve(bare, b, check_finite=False)
-
-
-def _probe(size: int) -> Array:
-    """A start that no eigenvector of structured features is orthogonal to."""
-    return np.random.default_rng(0).normal(size=size)
 
 
 def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Found:

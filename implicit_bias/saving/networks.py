@@ -13,9 +13,8 @@ from typing import Any
 import torch
 
 from implicit_bias import networks
-from implicit_bias.ground.archives import reading
 from implicit_bias.ground.checks import InputError, as_file
-from implicit_bias.ground.files import write_atomically
+from implicit_bias.ground.files import reading, write_atomically
 from implicit_bias.networks import GatedNetwork
 
 FORMAT = "implicit_bias network 1"

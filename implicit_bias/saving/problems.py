@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from implicit_bias import features as all_features
 from implicit_bias import gates as all_gates
 from implicit_bias.gates import Gates
-from implicit_bias.ground.archives import read_archive, reading, write_archive
 from implicit_bias.ground.checks import InputError
+from implicit_bias.ground.files import read_archive, reading, write_archive
 from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, check_problem

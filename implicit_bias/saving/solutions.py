@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.archives import read_archive, reading, write_archive
 from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, shown, without_torch
+from implicit_bias.ground.files import read_archive, reading, write_archive
 from implicit_bias.margin.solvers.solution import Solution, Status
 
 KIND = "solution 2"

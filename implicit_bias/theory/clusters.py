@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, check_range, check_size
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_probability, check_range, check_size
 from implicit_bias.ground.scaling import unit_samples
 from implicit_bias.kernels.angles import open_together
-from implicit_bias.theory.inputs import as_probability
 
 
 @dataclass(frozen=True)
@@ -118,15 +117,7 @@ def incoherent_dimension(n: int, delta: float = 0.05) -> int:
 def gate_correlations(centres: ArrayLike) -> Array:
     """T_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
 
-    Parameters
-    ----------
-    centres : array, shape (n, d)
-        Centres of any length but 0.
-
-    Raises
-    ------
-    InputError
-        For bad arrays and centres that are zero.
+    Parameters and errors as for `cluster_bounds`.
 
     References
     ----------
@@ -149,12 +140,7 @@ def orthogonal_inverse(n: int) -> Array:
     Parameters
     ----------
     n : int
-        Centres; not their dimension d, which the paper has in this place.
-
-    Raises
-    ------
-    InputError
-        For an n that is no whole number of at least 1.
+        Centres, at least 1 (else InputError); not their dimension d, which the paper has in this place.
 
     References
     ----------

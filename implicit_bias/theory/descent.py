@@ -9,10 +9,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import Array, InputError, as_numbers, check_range
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import Array, InputError, as_number_of, as_numbers, as_probability, check_range
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
 from implicit_bias.theory.memorisation import memorisation_width
 
 #: Rates from here on have fewer than eight digits of 1 − ρ left.
@@ -68,13 +67,7 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
 
     Parameters
     ----------
-    features : GatedFeatures
-        Φ of m samples; what counts as zero is decided by `least_squares`.
-
-    Raises
-    ------
-    InputError
-        As for `least_squares`.
+    features, and errors : as for `least_squares`, which decides what counts as zero
 
     References
     ----------
@@ -109,17 +102,10 @@ def a_priori_rate(X: ArrayLike, k: int, *, normalise: bool = False) -> DescentRa
 
     Parameters
     ----------
-    X : array, shape (m, d)
-        Samples of length 1.
+    X, normalise, and errors : as for `memorisation_width`
     k : int
-        At least `memorisation_width(X, delta).width` for a `failure` of at most δ.
-    normalise : bool
-        Divide the samples by their lengths first.
-
-    Raises
-    ------
-    InputError
-        As for `memorisation_width`, and if the bound of the probability is no less than 1 for so few gates.
+        At least `memorisation_width(X, delta).width` for a `failure` of at most δ; refused if so few that the bound of
+        the probability is no less than 1.
 
     Examples
     --------
@@ -148,16 +134,9 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
 
     Parameters
     ----------
-    features : GatedFeatures
-        Φ of m samples.
-    y : array, shape (m,)
+    features, y, and errors : as for `least_squares`
     w0 : array, shape (k, d)
-        Where descent starts.
-
-    Raises
-    ------
-    InputError
-        As for `least_squares`, and for a w_0 of another shape or not finite.
+        Where descent starts, finite.
 
     References
     ----------

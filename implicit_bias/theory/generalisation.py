@@ -9,10 +9,17 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_positive, check_range
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_column,
+    as_numbers,
+    as_positive,
+    as_probability,
+    check_range,
+)
 from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
-from implicit_bias.theory.inputs import as_gated, as_probability
 from implicit_bias.theory.kernel import positive_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 
@@ -146,21 +153,11 @@ def generalisation_bound_a_priori(
 
     Parameters
     ----------
-    X : array, shape (m, d)
-        Training samples of length 1, independent.
-    y : array, shape (m,)
-        Their labels.
-    label_bound : float
-        B, which |y| never exceeds.
+    X, normalise, and errors : as for `memorisation_width`
+        Training samples, independent.
+    y, label_bound, and their errors : as for `generalisation_bound`
     delta : float
         δ, strictly between 0 and 1; half for the gates, half for the samples.
-    normalise : bool
-        Divide the samples by their lengths first.
-
-    Raises
-    ------
-    InputError
-        As for `memorisation_width`, for labels beyond B, and for numbers of them other than m.
 
     References
     ----------
@@ -193,9 +190,7 @@ def least_output(X: Array, y: Array) -> float:
 
 
 def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:
-    y = as_floats(y, "y", 1)
-    if len(y) != samples:
-        raise InputError(f"y has {len(y)} labels for {samples} samples; give one label a sample")
+    y = as_column(y, samples)
     if np.abs(y).max() > label_bound:
         raise InputError(f"y reaches {np.abs(y).max():g}, beyond label_bound = {label_bound:g}; give a larger bound")
     return y

@@ -159,9 +159,7 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     u = as_floats(direction, "direction", 1)
     if len(u) > ENUMERABLE:
         raise InputError(f"direction has {len(u)} inputs, and all 2^d are gone through; give at most {ENUMERABLE}")
-    bits = as_count(bits, "bits")
-    if bits > len(u):
-        raise InputError(f"bits must be at most d = {len(u)}, the number of inputs, not {bits}")
+    bits = as_count(bits, "bits", most=len(u), limit=f"d = {len(u)}, the number of inputs")
     sums, signs = np.zeros(1), np.ones(1, dtype=np.int64)
     u = u / (np.abs(u).max() or 1.0)
     for i, weight in enumerate(u):

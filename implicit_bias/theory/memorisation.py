@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import InputError, as_positive, check_range
+from implicit_bias.features.gated import GatedFeatures, as_gated
+from implicit_bias.ground.checks import InputError, as_number_of, as_positive, as_probability, check_range
 from implicit_bias.ground.scaling import unit_samples
 from implicit_bias.regression import least_squares
-from implicit_bias.theory.inputs import as_gated, as_number_of, as_probability
 from implicit_bias.theory.kernel import positive_kernel
 
 
@@ -61,17 +60,10 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = F
 
     Parameters
     ----------
-    X : array, shape (m, d)
-        Samples of length 1.
+    X, normalise, and errors : as for `gate_kernel`
+        Refused, too, if λ(X) is 0 up to rounding.
     delta : float
         δ, strictly between 0 and 1.
-    normalise : bool
-        Divide the samples by their lengths first.
-
-    Raises
-    ------
-    InputError
-        As for `gate_kernel`, for a δ out of range, and if λ(X) is 0 up to rounding.
 
     References
     ----------
@@ -134,13 +126,7 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
 
     Parameters
     ----------
-    features : GatedFeatures
-        Φ of m samples; its rank is that of `least_squares`.
-
-    Raises
-    ------
-    InputError
-        As for `least_squares`: features that are all zero, say.
+    features, and errors : as for `least_squares`, whose rank it is
 
     References
     ----------

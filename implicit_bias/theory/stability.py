@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import scipy.special
 import scipy.stats
 
-from implicit_bias.ground.checks import as_count, as_positive, check_size
-from implicit_bias.theory.inputs import as_number_of, as_probability
+from implicit_bias.ground.checks import as_count, as_number_of, as_positive, as_probability, check_size
 
 
 @dataclass(frozen=True)

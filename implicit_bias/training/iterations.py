@@ -81,13 +81,7 @@ class PlainDescent:
     ----------
     lr : float
         η, the same in every step.
-    max_steps, max_seconds : int, float
-        The descent ends there.
-
-    Raises
-    ------
-    InputError
-        For values out of range.
+    max_steps, max_seconds, and errors : as for `LossScaled`
 
     Examples
     --------

@@ -13,13 +13,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import (
-    InputError,
-    as_floats,
-    as_signs,
-    check_callable,
-    check_range,
-)
+from implicit_bias.ground.checks import InputError, as_floats, as_signs, check_callable, check_range
 from implicit_bias.ground.scaling import largest_entries
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
@@ -45,8 +39,7 @@ class Descent:
     end : 'converged', 'max_steps', 'max_seconds' or 'interrupted'
     seconds : float
 
-    >>> from implicit_bias.training.limit import Descent
-    >>> from implicit_bias.training.iterations import LossScaled
+    >>> from implicit_bias import Descent, LossScaled
     >>> Descent(pd.DataFrame({"step": [0]}), LossScaled(), "max_steps", 0.0).end
     'max_steps'
     """
@@ -91,10 +84,8 @@ def descend_to_limit(
 
     Examples
     --------
-    >>> from implicit_bias import ConstantGate, GatedLinearNetwork, HyperplaneGates, load_binary
-    >>> from implicit_bias import optimality_ratio, solve, svm_shallow
-    >>> from implicit_bias.training.iterations import LossScaled
-    >>> from implicit_bias.training.limit import descend_to_limit
+    >>> from implicit_bias import ConstantGate, GatedLinearNetwork, HyperplaneGates, LossScaled, descend_to_limit
+    >>> from implicit_bias import load_binary, optimality_ratio, solve, svm_shallow
     >>> task = load_binary("digits", train_size=60)
     >>> network = GatedLinearNetwork(HyperplaneGates(1, 1).fit(task.X_pool), readout=False)
     >>> descent = descend_to_limit(network, task.X_train, task.y_train, LossScaled(tolerance=0.01))

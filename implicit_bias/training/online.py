@@ -13,6 +13,7 @@ from implicit_bias.datasets.rings import Ring
 from implicit_bias.ground.checks import (
     Array,
     InputError,
+    as_column,
     as_count,
     as_floats,
     as_positive,
@@ -236,9 +237,8 @@ def _batches(data: Any, steps: int, size: Any, seed: int) -> tuple[int, Iterator
         return data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputError(f"data must be a process on a ring, or a pair (X, y) of samples, not {shown(data)}")
-    X, y = as_floats(data[0], "X", 2), as_floats(data[1], "y", 1)
-    if len(X) != len(y):
-        raise InputError(f"y has {len(y)} targets for {len(X)} samples; give one target a sample")
+    X = as_floats(data[0], "X", 2)
+    y = as_column(data[1], len(X), kind="target")
     return X.shape[1], ((X, y) for _ in range(steps + 1))
 
 

@@ -193,11 +193,7 @@ def _device(name: str) -> torch.device:
 
 
 def _descend(
-    model: Updates,
-    config: SGD,
-    generator: torch.Generator,
-    every: int,
-    progress: Callable[[int, int], None] | None,
+    model: Updates, config: SGD, generator: torch.Generator, every: int, progress: Callable[[int, int], None] | None
 ) -> tuple[list[dict[str, float]], bool]:
     n = len(model.y)
     loss, epochs = MARGIN_LOSSES[config.loss], config.epochs(n)

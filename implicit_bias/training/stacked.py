@@ -11,16 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from implicit_bias.ground.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_positive,
-    as_seed,
-    check_callable,
-    one_of,
-    shown,
-)
+from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, one_of, shown
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import LayeredNetwork
 from implicit_bias.training.losses import CLASS_LOSSES, mean_losses
@@ -36,19 +27,11 @@ class Adam:
 
     Parameters
     ----------
-    steps : int
-    batch_size : int
-        Samples a step, drawn without replacement; an epoch's last batch is smaller where they do not divide.
-    lr : float
+    steps, batch_size, lr, and errors : as for `SGD`
     loss : 'squared', 'logistic' or 'hinge'
         'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
         log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and
         the hinge of Crammer & Singer, max(0, 1 + max_{c≠y} f_c − f_y).
-
-    Raises
-    ------
-    InputError
-        For values out of range or an unknown loss.
 
     Examples
     --------

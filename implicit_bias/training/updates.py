@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,39 +14,7 @@ from implicit_bias.training.losses import Loss
 SPAN_UP_TO = 10_000
 
 
-class Updates(ABC):
-    """What a training loop needs of a network on its n training samples of labels y."""
-
-    degree: int
-    y: Tensor
-
-    @abstractmethod
-    def step(self, batch: Tensor, loss: Loss, rate: float, momentum: float) -> None:
-        """v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f(x_i)), w ← w − η v for the samples B of indices `batch`."""
-
-    @abstractmethod
-    def outputs(self) -> Tensor:
-        """f(x_i), shape (n,)."""
-
-    @abstractmethod
-    def norm(self) -> float:
-        """‖w‖₂ over all parameters."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Leave the latest weights in the network."""
-
-
-def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updates:
-    """The cheaper way to train `network` on X (n, d) and signs (n,); both make the same steps up to rounding."""
-    if isinstance(network, GatedLinearNetwork) and network.degree == 1:
-        weights: int = network.hidden_weights[0].numel()
-        if len(X) <= min(SPAN_UP_TO, weights):
-            return SpanUpdates(network, X, signs)
-    return WeightUpdates(network, X, signs)
-
-
-class WeightUpdates(Updates):
+class WeightUpdates:
     """Steps on all weights of any network, in its own dtype."""
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> None:
@@ -59,7 +25,7 @@ class WeightUpdates(Updates):
         self.velocities = [torch.zeros_like(w) for w in self.weights]
 
     def step(self, batch: Tensor, loss: Loss, rate: float, momentum: float) -> None:
-        """One step on the batch."""
+        """v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f(x_i)), w ← w − η v for the samples B of indices `batch`."""
         outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
         gradients = torch.autograd.grad(loss(self.y[batch] * outputs).mean(), self.weights)
         with torch.no_grad():
@@ -77,14 +43,14 @@ class WeightUpdates(Updates):
         return outputs
 
     def norm(self) -> float:
-        """‖w‖₂."""
+        """‖w‖₂ over all parameters."""
         return self.network.norm()
 
     def finish(self) -> None:
-        """Nothing: the steps change the network itself."""
+        """Leave the latest weights in the network, which the steps change themselves."""
 
 
-class SpanUpdates(Updates):
+class SpanUpdates:
     """Steps of a shallow GLN, which is linear in its weights: w = w₀ + Φᵀα throughout, so that α (n,) is all there is.
 
         f = f₀ + ΦΦᵀα,   (ΦΦᵀ)_ij = 1(c(x_i) = c(x_j)) ⟨x_i, x_j⟩,   v ← μ v + ∂ℓ/∂f,   α ← α − η v
@@ -126,3 +92,15 @@ class SpanUpdates(Updates):
         """w = w₀ + Φᵀα, rounded to the network's dtype."""
         weight = self.network.hidden_weights[0]
         weight.index_add_(0, self.regions, (self.alpha[:, None] * self.X).to(weight.dtype))
+
+
+Updates = WeightUpdates | SpanUpdates
+
+
+def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updates:
+    """The cheaper way to train `network` on X (n, d) and signs (n,); both make the same steps up to rounding."""
+    if isinstance(network, GatedLinearNetwork) and network.degree == 1:
+        weights: int = network.hidden_weights[0].numel()
+        if len(X) <= min(SPAN_UP_TO, weights):
+            return SpanUpdates(network, X, signs)
+    return WeightUpdates(network, X, signs)

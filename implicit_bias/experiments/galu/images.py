@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.datasets.classes import ImageClasses, load_classes
+from implicit_bias.datasets.images import ImageClasses, load_classes
 from implicit_bias.experiments.galu.common import finished, means, runs, train, undecided
 from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product

@@ -1,11 +1,12 @@
-"""Second moments of gated features in structured form, summed over chunks of samples of any number."""
+"""Second moments of gated features in blocks: summed over chunks of samples of any number, and decomposed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -16,6 +17,8 @@ from implicit_bias.ground.scaling import largest_entries
 
 #: Sizes of features and targets whose squares and products stay within floating point.
 SIZES = (1e-60, 1e60)
+#: Eigenvalues below this share of the largest of their block are zeros that were rounded.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +65,7 @@ class MomentSums:
         self.samples += features.n
         self.power += float(targets @ targets)
 
-    def _checked(self, features: Any, y: ArrayLike) -> Array:
-        if not isinstance(features, GatedFeatures):
-            raise InputError(f"features must be GatedFeatures, not a {type(features).__name__}")
+    def _checked(self, features: GatedFeatures, y: ArrayLike) -> Array:
         if (features.k, features.d) != (len(self.members), self.d):
             raise InputError(
                 f"a chunk has {features.k} gates and {features.d} inputs where the first has {len(self.members)} and "
@@ -114,3 +115,37 @@ def refined(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Arra
     ]
     first = np.unique(found, return_index=True)[1]
     return np.array(found), members[first], np.ascontiguousarray(columns[first].T)
+
+
+class Spectrum(NamedTuple):
+    """√M A √M = V diag(λ) Vᵀ of a block whose gates come m_1, …, m_q times, M = diag(m_1, …, m_q) ⊗ I.
+
+    values (qd,): λ, exactly 0 where A is singular; vectors (qd, qd): V; pull (qd,): Vᵀ√M b, exactly 0 where λ is.
+    lowest: the least eigenvalue as computed; outside: the size of the part of Vᵀ√M b where λ = 0, as computed;
+    unresolved: how many of the λ that count as 0 are larger than the rounding of this decomposition.
+    """
+
+    values: Array
+    vectors: Array
+    pull: Array
+    lowest: float
+    outside: float
+    unresolved: int
+
+
+def spectrum_of(block: Block, copies: np.ndarray, d: int) -> Spectrum:
+    """The decomposition of a block on d inputs whose gates come so many times."""
+    root = np.repeat(np.sqrt(copies), d)
+    values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
+    pull = vectors.T @ (root * block.b.ravel())
+    largest = max(0.0, float(values[-1]))
+    kept = values > ROUNDING * largest
+    outside = float(np.linalg.norm(np.where(kept, 0.0, pull)))
+    unresolved = int(np.sum(~kept & (values > 4 * len(values) * np.finfo(float).eps * largest)))
+    found = np.where(kept, values, 0.0), vectors, np.where(kept, pull, 0.0)
+    return Spectrum(*found, float(values[0]), outside, unresolved)
+
+
+def along(pull: Array, values: Array) -> Array:
+    """pull/λ, and 0 where λ = 0."""
+    return np.divide(pull, values, out=np.zeros_like(pull), where=values > 0)
