@@ -8,8 +8,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram import antipodal, circle, depth, dimension, rank, speed, width
-from implicit_bias.experiments.gram.figures import COLLECTION
+from implicit_bias.experiments.gram import COLLECTION, antipodal, circle, depth, dimension, rank, speed, width
 from implicit_bias.experiments.gram.sphere import least, median_text, number, quartiles, style, unit_points
 from implicit_bias.kernels import activation, gram_matrix, mean_square
 from implicit_bias.kernels.depth import layer_map

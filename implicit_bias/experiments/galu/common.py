@@ -105,7 +105,7 @@ def finished(axes: Any, below: int = 0) -> Figure:
     figure: Figure = axes[0, 0].figure
     if below:
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-        figure.legend(handles=lines.values(), loc="outside lower center", ncols=below, frameon=False)
+        figure.legend(handles=lines.values(), loc="outside lower center", ncols=below)
     else:
-        axes[0, 0].legend(frameon=False)
+        axes[0, 0].legend()
     return figure

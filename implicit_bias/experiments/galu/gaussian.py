@@ -96,14 +96,13 @@ def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
 def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:
     """Losses of `by_kind` against kd/m, a panel for every d, and the lines 1 − kd/m and 1 − 2kd/m."""
     sizes = list(fits.groupby(["d", "m"]))
-    with panels(title, columns=len(sizes), size=(width, 3.4)) as axes:
-        for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):
-            look: dict[str, Any] = {"color": COLOURS["theory"], "linewidth": 0.8}
-            ax.plot([0, 1], [1, 0], "--", label="1 − kd/m", **look)
-            ax.plot([0, 0.5, 1], [1, 0, 0], ":", label="1 − 2kd/m", **look)
-            for kind, style in styles.items():
-                if kind in set(part.kind):
-                    band(ax, part[part.kind == kind].set_index("share").loss, **style)
-            ax.set(xlabel="kd / m", ylabel="training loss", title=f"d = {d}, m = {m}", ylim=(-0.03, 1.0))
-        figure = finished(axes)
-    return figure
+    axes = panels(title, columns=len(sizes), size=(width, 3.4))
+    for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):
+        look: dict[str, Any] = {"color": COLOURS["theory"], "linewidth": 0.8}
+        ax.plot([0, 1], [1, 0], "--", label="1 − kd/m", **look)
+        ax.plot([0, 0.5, 1], [1, 0, 0], ":", label="1 − 2kd/m", **look)
+        for kind, style in styles.items():
+            if kind in set(part.kind):
+                band(ax, part[part.kind == kind].set_index("share").loss, **style)
+        ax.set(xlabel="kd / m", ylabel="training loss", title=f"d = {d}, m = {m}", ylim=(-0.03, 1.0))
+    return finished(axes)

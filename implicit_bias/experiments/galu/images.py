@@ -24,11 +24,17 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets.classes import ImageClasses, load_classes
 from implicit_bias.experiments.galu.common import finished, means, runs, train, undecided
 from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
+from implicit_bias.experiments.runner.experiment import Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
+TITLE = "Networks of two hidden layers on images"
+SOURCE = "first version, figure 1; second version, figure 3"
+CLAIM = (
+    "GaLU0 networks err little more than ReLU networks of their size, and far less than linear networks and than "
+    "ReLU networks of which the readout only is trained."
+)
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
 #: Networks with the sharpness of their soft gates, 0 where there are none.
@@ -105,24 +111,23 @@ def draw(table: pd.DataFrame) -> Figure:
     """The test error of the chosen networks against their width, a panel for each data set."""
     best = chosen(table)
     names = list(table.dataset.unique())
-    with panels(EXPERIMENT.title, columns=len(names)) as axes:
-        for ax, name in zip(axes[0], names, strict=True):
-            for network in BUILD:
-                own = best[(best.dataset == name) & (best.network == network)].set_index("units")
-                if len(own):
-                    band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
-            ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
-            ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
-            ax.minorticks_off()
-        figure = finished(axes, below=len(BUILD))
-    return figure
+    axes = panels(TITLE, columns=len(names))
+    for ax, name in zip(axes[0], names, strict=True):
+        for network in BUILD:
+            own = best[(best.dataset == name) & (best.network == network)].set_index("units")
+            if len(own):
+                band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
+        ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
+        ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
+        ax.minorticks_off()
+    return finished(axes, below=len(BUILD))
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, on every data set."""
     errors = means(chosen(table), ["dataset", "units"], "test_error", BUILD)
     if errors.empty:
-        return undecided(EXPERIMENT.claim, "all four networks at one width")
+        return undecided(CLAIM, "all four networks at one width")
     found = []
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of = errors.loc[name]
@@ -132,18 +137,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         claim = f"on {TITLES[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
         found.append(Verdict(claim, told, "at every width", bool(near.all())))
     return found
-
-
-EXPERIMENT = Experiment(
-    name="images",
-    title="Networks of two hidden layers on images",
-    source="first version, figure 1; second version, figure 3",
-    claim="GaLU0 networks err little more than ReLU networks of their size, and far less than linear networks and than "
-    "ReLU networks of which the readout only is trained.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-    data=data,
-)

@@ -23,9 +23,12 @@ from implicit_bias.experiments.gram.sphere import (
     ordered,
 )
 from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
+TITLE = "What an antipodal pair does"
+SOURCE = "assumptions on the data"
+CLAIM = "An antipodal pair makes G singular where σ' is even or odd, and not for ReLU, SELU and swish."
 #: Activations with an even or odd derivative.
 PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 
@@ -73,17 +76,17 @@ def draw(table: pd.DataFrame) -> Figure:
     """A line of points for each activation: without a pair, with one, or the bound below which G is singular."""
     found = medians(table)
     places = np.arange(len(found))[::-1]
-    with panels(EXPERIMENT.title, size=(5.2, 3.6)) as axes:
-        ax = axes[0, 0]
-        ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)
-        ax.plot(found.alone, places, "o", color=COLOURS["blue"], label="without a pair")
-        ax.plot(found.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
-        hidden = found.paired.isna().to_numpy()
-        look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
-        ax.plot(found.error[hidden], places[hidden], "<", **look)
-        ax.set_yticks(places, [NAMES.get(name, name) for name in found.index])
-        ax.set(xscale="log", xlabel=LEAST)
-        ax.legend(frameon=False, loc="upper center")
+    axes = panels(TITLE, size=(5.2, 3.6))
+    ax = axes[0, 0]
+    ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)
+    ax.plot(found.alone, places, "o", color=COLOURS["blue"], label="without a pair")
+    ax.plot(found.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
+    hidden = found.paired.isna().to_numpy()
+    look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
+    ax.plot(found.error[hidden], places[hidden], "<", **look)
+    ax.set_yticks(places, [NAMES.get(name, name) for name in found.index])
+    ax.set(xscale="log", xlabel=LEAST)
+    ax.legend(loc="upper center")
     return ax.figure
 
 
@@ -100,16 +103,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("σ' even or odd: G is singular", singular, expected.share.min(), "at least", 100, unit),
         decide("σ' neither: it is not", left, others.share.max(), "at most", 0, unit),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="antipodal",
-    title="What an antipodal pair does",
-    source="assumptions on the data",
-    claim="An antipodal pair makes G singular where σ' is even or odd, and not for ReLU, SELU and swish.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -22,9 +22,15 @@ from implicit_bias.experiments.gram.sphere import (
     median_text,
     quartiles,
 )
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict, decide
 
+TITLE = "Smallest eigenvalue against the dimension of the data"
+SOURCE = "main results"
+CLAIM = (
+    "On data of low dimension activations whose derivative jumps at 0 have far larger smallest eigenvalues than "
+    "smooth ones; on data of high dimension all have large ones."
+)
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf", "square")
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)
 #: Digits of multiprecision, by dimension and activation.
@@ -58,7 +64,7 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the dimension."""
-    figure = against(table, "d", EXPERIMENT.title, "dimension $d'$", LEAST)
+    figure = against(table, "d", TITLE, "dimension $d'$", LEAST)
     figure.axes[0].set_ylim(max(1e-16, 0.3 * np.nanmin(quartiles(table, "d")[["low", "bound"]])), 3)
     return figure
 
@@ -80,19 +86,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("low dimension: far larger where σ' jumps", low, sharp / smooth, "above", FAR, " times"),
         decide("high dimension: all are large", high, least, "at least", NEAR, " of ReLU's"),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="dimension",
-    title="Smallest eigenvalue against the dimension of the data",
-    source="main results",
-    claim=(
-        "On data of low dimension activations whose derivative jumps at 0 have far larger smallest eigenvalues than "
-        "smooth ones; on data of high dimension all have large ones."
-    ),
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -148,16 +148,16 @@ def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str
     ('d', [[2.0], [0.4], []])
     """
     found, places = quartiles(table, over), sorted(table[over].unique())
-    with panels(title, size=(5.6, 4.0)) as axes:
-        ax = axes[0, 0]
-        for activation in ordered(table.activation):
-            bounded(ax, pd.DataFrame(found.loc[activation]), style(activation))
-        ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-        ax.set_xticks(places, [str(place) for place in places])
-        ax.minorticks_off()
-        if found.bound.notna().any():
-            ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
-        ax.figure.legend(loc="outside right center", frameon=False)
+    axes = panels(title, size=(5.6, 4.0))
+    ax = axes[0, 0]
+    for activation in ordered(table.activation):
+        bounded(ax, pd.DataFrame(found.loc[activation]), style(activation))
+    ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+    ax.set_xticks(places, [str(place) for place in places])
+    ax.minorticks_off()
+    if found.bound.notna().any():
+        ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
+    ax.figure.legend(loc="outside right center")
     return ax.figure
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
@@ -29,25 +28,21 @@ def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[Non
     ...     mpl.rcParams["font.size"]
     8.0
     """
-    style: Any = {"font.size": size, "axes.titlesize": titles, "axes.spines.top": False, "axes.spines.right": False}
-    return mpl.rc_context(style)
+    style: Any = {"font.size": size, "axes.titlesize": titles, "legend.frameon": False}
+    return mpl.rc_context(style | {"axes.spines.top": False, "axes.spines.right": False})
 
 
-@contextmanager
-def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Iterator[Any]:
-    """A figure's axes, shape (rows, columns), each of this size in inches, in the style of all figures here.
+def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Any:
+    """A figure's axes, shape (rows, columns), each of this size in inches.
 
     >>> from implicit_bias.experiments.runner.drawing import panels
-    >>> with panels("Two", columns=2) as axes:
-    ...     line, = axes[0, 1].plot([1, 2])
+    >>> axes = panels("Two", columns=2)
     >>> axes[0, 0].figure.get_suptitle()
     'Two'
     """
-    with styled():
-        figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False)
-        figure.suptitle(title)
-        yield axes
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
+    figure.suptitle(title)
+    return figure.subplots(rows, columns, squeeze=False)
 
 
 def band(ax: Axes, values: pd.Series, **style: Any) -> None:
@@ -55,9 +50,9 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.runner.drawing import band, panels
-    >>> with panels("Loss") as axes:
-    ...     band(axes[0, 0], pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
-    >>> axes[0, 0].get_lines()[0].get_ydata().tolist()
+    >>> ax = panels("Loss")[0, 0]
+    >>> band(ax, pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
+    >>> ax.get_lines()[0].get_ydata().tolist()
     [2.0, 4.0]
     """
     stats = values.groupby(level=0).agg(["mean", "std"]).dropna(subset=["mean"])
