@@ -10,7 +10,7 @@ from implicit_bias.experiments.galu import (
     separable,
     under_parametrised,
 )
-from implicit_bias.experiments.runner.experiment import Collection
+from implicit_bias.experiments.runner import Collection
 
 SOURCE = 'Fiat, Malach & Shalev-Shwartz, "Decoupling Gating from Linearity"'
 COLLECTION = Collection.of(

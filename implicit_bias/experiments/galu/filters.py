@@ -12,11 +12,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import means, repeats, undecided
+from implicit_bias.experiments.galu.common import means, repeats
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, draw_losses, samples, trained, widths
-from implicit_bias.experiments.runner.drawing import COLOURS
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, product
 from implicit_bias.regression import improve_filters
 
 TITLE = "Loss of GaLU with random filters, with better filters, and of ReLU"
@@ -82,7 +80,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     losses = means(fits, ["d", "share", "repeat"], "loss", kinds, by="kind").groupby(level=["d", "share"]).mean()
     gap = losses["GaLU"] - losses["ReLU"]
     if not gap.min() > 0:
-        return undecided(CLAIM, "all three losses, and ReLU's below GaLU's at every size")
+        return [Verdict.undecided(CLAIM, "all three losses, and ReLU's below GaLU's at every size")]
     closed = ((losses["GaLU"] - losses[name]) / gap).sort_values()
     ends = [f"{closed[d, share]:.0%} (d = {d}, kd/m = {share:g})" for d, share in closed.index[[0, -1]]]
     told = f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)} sizes"

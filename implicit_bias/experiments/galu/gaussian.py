@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, finished, repeats, runs, train
-from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
+from implicit_bias.experiments.galu.common import NETWORKS, repeats, runs, train
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, band, finished, panels
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import LayeredNetwork
 from implicit_bias.regression import LeastSquares, least_squares

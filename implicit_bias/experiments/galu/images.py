@@ -22,10 +22,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets.classes import ImageClasses, load_classes
-from implicit_bias.experiments.galu.common import finished, means, runs, train, undecided
-from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.galu.common import means, runs, train
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, finished, panels, product
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
@@ -127,7 +125,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, on every data set."""
     errors = means(chosen(table), ["dataset", "units"], "test_error", BUILD)
     if errors.empty:
-        return undecided(CLAIM, "all four networks at one width")
+        return [Verdict.undecided(CLAIM, "all four networks at one width")]
     found = []
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of = errors.loc[name]

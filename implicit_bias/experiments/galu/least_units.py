@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from implicit_bias.experiments.runner.drawing import COLOURS
-from implicit_bias.experiments.runner.experiment import Rows
+from implicit_bias.experiments.runner import COLOURS, Rows
 from implicit_bias.ground.checks import Array
 
 Fit = Callable[[Sequence[int]], Rows]

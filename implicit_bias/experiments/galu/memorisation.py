@@ -18,12 +18,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, undecided
+from implicit_bias.experiments.galu.common import NETWORKS, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, trained
 from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner.drawing import panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, finished, panels, product
 
 TITLE = "Units needed to memorise m random samples"
 SOURCE = "second version, figure 1"
@@ -94,7 +92,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     networks = table.groupby("m").network.nunique()
     found, d = answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
     if found.empty:
-        return undecided(CLAIM, "both networks at the same m")
+        return [Verdict.undecided(CLAIM, "both networks at the same m")]
     m, last = found.index[-1], found.iloc[-1] * d / found.index[-1]
     told = {
         kind: f"{', '.join(f'{k:.0f}' for k in found[kind])} units, {last[kind]:.2f} m/d at m = {m}" for kind in found

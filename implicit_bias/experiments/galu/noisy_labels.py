@@ -20,10 +20,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import Clusters, noisy_clusters
-from implicit_bias.experiments.galu.common import NETWORKS, curves, finished, fits, means, named, runs, span, undecided
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.galu.common import NETWORKS, curves, fits, means, runs
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, named, panels, product, span
 
 NAME = "clusters"
 TITLE = "Noisy labels of clusters"
@@ -103,7 +101,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     noisy, quiet = losses[noise > 0], losses[noise == 0].test_loss.max()
     pairs = means(noisy, ["task", "noise"], "test_loss")
     if pairs.empty or np.isnan(quiet):
-        return undecided(CLAIM, "both networks, with and without noise")
+        return [Verdict.undecided(CLAIM, "both networks, with and without noise")]
     over = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
     (task, level), ratios = pairs.index[-1], pairs["GaLU"] / pairs["ReLU"]
     last = losses.loc[(task, level)]

@@ -12,10 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets import noisy_clusters
-from implicit_bias.experiments.galu.common import finished, undecided
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, panels, product
 from implicit_bias.gates import ReLUGates
 from implicit_bias.regression import least_squares
 
@@ -91,7 +88,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """The correlations over the means of the noise levels."""
     found, levels = correlations(table), table.sigma_y.nunique()
     if np.isnan(list(found.values())).any():
-        return undecided(CLAIM, "three noise levels")
+        return [Verdict.undecided(CLAIM, "three noise levels")]
     return [
         Verdict(
             f"the gap grows in proportion to {text}",

@@ -17,12 +17,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, span, undecided
+from implicit_bias.experiments.galu.common import NETWORKS, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
 from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner.drawing import panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, finished, panels, product, span
 from implicit_bias.regression import alternate_convex_search
 
 TITLE = "Units needed for vector outputs"
@@ -109,7 +107,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     found = answers(table).reindex(columns=[*NETWORKS, "alternation"])
     pairs = found.dropna(subset=list(NETWORKS))
     if pairs.empty:
-        return undecided(CLAIM, f"a number of outputs at which both networks were brought below {LEVEL}")
+        return [Verdict.undecided(CLAIM, f"a number of outputs at which both networks were brought below {LEVEL}")]
     ratio = pairs["GaLU"] / pairs["ReLU"]
     units = [f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples()]
     told = f"{span(ratio, '.2f')} times as many ({', '.join(units)})"

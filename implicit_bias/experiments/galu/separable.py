@@ -17,21 +17,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
-from implicit_bias.experiments.galu.common import (
-    NETWORKS,
-    curves,
-    finished,
-    fits,
-    means,
-    named,
-    repeats,
-    runs,
-    span,
-    undecided,
-)
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.galu.common import NETWORKS, curves, fits, means, repeats, runs
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, named, panels, product, span
 from implicit_bias.ground.checks import Array
 
 TITLE = "A linear rule is learnt, a parity is not"
@@ -101,7 +88,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     linear, odd = (table[table.task == task] for task in TASKS)
     errors, fitted = means(linear, ["units"], "test_error"), means(odd, ["units"], "train_error")
     if errors.empty or fitted.empty:
-        return undecided(CLAIM, "both networks on both tasks")
+        return [Verdict.undecided(CLAIM, "both networks on both tasks")]
     most, apart = linear.test_error.max(), (errors["GaLU"] - errors["ReLU"]).abs().max()
     chance = (odd.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(odd.fresh)
     widest, trained = (f"at k = {part.index[-1]}: {named(part.iloc[-1], '.1%')}" for part in (errors, fitted))

@@ -12,11 +12,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, means, undecided
+from implicit_bias.experiments.galu.common import NETWORKS, means
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, draw_losses, trained, widths
-from implicit_bias.experiments.runner.drawing import COLOURS
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, product
 
 TITLE = "Least loss with fewer parameters than samples"
 SOURCE = "second version, figure 2"
@@ -64,7 +62,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     fits, places = by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
     losses = means(fits, places, "loss", STYLES, by="kind")
     if losses.empty:
-        return undecided(CLAIM, "both networks at the same d")
+        return [Verdict.undecided(CLAIM, "both networks at the same d")]
     least, ranks = losses["closed form"], fits.groupby(places)["rank"].mean()
     m, share = (losses.index.get_level_values(name).to_numpy() for name in ("m", "share"))
     by_size, by_rank = ((least - 1 + part).abs().max() for part in (share, ranks.loc[losses.index] / m))

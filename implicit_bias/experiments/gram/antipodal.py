@@ -10,21 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import (
-    BEND,
-    JUMP,
-    LEAST,
-    NAMES,
-    SMOOTH,
-    draws,
-    least,
-    listed,
-    number,
-    ordered,
-)
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.gram.sphere import ALL, LEAST, draws, least, listed, number, ordered, style
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "What an antipodal pair does"
 SOURCE = "assumptions on the data"
@@ -36,7 +23,7 @@ PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 def grid(quick: bool) -> list[Settings]:
     """All activations, nine draws of 50 points in ten dimensions; quick: three draws of 30."""
     n, repeats = (30, 3) if quick else (50, 9)
-    return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in (*JUMP, *BEND, *SMOOTH)]
+    return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in ALL]
 
 
 def rows(settings: Settings) -> Rows:
@@ -84,7 +71,7 @@ def draw(table: pd.DataFrame) -> Figure:
     hidden = found.paired.isna().to_numpy()
     look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
     ax.plot(found.error[hidden], places[hidden], "<", **look)
-    ax.set_yticks(places, [NAMES.get(name, name) for name in found.index])
+    ax.set_yticks(places, [style(name)["label"] for name in found.index])
     ax.set(xscale="log", xlabel=LEAST)
     ax.legend(loc="upper center")
     return ax.figure

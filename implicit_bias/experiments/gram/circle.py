@@ -12,9 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import JUMP, LEAST, SMOOTH, listed, number, ordered, scaled, style
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 from implicit_bias.kernels import circle_eigenvalue, mean_square
 
 TITLE = "Smallest eigenvalue of equally spaced points of the circle"

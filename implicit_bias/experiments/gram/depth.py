@@ -10,9 +10,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import LEAST, SMOOTH, against, draws, median_text, quartiles, scaled
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.gram.sphere import LEAST, SMOOTH, against, as_text, draws, quartiles, scaled
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, product
 from implicit_bias.kernels import deep_gram, smallest_eigenvalue
 
 TITLE = "Smallest eigenvalue through depth"
@@ -65,7 +64,7 @@ def growth(table: pd.DataFrame) -> pd.Series:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How the medians of smooth activations change from the fewest layers to the most."""
-    texts, decided = quartiles(table, "layers").apply(median_text, axis=1), []
+    texts, decided = quartiles(table, "layers").apply(as_text, axis=1), []
     for name, times in growth(table).reindex([name for name in ACTIVATIONS if name in SMOOTH]).items():
         path = texts[texts.index.isin([name], level="activation")].droplevel("activation")
         change = f"{times:.2g} times as much" if times else "hidden by the error at last"

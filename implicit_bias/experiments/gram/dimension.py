@@ -11,19 +11,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import (
-    JUMP,
-    LEAST,
-    SMOOTH,
-    against,
-    draws,
-    least,
-    listed,
-    median_text,
-    quartiles,
-)
-from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, against, as_text, draws, least, listed, quartiles
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide
 
 TITLE = "Smallest eigenvalue against the dimension of the data"
 SOURCE = "main results"
@@ -64,7 +53,7 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the dimension."""
-    figure = against(table, "d", TITLE, "dimension $d'$", LEAST)
+    figure = against(table, "d", TITLE, "dimension $d'$")
     figure.axes[0].set_ylim(max(1e-16, 0.3 * np.nanmin(quartiles(table, "d")[["low", "bound"]])), 3)
     return figure
 
@@ -75,7 +64,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     # Where the error hides a median its bound stands for it.
     upper = found.middle.fillna(found.bound).unstack("activation")
     few, many = upper.index[[0, -1]]
-    texts = found.apply(median_text, axis=1)
+    texts = found.apply(as_text, axis=1)
     low, high = (
         f"medians of {table.n.iloc[0]} points for d = {d}: {listed(texts.xs(d, level=1))}" for d in (few, many)
     )

@@ -14,9 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import unit_points
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 from implicit_bias.kernels import gram_matrix, polynomial
 
 TITLE = "Rank of polynomial kernels"

@@ -13,8 +13,6 @@ activation its own, so that λ_min/λ_max decides. "common": η = 1/(E[σ'²] λ
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -23,9 +21,7 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets import load_binary
 from implicit_bias.dynamics import gradient_flow
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import Activation, activation, gram_matrix, mean_square
@@ -190,12 +186,7 @@ def draw(table: pd.DataFrame) -> Figure:
             curves(ax, part)
             ax.set(title=f"{data}, $d' = {d}$, {labels} labels", xlabel="steps", ylabel="loss / first loss")
         scatter(line[-1], speeds(own[own.d == d]))
-    handles: dict[str, Any] = {}
-    for ax in axes.ravel():
-        handles |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    place = {"loc": "outside lower center", "ncols": 6}
-    axes[0, 0].figure.legend(list(handles.values()), list(handles), **place)
-    return axes[0, 0].figure
+    return finished(axes, below=6)
 
 
 def curves(ax: Axes, part: pd.DataFrame) -> None:

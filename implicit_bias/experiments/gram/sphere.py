@@ -10,14 +10,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Settings
+from implicit_bias.experiments.runner import COLOURS, Settings, named, panels
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import gram_matrix, mean_square, smallest_eigenvalue
 
 #: Activations whose derivative jumps at 0, whose second one does, and which are smooth.
 JUMP, BEND = ("relu", "leaky relu", "selu"), ("elu",)
 SMOOTH = ("gelu", "swish", "softplus", "tanh", "sigmoid", "erf", "square", "cube")
+ALL = (*JUMP, *BEND, *SMOOTH)
 NAMES = {"relu": "ReLU", "leaky relu": "leaky ReLU", "selu": "SELU", "elu": "ELU", "gelu": "GELU", "square": "$z^2$"}
 NAMES |= {"cube": "$z^3$"}
 HUES = {"relu": "orange", "selu": "red", "elu": "purple", "gelu": "sky", "swish": "green", "tanh": "blue", "erf": "sky"}
@@ -80,7 +80,7 @@ def ordered(activations: Iterable[str]) -> list[str]:
     >>> ordered({"tanh", "relu"})
     ['relu', 'tanh']
     """
-    return sorted(set(activations), key=(*JUMP, *BEND, *SMOOTH).index)
+    return sorted(set(activations), key=ALL.index)
 
 
 def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
@@ -113,12 +113,12 @@ def number(value: float) -> str:
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
 
 
-def median_text(found: pd.Series) -> str:
+def as_text(found: pd.Series) -> str:
     """A median of `quartiles`, or below what it lies.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.sphere import median_text
-    >>> median_text(pd.Series({"middle": 0.5})), median_text(pd.Series({"middle": float("nan"), "bound": 1e-12}))
+    >>> from implicit_bias.experiments.gram.sphere import as_text
+    >>> as_text(pd.Series({"middle": 0.5})), as_text(pd.Series({"middle": float("nan"), "bound": 1e-12}))
     ('0.50', '< 1.0e-12')
     """
     return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
@@ -132,10 +132,10 @@ def listed(values: pd.Series, form: str = "") -> str:
     >>> listed(pd.Series({"tanh": -2.0, "relu": 1.0}), ".1f")
     'relu 1.0, tanh −2.0'
     """
-    return ", ".join(f"{name} {values[name]:{form}}".replace(" -", " −") for name in ordered(values.index))
+    return named(values[ordered(values.index)], form)
 
 
-def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str) -> Figure:
+def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
     """Medians and quartiles of every activation against `over`, on logarithmic axes, with a legend beside them.
 
     Triangles stand where only a bound is known.

@@ -11,9 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import listed, ordered, style, unit_points
-from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, decide, finished, panels, product
 from implicit_bias.kernels import empirical_gram, gram_matrix, mean_square
 
 TITLE = "Gram matrices of finite width"
@@ -88,8 +86,7 @@ def draw(table: pd.DataFrame) -> Figure:
     ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
     ax.set_title("dotted: infinite width", fontsize=8)
     other.set(xscale="log", yscale="log", xlabel="units $k$", ylabel="$\\|\\hat G - G\\| / \\|G\\|$")
-    ax.figure.legend(*other.get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    return ax.figure
+    return finished(axes, below=6)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -10,14 +10,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, where, whiskers
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds
+from implicit_bias.experiments.runner import COLOURS, Settings, Verdict, decide, panels, product
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "ReLU units localise without biases; sigmoid and erf units need them."
+rows = one_row
 cost = seconds
 RATES = {"relu": {"lr": 0.2}} | SATURATING
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
@@ -36,11 +35,6 @@ def grid(quick: bool) -> list[Settings]:
         repeats = (6 if quick else 24) if cell["units"] == 1 else 2
         cells += [base | cell | own | {"repeats": repeats, "process": process} for process in PROCESSES]
     return cells
-
-
-def rows(settings: Settings) -> Rows:
-    """The spread over all units of all starts, and the median loss."""
-    return as_row(trained(settings))
 
 
 def draw(table: pd.DataFrame) -> Figure:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from implicit_bias.experiments.localization.networks import N
-from implicit_bias.experiments.runner.drawing import COLOURS
+from implicit_bias.experiments.runner import COLOURS
 
 #: An IPR from which a field counts as localised: twice 3/n, that of white noise.
 LOCAL = 6 / N

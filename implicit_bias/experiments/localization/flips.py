@@ -13,9 +13,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "Flips of the gates in training"
 SOURCE = "sign flips of the gates"

@@ -17,9 +17,7 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import gradient_flow, ipr
 from implicit_bias.experiments.localization.drawing import LOCAL, curve, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining

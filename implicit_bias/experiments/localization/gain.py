@@ -11,14 +11,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid, slashed, where
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
-from implicit_bias.experiments.runner.drawing import panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds
+from implicit_bias.experiments.runner import Settings, Verdict, decide, panels, product
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Nonlinear data localise receptive fields, the more the larger the gain, and a Gaussian clone does not."
+rows = one_row
 cost = seconds
 
 
@@ -34,11 +33,6 @@ def grid(quick: bool) -> list[Settings]:
             many = ONE | SATURATING[cell["activation"]] | {"units": 40, "biases": True, "label": -1.0, "batch": 300}
             cells.append(many | cell | {"steps": 500 if quick else 1500, "repeats": 2 if quick else 5, "seed": 1})
     return cells
-
-
-def rows(settings: Settings) -> Rows:
-    """The spread over all units of all starts, and the median loss."""
-    return as_row(trained(settings))
 
 
 def draw(table: pd.DataFrame) -> Figure:

@@ -8,7 +8,7 @@ import numpy as np
 
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.runner.experiment import Rows, Settings
+from implicit_bias.experiments.runner import Rows, Settings
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining, train_online
 
@@ -60,8 +60,9 @@ def spread(fields: Array) -> dict[str, float]:
     }
 
 
-def as_row(training: OnlineTraining) -> Rows:
-    """One row: the spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
+def one_row(settings: Settings, data: Any = None) -> Rows:
+    """The spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
+    training = trained(settings, data)
     return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2}]
 
 

@@ -13,9 +13,7 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr, pixel_moments
 from implicit_bias.experiments.localization.drawing import scales, slashed, where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 
 TITLE = "Pixel gates in closed form"
 SOURCE = "pixel gates"

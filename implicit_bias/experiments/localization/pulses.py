@@ -13,10 +13,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import SinglePulse
 from implicit_bias.experiments.localization.drawing import LOCAL, sinusoid, whiskers
-from implicit_bias.experiments.localization.networks import ONE, as_row, seconds, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.localization.networks import ONE, one_row, seconds
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 
 TITLE = "One ReLU unit on single pulses"
 SOURCE = "single pulses"
@@ -38,7 +36,7 @@ def rows(settings: Settings) -> Rows:
     """The spread over all starts, and the median loss."""
     names = {name: settings[name] for name in ("n", "signs", "flip")}
     pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
-    return as_row(trained(settings, pulses))
+    return one_row(settings, pulses)
 
 
 def name_of(row: pd.Series) -> str:

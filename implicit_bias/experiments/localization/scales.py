@@ -15,9 +15,7 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr, peak_frequency
 from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, seconds, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "Which class has the longer correlations"
 SOURCE = "nonlinear Gaussian process"

@@ -64,6 +64,20 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
     )
 
 
+def finished(axes: Any, below: int = 0) -> Figure:
+    """The figure of some panels, with a legend in the first, or one of all panels in columns below them.
+
+    It is called where `panels` sets the style.
+    """
+    figure: Figure = axes[0, 0].figure
+    if below:
+        lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+        figure.legend(handles=lines.values(), loc="outside lower center", ncols=below)
+    else:
+        axes[0, 0].legend()
+    return figure
+
+
 def pictures(figure: Figure, name: str) -> dict[str, bytes]:
     """A figure as the contents of `name`.png (200 dots per inch) and `name`.pdf.
 
