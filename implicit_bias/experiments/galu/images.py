@@ -23,8 +23,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets.classes import ImageClasses, load_classes
 from implicit_bias.experiments.galu.common import means, runs, train
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, finished, panels, product
-from implicit_bias.ground.checks import Array
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, finished, named, panels, product
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
 TITLE = "Networks of two hidden layers on images"
@@ -68,7 +67,10 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     parts = {"held_out": (images.X_held_out, images.y_held_out), "test": (images.X_test, images.y_test)}
     return [
         {"units": units, "repeat": seed, "train_loss": float(loss)}
-        | {f"{part}_error": _error(network, *samples) for part, samples in parts.items()}
+        | {
+            f"{part}_error": float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
+            for part, (X, labels) in parts.items()
+        }
         for (units, seed), network, loss in zip(pairs, networks, losses, strict=True)
     ]
 
@@ -76,11 +78,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
     options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
-
-
-def _error(network: LayeredNetwork, X: Array, labels: np.ndarray) -> float:
-    """The fraction of samples whose largest output is another class's."""
-    return float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
 
 
 def cost(settings: Settings) -> float:
@@ -130,8 +127,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of = errors.loc[name]
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
-        last = ", ".join(f"{NAMES[network]} {value:.1%}" for network, value in of.iloc[-1].items())
-        told = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: {last}"
+        last = f"test errors at k = {of.index[-1]}: {named(of.iloc[-1].rename(NAMES), '.1%')}"
+        told = f"at {near.sum()} of {len(near)} widths; {last}"
         claim = f"on {TITLES[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
         found.append(Verdict(claim, told, "at every width", bool(near.all())))
     return found

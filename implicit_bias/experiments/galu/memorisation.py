@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.common import NETWORKS, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, trained
-from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner import Rows, Settings, Verdict, finished, panels, product
+from implicit_bias.experiments.galu.least_units import draw_least_units, least_units, least_width
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, product
 
 TITLE = "Units needed to memorise m random samples"
 SOURCE = "second version, figure 1"
@@ -81,10 +81,8 @@ def draw(table: pd.DataFrame) -> Figure:
     """The least width against the number of samples, and the line m/d."""
     found, d = answers(table), table.d.iloc[0]
     ends = np.array([0, found.index.max()])
-    axes = panels(TITLE, size=(5.4, 3.6))
-    plot_least_units(axes[0, 0], found, LEVEL, (ends, ends / d, "m / d"))
-    axes[0, 0].set(xlabel=f"samples m (d = {d})", xlim=(0, None), xticks=[0, *found.index])
-    return finished(axes)
+    axis = {"xlabel": f"samples m (d = {d})", "xlim": (0, None), "xticks": [0, *found.index]}
+    return draw_least_units(TITLE, found, LEVEL, (ends, ends / d, "m / d"), axis)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

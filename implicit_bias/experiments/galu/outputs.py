@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.galu.common import NETWORKS, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
-from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner import Rows, Settings, Verdict, finished, panels, product, span
+from implicit_bias.experiments.galu.least_units import draw_least_units, least_units, least_width
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, product, span
 from implicit_bias.regression import alternate_convex_search
 
 TITLE = "Units needed for vector outputs"
@@ -96,10 +96,8 @@ def draw(table: pd.DataFrame) -> Figure:
     outputs = np.linspace(1, found.index.max(), 100)
     even = (1 - LEVEL) * first.m * outputs / (first.d + outputs)
     theory = outputs, even, f"{1 - LEVEL:g} m d′ / (d + d′): as many parameters"
-    axes = panels(TITLE, size=(5.4, 3.6))
-    plot_least_units(axes[0, 0], found, LEVEL, theory)
-    axes[0, 0].set(title=f"m = {first.m}, d = {first.d}", xlabel="outputs d′")
-    return finished(axes)
+    axis = {"title": f"m = {first.m}, d = {first.d}", "xlabel": "outputs d′"}
+    return draw_least_units(TITLE, found, LEVEL, theory, axis)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -72,12 +72,11 @@ def draw(table: pd.DataFrame) -> Figure:
     ax, other = axes[0]
     for activation in ordered(table.activation):
         own = table[table.activation == activation].sort_values("n")
-        ax.plot(own.n, own.least, marker="o", markersize=3, linewidth=1.2, **style(activation))
+        look = {"marker": "o", "markersize": 3, "linewidth": 1.2} | style(activation)
+        ax.plot(own.n, own.least, **look)
+        if activation in JUMP:
+            other.plot(own.n, own.least * own.n * mean_square(activation), **look)
     ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
-    for name in [name for name in JUMP if name in set(table.activation)]:
-        own = table[table.activation == name].sort_values("n")
-        unit = mean_square(name)
-        other.plot(own.n, own.least * own.n * unit, marker="o", markersize=3, linewidth=1.2, **style(name))
     other.axhline(LIMIT, color=COLOURS["theory"], linestyle=":", linewidth=0.8, label="1/4 (ReLU)")
     other.set(xscale="log", xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))
     for each in (ax, other):

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner import COLOURS, Settings, named, panels
+from implicit_bias.experiments.runner import COLOURS, Settings, named, panels, ribbon
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import gram_matrix, mean_square, smallest_eigenvalue
 
@@ -151,7 +150,10 @@ def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str
     axes = panels(title, size=(5.6, 4.0))
     ax = axes[0, 0]
     for activation in ordered(table.activation):
-        bounded(ax, pd.DataFrame(found.loc[activation]), style(activation))
+        own, look = pd.DataFrame(found.loc[activation]), style(activation)
+        shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
+        ribbon(ax, shown.middle, shown.low, shown.high, alpha=0.15, marker="o", **look)
+        ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)
     ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
     ax.set_xticks(places, [str(place) for place in places])
     ax.minorticks_off()
@@ -159,11 +161,3 @@ def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str
         ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
     ax.figure.legend(loc="outside right center")
     return ax.figure
-
-
-def bounded(ax: Axes, own: pd.DataFrame, look: dict[str, Any]) -> None:
-    """The `quartiles` of one activation: a line through medians, a band, and triangles where only a bound is known."""
-    shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
-    ax.plot(shown.index, shown.middle, marker="o", markersize=3, linewidth=1.2, **look)
-    ax.fill_between(shown.index, shown.low, shown.high, color=look["color"], alpha=0.15, linewidth=0)
-    ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)

@@ -51,8 +51,8 @@ def draw(table: pd.DataFrame) -> Figure:
             whiskers(ax, part, places, color=COLOURS[colour], marker=marker, label=text)
         sinusoid(ax, upright=True)
         names = [f"{NAMES[activation]}, y {LABELS[label]}" for activation, label in settings]
-        ax.set(title=f"K = {units}", yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
-        ax.set_xlabel("IPR, median and quartiles")
+        ax.set_yticks(range(0, -len(names), -1), names)
+        ax.set(title=f"K = {units}", xlabel="IPR, median and quartiles", xlim=(0, None))
     axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes[0, 0].figure
 

@@ -58,8 +58,8 @@ def draw(table: pd.DataFrame) -> Figure:
         whiskers(ax, part, [-names.index(name) + shift for name in part.name], color=COLOURS[colour], label=text)
     sinusoid(ax, upright=True)
     ax.axvline(LOCAL, color="0.5", linewidth=0.8, label=f"local, above {LOCAL:.2f}")
-    ax.set(yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
-    ax.set(xlabel="IPR, median and quartiles of starts")
+    ax.set_yticks(range(0, -len(names), -1), names)
+    ax.set(xlabel="IPR, median and quartiles of starts", xlim=(0, None))
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes[0, 0].figure
 

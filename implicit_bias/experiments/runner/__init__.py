@@ -15,9 +15,9 @@ drawn, and what it says. All else is done for every experiment alike:
 The module of a figure needs what is imported here.
 """
 
-from implicit_bias.experiments.runner.drawing import COLOURS, band, finished, panels
+from implicit_bias.experiments.runner.drawing import COLOURS, band, finished, panels, ribbon
 from implicit_bias.experiments.runner.experiment import Collection, Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide, named, span
 
 __all__ = ["COLOURS", "Collection", "Rows", "Settings", "Verdict", "band", "decide"]
-__all__ += ["finished", "named", "panels", "product", "span"]
+__all__ += ["finished", "named", "panels", "product", "ribbon", "span"]

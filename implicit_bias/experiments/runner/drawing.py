@@ -57,11 +57,14 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
     """
     stats = values.groupby(level=0).agg(["mean", "std"]).dropna(subset=["mean"])
     spread = stats["std"].fillna(0.0)
-    look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2, "marker": "o"} | style
-    (line,) = ax.plot(stats.index, stats["mean"], **look)
-    ax.fill_between(
-        stats.index, stats["mean"] - spread, stats["mean"] + spread, color=line.get_color(), alpha=0.2, linewidth=0
-    )
+    ribbon(ax, stats["mean"], stats["mean"] - spread, stats["mean"] + spread, **{"marker": "o"} | style)
+
+
+def ribbon(ax: Axes, middle: pd.Series, low: pd.Series, high: pd.Series, *, alpha: float = 0.2, **style: Any) -> None:
+    """A line through the values of `middle` over its index, and a band from `low` to `high`."""
+    look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2} | style
+    (line,) = ax.plot(middle.index, middle, **look)
+    ax.fill_between(middle.index, low, high, color=line.get_color(), alpha=alpha, linewidth=0)
 
 
 def finished(axes: Any, below: int = 0) -> Figure:
