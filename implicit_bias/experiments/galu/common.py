@@ -1,7 +1,5 @@
 """What the figures share: repeats and training of a cell, and comparing, drawing and telling what cells gave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 

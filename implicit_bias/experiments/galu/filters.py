@@ -7,8 +7,6 @@ there). Where kd = m the loss of GaLU is zero whatever its filters, so that ther
 kd/m = 7/8.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 

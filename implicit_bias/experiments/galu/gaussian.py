@@ -4,8 +4,6 @@ X ~ N(0, I) of shape (m, d) and Y ~ N(0, I) of shape (m, q), new ones in every r
 and a trained readout; all widths and repeats of a cell train in one stack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

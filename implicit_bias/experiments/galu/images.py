@@ -12,8 +12,6 @@ that are held out, for each data set, network and k, and training has 55 000. Th
 biases. Its gates σ(⟨u, x⟩) with u ~ N(0, I/(αd)²) are ours of sharpness s = 1/(α√d): its best α = 0.1 is s = 1.25.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

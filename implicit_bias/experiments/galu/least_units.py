@@ -1,7 +1,5 @@
 """The least width whose loss is below a level: how it is searched for, read from a table, and drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ Unlike the published code, weights are Kaiming's instead of Xavier's, k is found
 together, and a training ends early if all networks of a stack are below 0.01.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

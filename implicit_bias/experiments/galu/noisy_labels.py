@@ -9,8 +9,6 @@ The paper has 16 repeats of more noise levels; here are four of five levels, as 
 seconds of one core for each network and task. All levels of a repeat share samples, noise and first weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

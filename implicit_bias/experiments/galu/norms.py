@@ -5,8 +5,6 @@ x = c_i + σ_x ξ, y = b_i + σ_y ζ with σ_x = 0.1. A GaLU layer of k Gaussian
 w = Φ⁺y, for σ_y = 0, 0.1, …, 1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

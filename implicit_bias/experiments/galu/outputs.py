@@ -8,8 +8,6 @@ learning rate, for d' ≤ 8: its half steps solve systems of kd unknowns.
 Unlike the paper: two repeats instead of eight, and widths to within one part in 25. Weights are Kaiming's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

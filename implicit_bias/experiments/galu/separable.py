@@ -9,8 +9,6 @@ epochs), because wide networks memorise parities. Half of the inputs are in the 
 networks whose first weights are Gaussian.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

@@ -7,8 +7,6 @@ and 32, eight widths from m/8d to m/d in one stack. Networks have a trained read
 output needs.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 

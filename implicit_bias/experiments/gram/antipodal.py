@@ -4,8 +4,6 @@
 odd, σ'(−z)(−x) = ∓σ'(z)x makes G singular; ReLU, SELU and swish tell a point from its opposite.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

@@ -5,8 +5,6 @@ angles exact. Where σ' jumps at 0, E[σ'σ'] has a corner at the angle 0, and t
 where σ is smooth they fall faster than any.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

@@ -5,8 +5,6 @@ maps 1 − ρ of two near points to E[σ'²]/E[σ²] times as much: it pulls apa
 and maps all points to one if it is less, as for softplus and sigmoid.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 

@@ -5,8 +5,6 @@ error. Where doubles cannot tell it from 0 the points are taken as exact numbers
 that a minute or two is enough for; in the others an upper bound is what is known.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

@@ -5,8 +5,6 @@ R^d the rank is at most binom(d + p − 1, p), the number of monomials of degree
 fits all labels.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

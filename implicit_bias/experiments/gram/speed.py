@@ -11,8 +11,6 @@ activation its own, so that λ_min/λ_max decides. "common": η = 1/(E[σ'²] λ
 σ is scaled to E[σ'²] = 1, safe because λ_max(G) ≤ E[σ'²] λ_max(XXᵀ) (Schur), so that λ_min/E[σ'²] decides.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes

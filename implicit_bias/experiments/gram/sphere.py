@@ -1,7 +1,5 @@
 """Points of the sphere, their smallest eigenvalues, and one look for each activation: what the figures share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -94,8 +92,7 @@ def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
     0.4
     """
     parts = table.assign(top=table.least + table.error).groupby(["activation", over])
-    levels = {"middle": 0.5, "low": 0.25, "high": 0.75}
-    found = pd.DataFrame({name: parts.least.quantile(level) for name, level in levels.items()})
+    found = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
     hidden = found.middle <= parts.error.median()
     found["bound"] = parts.top.median().where(hidden)
     found.loc[hidden, ["middle", "low", "high"]] = np.nan

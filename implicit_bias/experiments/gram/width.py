@@ -4,8 +4,6 @@
 1/√k of their spread, and so is λ_min.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

@@ -4,8 +4,6 @@ g = 3, ξ = (3, 1), n = 40. Without biases erf(wᵀx), and sigmoid(wᵀx) − ½
 each class: the best such unit is silent, w = 0. Rates and starts as in `gain`.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 

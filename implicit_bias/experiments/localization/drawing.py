@@ -1,7 +1,5 @@
 """How the figures of localization are drawn, and what counts as local."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -4,8 +4,6 @@ Settings as in `gain` and `scales`: one unit at ξ = (3, 1), four starts; forty 
 them. Each field is drawn against its own largest weight.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,7 +11,7 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr
 from implicit_bias.experiments.localization.drawing import LOCAL, scales, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "Receptive fields of ReLU units"
 SOURCE = "nonlinear Gaussian process"
@@ -30,8 +28,7 @@ COLUMNS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 def grid(quick: bool) -> list[Settings]:
     """One unit and forty, three gains and a clone; quick: fewer steps of the forty."""
     cells = []
-    for base, cell in ((base, cell) for base in (ONE, MANY) for cell in product(column=range(len(COLUMNS)))):
-        process, gain = COLUMNS[cell["column"]]
+    for base, (process, gain) in ((base, column) for base in (ONE, MANY) for column in COLUMNS):
         steps = base["steps"] // 3 if quick and base["units"] > 1 else base["steps"]
         repeats = SHOWN if base["units"] == 1 else 1
         cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})

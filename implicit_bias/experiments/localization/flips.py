@@ -5,8 +5,6 @@ held-out sample and a unit is compared with what it is at the end, and with what
 times are at a constant ratio.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

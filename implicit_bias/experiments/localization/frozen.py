@@ -6,8 +6,6 @@ best weights of K units over m samples are off by about Kσ/√(mλ), with σ² 
 comparison, from the start: gates 1(uᵀx > 0) of random u, and pixel gates 1(x_k > 0), those of the first K pixels.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

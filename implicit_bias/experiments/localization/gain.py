@@ -5,8 +5,6 @@ x = erf(g z)/Z on a ring of 40 pixels, ξ = (3, 1). One ReLU unit without bias (
 which without biases would be odd functions and learn nothing of symmetric data.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 

@@ -1,7 +1,5 @@
 """What the figures of localization share: processes and networks by their settings, and how local these become."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ steps of 300 fresh samples, 24 starts. `signs`: −1 in place of 0; `flip`: the 
 probability ½.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

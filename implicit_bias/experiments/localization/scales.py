@@ -4,8 +4,6 @@ The class of label 1 has the length-scale ξ₁, that of label 0 ξ₂. Mean rea
 4000 steps of 500 fresh samples, three starts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
