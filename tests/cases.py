@@ -134,7 +134,9 @@ def samples(
 def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **options: Any) -> MarginProblem:
     """The separable margin problem of `samples`, with a kind of features and a norm."""
     gates, gated, y = samples(gate, **options)
-    return MarginProblem(FEATURES[features](gated), y, NORMS[norm](gates.groups), C)
+    chosen = NORMS[norm](gates.groups)
+    assert chosen is not None, f"{norm} is not for {gate}"
+    return MarginProblem(FEATURES[features](gated), y, chosen, C)
 
 
 def _belong(gate: str, norm: str, features: str) -> bool:

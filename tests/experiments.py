@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def cell_name(value):
-    """The name of a module's figure, and the activation of a cell of it."""
-    return value.EXPERIMENT.name if hasattr(value, "EXPERIMENT") else str(value.get("activation", "cell"))
+    """The name of a module, and the activation of a cell of it."""
+    return str(value.get("activation", "cell")) if isinstance(value, dict) else value.__name__.rpartition(".")[2]
 
 
 def outcomes(module, table):
@@ -31,7 +31,7 @@ def told(module, settings, tmp_path):
     figure = module.draw(table)
     assert isinstance(figure, Figure)
     figure.savefig(tmp_path / "figure.png")
-    assert module.EXPERIMENT.cost(settings) > 0
+    assert module.cost(settings) > 0
     return outcomes(module, table)
 
 

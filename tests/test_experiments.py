@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias.experiments.galu.figures import COLLECTION as GALU
+from implicit_bias.experiments.galu import COLLECTION as GALU
 from implicit_bias.experiments.galu.norms import correlations
-from implicit_bias.experiments.gram.figures import COLLECTION as GRAM
+from implicit_bias.experiments.gram import COLLECTION as GRAM
 from implicit_bias.experiments.limit.study import EXPERIMENT as LIMIT
-from implicit_bias.experiments.localization.figures import COLLECTION as LOCALIZATION
+from implicit_bias.experiments.localization import COLLECTION as LOCALIZATION
 from implicit_bias.experiments.paper.experiment import EXPERIMENT as PAPER
 from implicit_bias.experiments.paper.experiment import STUDIES, comparison
 from implicit_bias.experiments.runner.cells import cells_of

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu import images, noisy_labels, separable
-from implicit_bias.experiments.galu.figures import COLLECTION
+from implicit_bias.experiments.galu import COLLECTION, images, noisy_labels, separable
 from implicit_bias.experiments.runner.verdicts import as_markdown, outcome
 from implicit_bias.networks import GaLU0Network, LinearNetwork, ReLUNetwork
 

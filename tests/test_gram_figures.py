@@ -8,9 +8,8 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram import antipodal, circle, depth, dimension, rank, speed, width
-from implicit_bias.experiments.gram.figures import COLLECTION
-from implicit_bias.experiments.gram.sphere import least, median_text, number, quartiles, style, unit_points
+from implicit_bias.experiments.gram import COLLECTION, antipodal, circle, depth, dimension, rank, speed, width
+from implicit_bias.experiments.gram.sphere import as_text, least, number, quartiles, style, unit_points
 from implicit_bias.kernels import activation, gram_matrix, mean_square
 from implicit_bias.kernels.depth import layer_map
 from implicit_bias.kernels.gram import pair_mean
@@ -270,7 +269,7 @@ def test_the_page_says_what_the_committed_tables_say():
         for d in (2, 3, 5, 20, 100):
             own = found.loc[(name, d)]
             spread = "" if np.isnan(own.middle) else f" ({number(own.low)}–{number(own.high)})"
-            cells.append(median_text(own) + spread)
+            cells.append(as_text(own) + spread)
         assert f"| {name} | {' | '.join(cells)} |" in page
     growth = depth.growth(tables["depth"])
     assert ", ".join(f"{name} {growth[name]:.2g}" for name in ("relu", "selu", "elu")) in page.replace("\n", " ")

@@ -6,8 +6,17 @@ import pytest
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, pixel_moments
-from implicit_bias.experiments.localization import biases, fields, flips, frozen, gain, pixels, pulses, scales
-from implicit_bias.experiments.localization.figures import COLLECTION, MODULES
+from implicit_bias.experiments.localization import (
+    COLLECTION,
+    biases,
+    fields,
+    flips,
+    frozen,
+    gain,
+    pixels,
+    pulses,
+    scales,
+)
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, spread, trained
 from implicit_bias.experiments.runner.experiment import product
 from tests.experiments import cell_name, outcomes, page_of, told
@@ -31,10 +40,10 @@ def test_a_tiny_cell_is_computed_drawn_and_told(module, settings, tmp_path):
     assert set(told(module, settings, tmp_path)) <= {"yes", "no", "undecided"}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=cell_name)
-def test_the_settings_of_every_cell_are_refused_by_nothing(module):
+@pytest.mark.parametrize("figure", COLLECTION.figures)
+def test_the_settings_of_every_cell_are_refused_by_nothing(figure):
     """Processes can be made of all settings, and full grids hold all that a drawing has a place for."""
-    for settings in module.grid(False):
+    for settings in COLLECTION.figures[figure].grid(False):
         if "xi0" in settings:
             assert process_of(settings).n == settings["n"]
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias import InputError
 from implicit_bias.command_line.main import main
-from implicit_bias.experiments.galu.figures import COLLECTION
+from implicit_bias.experiments.galu import COLLECTION
 from implicit_bias.experiments.paper import plan
 from implicit_bias.experiments.runner import engines
 from implicit_bias.experiments.runner.cells import Result, cells_of
@@ -321,8 +321,8 @@ def test_bad_input_is_one_sentence_and_nothing_is_computed(command, options, wor
 
 
 def test_bands_and_panels():
-    with panels("Two", columns=2) as axes:
-        band(axes[0, 1], pd.Series([1.0, 3.0], index=[5, 5]))
+    axes = panels("Two", columns=2)
+    band(axes[0, 1], pd.Series([1.0, 3.0], index=[5, 5]))
     assert axes.shape == (1, 2)
     assert isinstance(axes[0, 0].figure, Figure)
     assert axes[0, 1].get_lines()[0].get_ydata().tolist() == [2.0]

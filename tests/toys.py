@@ -62,8 +62,8 @@ def awaited(settings):
 
 
 def draw(table):
-    with panels("Toy") as axes:
-        band(axes[0, 0], table.set_index("width").loss, color=COLOURS["GaLU"])
+    axes = panels("Toy")
+    band(axes[0, 0], table.set_index("width").loss, color=COLOURS["GaLU"])
     return axes[0, 0].figure
 
 

@@ -19,7 +19,7 @@ from implicit_bias.ground.files import require_writable
 def declare(parser: Parser, command: str) -> None:
     """Declare the options of a collection's reproduction."""
     name = command.rpartition(" ")[2]
-    collection: Collection = import_module(f"implicit_bias.experiments.{name}.figures").COLLECTION
+    collection: Collection = import_module(f"implicit_bias.experiments.{name}").COLLECTION
     figures = collection.figures
     parser.explain(
         f"Draw the figures again of {collection.source},\n"

@@ -1,18 +1,13 @@
 """What the figures share: repeats and training of a cell, and comparing, drawing and telling what cells gave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.drawing import COLOURS, band
-from implicit_bias.experiments.runner.experiment import Settings
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import COLOURS, Settings, band
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
 from implicit_bias.training.stacked import Adam, train_together
@@ -74,38 +69,9 @@ def means(
     return table.pivot_table(column, index=along, columns=by).reindex(columns=list(kinds)).dropna()
 
 
-def undecided(claim: str, needs: str) -> list[Verdict]:
-    """The verdict on a claim whose cells are missing."""
-    return [Verdict(claim.removesuffix("."), "nothing to compare", f"needs {needs}", None)]
-
-
-def span(values: pd.Series, form: str) -> str:
-    """From the least to the greatest, such as '25% to 75%'."""
-    return f"{values.min():{form}} to {values.max():{form}}"
-
-
-def named(values: pd.Series, form: str) -> str:
-    """Values with their names, such as 'GaLU 2.4%, ReLU 2.0%'."""
-    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
-
-
 def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> None:
     """Training (dashed) and test values of both networks, over the index of their table."""
     for network, own in values.groupby("network"):
         for part, style in {"train": "--", "test": "-"}.items():
             look = {"color": COLOURS[str(network)], "linestyle": style, "label": f"{network}, {part}"}
             band(ax, times * own[f"{part}_{column}"], **look)
-
-
-def finished(axes: Any, below: int = 0) -> Figure:
-    """The figure of some panels, with a legend in the first, or one of all panels in columns below them.
-
-    It is called where `panels` sets the style.
-    """
-    figure: Figure = axes[0, 0].figure
-    if below:
-        lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-        figure.legend(handles=lines.values(), loc="outside lower center", ncols=below, frameon=False)
-    else:
-        axes[0, 0].legend(frameon=False)
-    return figure

@@ -4,8 +4,6 @@ X ~ N(0, I) of shape (m, d) and Y ~ N(0, I) of shape (m, q), new ones in every r
 and a trained readout; all widths and repeats of a cell train in one stack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,9 +11,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, finished, repeats, runs, train
-from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
-from implicit_bias.experiments.runner.experiment import Rows, Settings
+from implicit_bias.experiments.galu.common import NETWORKS, repeats, runs, train
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, band, finished, panels
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import LayeredNetwork
 from implicit_bias.regression import LeastSquares, least_squares
@@ -96,14 +93,13 @@ def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
 def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:
     """Losses of `by_kind` against kd/m, a panel for every d, and the lines 1 − kd/m and 1 − 2kd/m."""
     sizes = list(fits.groupby(["d", "m"]))
-    with panels(title, columns=len(sizes), size=(width, 3.4)) as axes:
-        for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):
-            look: dict[str, Any] = {"color": COLOURS["theory"], "linewidth": 0.8}
-            ax.plot([0, 1], [1, 0], "--", label="1 − kd/m", **look)
-            ax.plot([0, 0.5, 1], [1, 0, 0], ":", label="1 − 2kd/m", **look)
-            for kind, style in styles.items():
-                if kind in set(part.kind):
-                    band(ax, part[part.kind == kind].set_index("share").loss, **style)
-            ax.set(xlabel="kd / m", ylabel="training loss", title=f"d = {d}, m = {m}", ylim=(-0.03, 1.0))
-        figure = finished(axes)
-    return figure
+    axes = panels(title, columns=len(sizes), size=(width, 3.4))
+    for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):
+        look: dict[str, Any] = {"color": COLOURS["theory"], "linewidth": 0.8}
+        ax.plot([0, 1], [1, 0], "--", label="1 − kd/m", **look)
+        ax.plot([0, 0.5, 1], [1, 0, 0], ":", label="1 − 2kd/m", **look)
+        for kind, style in styles.items():
+            if kind in set(part.kind):
+                band(ax, part[part.kind == kind].set_index("share").loss, **style)
+        ax.set(xlabel="kd / m", ylabel="training loss", title=f"d = {d}, m = {m}", ylim=(-0.03, 1.0))
+    return finished(axes)

@@ -12,8 +12,6 @@ that are held out, for each data set, network and k, and training has 55 000. Th
 biases. Its gates σ(⟨u, x⟩) with u ~ N(0, I/(αd)²) are ours of sharpness s = 1/(α√d): its best α = 0.1 is s = 1.25.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 
@@ -22,13 +20,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets.images import ImageClasses, load_classes
-from implicit_bias.experiments.galu.common import finished, means, runs, train, undecided
-from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
-from implicit_bias.ground.checks import Array
+from implicit_bias.experiments.galu.common import means, runs, train
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, finished, named, panels, product
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
+TITLE = "Networks of two hidden layers on images"
+SOURCE = "first version, figure 1; second version, figure 3"
+CLAIM = (
+    "GaLU0 networks err little more than ReLU networks of their size, and far less than linear networks and than "
+    "ReLU networks of which the readout only is trained."
+)
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
 #: Networks with the sharpness of their soft gates, 0 where there are none.
@@ -64,7 +65,10 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     parts = {"held_out": (images.X_held_out, images.y_held_out), "test": (images.X_test, images.y_test)}
     return [
         {"units": units, "repeat": seed, "train_loss": float(loss)}
-        | {f"{part}_error": _error(network, *samples) for part, samples in parts.items()}
+        | {
+            f"{part}_error": float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
+            for part, (X, labels) in parts.items()
+        }
         for (units, seed), network, loss in zip(pairs, networks, losses, strict=True)
     ]
 
@@ -72,11 +76,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
     options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
-
-
-def _error(network: LayeredNetwork, X: Array, labels: np.ndarray) -> float:
-    """The fraction of samples whose largest output is another class's."""
-    return float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
 
 
 def cost(settings: Settings) -> float:
@@ -105,45 +104,29 @@ def draw(table: pd.DataFrame) -> Figure:
     """The test error of the chosen networks against their width, a panel for each data set."""
     best = chosen(table)
     names = list(table.dataset.unique())
-    with panels(EXPERIMENT.title, columns=len(names)) as axes:
-        for ax, name in zip(axes[0], names, strict=True):
-            for network in BUILD:
-                own = best[(best.dataset == name) & (best.network == network)].set_index("units")
-                if len(own):
-                    band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
-            ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
-            ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
-            ax.minorticks_off()
-        figure = finished(axes, below=len(BUILD))
-    return figure
+    axes = panels(TITLE, columns=len(names))
+    for ax, name in zip(axes[0], names, strict=True):
+        for network in BUILD:
+            own = best[(best.dataset == name) & (best.network == network)].set_index("units")
+            if len(own):
+                band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
+        ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
+        ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
+        ax.minorticks_off()
+    return finished(axes, below=len(BUILD))
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, on every data set."""
     errors = means(chosen(table), ["dataset", "units"], "test_error", BUILD)
     if errors.empty:
-        return undecided(EXPERIMENT.claim, "all four networks at one width")
+        return [Verdict.undecided(CLAIM, "all four networks at one width")]
     found = []
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of = errors.loc[name]
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
-        last = ", ".join(f"{NAMES[network]} {value:.1%}" for network, value in of.iloc[-1].items())
-        told = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: {last}"
+        last = f"test errors at k = {of.index[-1]}: {named(of.iloc[-1].rename(NAMES), '.1%')}"
+        told = f"at {near.sum()} of {len(near)} widths; {last}"
         claim = f"on {TITLES[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
         found.append(Verdict(claim, told, "at every width", bool(near.all())))
     return found
-
-
-EXPERIMENT = Experiment(
-    name="images",
-    title="Networks of two hidden layers on images",
-    source="first version, figure 1; second version, figure 3",
-    claim="GaLU0 networks err little more than ReLU networks of their size, and far less than linear networks and than "
-    "ReLU networks of which the readout only is trained.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-    data=data,
-)

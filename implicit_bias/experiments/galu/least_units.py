@@ -1,15 +1,13 @@
 """The least width whose loss is below a level: how it is searched for, read from a table, and drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.drawing import COLOURS
-from implicit_bias.experiments.runner.experiment import Rows
+from implicit_bias.experiments.runner import COLOURS, Rows, finished, panels
 from implicit_bias.ground.checks import Array
 
 Fit = Callable[[Sequence[int]], Rows]
@@ -85,11 +83,15 @@ def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
     return least.reindex(index=sorted(fits[along].unique()), columns=kinds).astype(float)
 
 
-def plot_least_units(ax: Axes, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str]) -> None:
-    """What `least_units` gave, and a line of theory: its places, its values and its name."""
-    places, values, label = theory
+def draw_least_units(
+    title: str, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
+) -> Figure:
+    """What `least_units` gave, on an axis so set, and a line of theory: its places, its values and its name."""
+    (places, values, label), axes = theory, panels(title, size=(5.4, 3.6))
+    ax = axes[0, 0]
     ax.plot(places, values, ":", color=COLOURS["theory"], linewidth=0.8, label=label)
     for kind in found:
         look, color, name = STYLES[str(kind)]
         ax.plot(found[kind], look, color=color, markersize=5, linewidth=1.2, label=name)
-    ax.set(ylabel=f"least width k with training MSE < {level}", ylim=(0, None), xticks=found.index)
+    ax.set(**{"ylabel": f"least width k with training MSE < {level}", "ylim": (0, None), "xticks": found.index} | axis)
+    return finished(axes)

@@ -9,8 +9,6 @@ Unlike the published code, weights are Kaiming's instead of Xavier's, k is found
 together, and a training ends early if all networks of a stack are below 0.01.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -18,13 +16,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, undecided
+from implicit_bias.experiments.galu.common import NETWORKS, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, trained
-from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner.drawing import panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.galu.least_units import draw_least_units, least_units, least_width
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, product
 
+TITLE = "Units needed to memorise m random samples"
+SOURCE = "second version, figure 1"
+CLAIM = "About m/d units suffice for ReLU and GaLU networks to memorise m random samples in R^d."
 LEVEL = 0.01
 #: How many times m/d counts as "about m/d".
 ABOUT = 1.25
@@ -80,11 +79,8 @@ def draw(table: pd.DataFrame) -> Figure:
     """The least width against the number of samples, and the line m/d."""
     found, d = answers(table), table.d.iloc[0]
     ends = np.array([0, found.index.max()])
-    with panels(EXPERIMENT.title, size=(5.4, 3.6)) as axes:
-        plot_least_units(axes[0, 0], found, LEVEL, (ends, ends / d, "m / d"))
-        axes[0, 0].set(xlabel=f"samples m (d = {d})", xlim=(0, None), xticks=[0, *found.index])
-        figure = finished(axes)
-    return figure
+    axis = {"xlabel": f"samples m (d = {d})", "xlim": (0, None), "xticks": [0, *found.index]}
+    return draw_least_units(TITLE, found, LEVEL, (ends, ends / d, "m / d"), axis)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -92,7 +88,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     networks = table.groupby("m").network.nunique()
     found, d = answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
     if found.empty:
-        return undecided(EXPERIMENT.claim, "both networks at the same m")
+        return [Verdict.undecided(CLAIM, "both networks at the same m")]
     m, last = found.index[-1], found.iloc[-1] * d / found.index[-1]
     told = {
         kind: f"{', '.join(f'{k:.0f}' for k in found[kind])} units, {last[kind]:.2f} m/d at m = {m}" for kind in found
@@ -107,16 +103,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         )
         for network in NETWORKS
     ]
-
-
-EXPERIMENT = Experiment(
-    name="memorisation",
-    title="Units needed to memorise m random samples",
-    source="second version, figure 1",
-    claim="About m/d units suffice for ReLU and GaLU networks to memorise m random samples in R^d.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

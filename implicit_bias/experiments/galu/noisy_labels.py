@@ -9,8 +9,6 @@ The paper has 16 repeats of more noise levels; here are four of five levels, as 
 seconds of one core for each network and task. All levels of a repeat share samples, noise and first weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +18,13 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import Clusters, noisy_clusters
-from implicit_bias.experiments.galu.common import NETWORKS, curves, finished, fits, means, named, runs, span, undecided
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.galu.common import NETWORKS, curves, fits, means, runs
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, named, panels, product, span
 
+NAME = "clusters"
+TITLE = "Noisy labels of clusters"
+SOURCE = "first version, figure 3"
+CLAIM = "GaLU and ReLU networks over-fit noisy labels of clusters alike, and generalise where there is little noise."
 #: The largest σ_y, and the largest p.
 MOST_NOISE = {"regression": 1.0, "classification": 0.5}
 LOSSES = {"regression": "squared", "classification": "hinge"}
@@ -78,17 +78,16 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Training (dashed) and test values of both networks against the noise, and the least that is expected."""
-    with panels(EXPERIMENT.title, columns=len(PANELS)) as axes:
-        for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
-            part = table[table.task == task]
-            curves(ax, part.set_index("noise"), measure)
-            if len(part):
-                levels = np.linspace(part.noise.min(), part.noise.max(), 50)
-                ax.plot(levels, least(levels), ":", color=COLOURS["theory"], label="best possible test")
-            noise = "noise of labels $\\sigma_y$" if task == "regression" else "flipped labels $p$"
-            ax.set(title=task, xlabel=noise, ylabel=text)
-        figure = finished(axes, below=5)
-    return figure
+    axes = panels(TITLE, columns=len(PANELS))
+    for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
+        part = table[table.task == task]
+        curves(ax, part.set_index("noise"), measure)
+        if len(part):
+            levels = np.linspace(part.noise.min(), part.noise.max(), 50)
+            ax.plot(levels, least(levels), ":", color=COLOURS["theory"], label="best possible test")
+        noise = "noise of labels $\\sigma_y$" if task == "regression" else "flipped labels $p$"
+        ax.set(title=task, xlabel=noise, ylabel=text)
+    return finished(axes, below=5)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -100,7 +99,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     noisy, quiet = losses[noise > 0], losses[noise == 0].test_loss.max()
     pairs = means(noisy, ["task", "noise"], "test_loss")
     if pairs.empty or np.isnan(quiet):
-        return undecided(EXPERIMENT.claim, "both networks, with and without noise")
+        return [Verdict.undecided(CLAIM, "both networks, with and without noise")]
     over = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
     (task, level), ratios = pairs.index[-1], pairs["GaLU"] / pairs["ReLU"]
     last = losses.loc[(task, level)]
@@ -117,16 +116,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             "both generalise without noise", f"at most {quiet:.2g} in test", f"below {LEARNT}", bool(quiet < LEARNT)
         ),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="clusters",
-    title="Noisy labels of clusters",
-    source="first version, figure 3",
-    claim="GaLU and ReLU networks over-fit noisy labels of clusters alike, and generalise where there is little noise.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

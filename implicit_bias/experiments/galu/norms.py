@@ -5,20 +5,18 @@ x = c_i + σ_x ξ, y = b_i + σ_y ζ with σ_x = 0.1. A GaLU layer of k Gaussian
 w = Φ⁺y, for σ_y = 0, 0.1, …, 1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets import noisy_clusters
-from implicit_bias.experiments.galu.common import finished, undecided
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, panels, product
 from implicit_bias.gates import ReLUGates
 from implicit_bias.regression import least_squares
 
+TITLE = "Generalisation gap against the norm of the weights"
+SOURCE = "first version, figure 4"
+CLAIM = "The gap between test and training loss grows in proportion to the norm of the weights as label noise grows."
 #: Test samples for each training sample.
 FRESH = 9
 #: Correlations that show proportion.
@@ -76,20 +74,19 @@ def correlations(table: pd.DataFrame) -> dict[str, float]:
 def draw(table: pd.DataFrame) -> Figure:
     """Gap against both norms: every fit, and the means of the noise levels."""
     fits, means = (gaps(table)[of] for of in ("fits", "means"))
-    with panels(EXPERIMENT.title, columns=2) as axes:
-        for ax, (norm, text) in zip(axes[0], NORMS.items(), strict=True):
-            ax.plot(fits[norm], fits.gap, ".", color=COLOURS["sky"], markersize=4, label="one fit")
-            ax.plot(means[norm], means.gap, "o-", color=COLOURS["GaLU"], markersize=4, label="mean of a noise level")
-            ax.set(xlabel=text, ylabel="test loss − train loss")
-        figure = finished(axes)
-    return figure
+    axes = panels(TITLE, columns=2)
+    for ax, (norm, text) in zip(axes[0], NORMS.items(), strict=True):
+        ax.plot(fits[norm], fits.gap, ".", color=COLOURS["sky"], markersize=4, label="one fit")
+        ax.plot(means[norm], means.gap, "o-", color=COLOURS["GaLU"], markersize=4, label="mean of a noise level")
+        ax.set(xlabel=text, ylabel="test loss − train loss")
+    return finished(axes)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """The correlations over the means of the noise levels."""
     found, levels = correlations(table), table.sigma_y.nunique()
     if np.isnan(list(found.values())).any():
-        return undecided(EXPERIMENT.claim, "three noise levels")
+        return [Verdict.undecided(CLAIM, "three noise levels")]
     return [
         Verdict(
             f"the gap grows in proportion to {text}",
@@ -100,16 +97,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         )
         for norm, text in (("l2", "‖w‖₂²"), ("l1", "‖w‖₁²"))
     ]
-
-
-EXPERIMENT = Experiment(
-    name="norms",
-    title="Generalisation gap against the norm of the weights",
-    source="first version, figure 4",
-    claim="The gap between test and training loss grows in proportion to the norm of the weights as label noise grows.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

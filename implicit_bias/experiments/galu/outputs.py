@@ -8,8 +8,6 @@ learning rate, for d' ≤ 8: its half steps solve systems of kd unknowns.
 Unlike the paper: two repeats instead of eight, and widths to within one part in 25. Weights are Kaiming's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,14 +15,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, finished, runs, span, undecided
+from implicit_bias.experiments.galu.common import NETWORKS, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
-from implicit_bias.experiments.galu.least_units import least_units, least_width, plot_least_units
-from implicit_bias.experiments.runner.drawing import panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.galu.least_units import draw_least_units, least_units, least_width
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, product, span
 from implicit_bias.regression import alternate_convex_search
 
+TITLE = "Units needed for vector outputs"
+SOURCE = "first version, figure 5"
+CLAIM = "For vector outputs GaLU networks need about as many units as ReLU networks."
 LEVEL = 0.3
 #: Widths that are trained together.
 AT_ONCE = 3
@@ -95,11 +94,8 @@ def draw(table: pd.DataFrame) -> Figure:
     outputs = np.linspace(1, found.index.max(), 100)
     even = (1 - LEVEL) * first.m * outputs / (first.d + outputs)
     theory = outputs, even, f"{1 - LEVEL:g} m d′ / (d + d′): as many parameters"
-    with panels(EXPERIMENT.title, size=(5.4, 3.6)) as axes:
-        plot_least_units(axes[0, 0], found, LEVEL, theory)
-        axes[0, 0].set(title=f"m = {first.m}, d = {first.d}", xlabel="outputs d′")
-        figure = finished(axes)
-    return figure
+    axis = {"title": f"m = {first.m}, d = {first.d}", "xlabel": "outputs d′"}
+    return draw_least_units(TITLE, found, LEVEL, theory, axis)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -107,7 +103,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     found = answers(table).reindex(columns=[*NETWORKS, "alternation"])
     pairs = found.dropna(subset=list(NETWORKS))
     if pairs.empty:
-        return undecided(EXPERIMENT.claim, f"a number of outputs at which both networks were brought below {LEVEL}")
+        return [Verdict.undecided(CLAIM, f"a number of outputs at which both networks were brought below {LEVEL}")]
     ratio = pairs["GaLU"] / pairs["ReLU"]
     units = [f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples()]
     told = f"{span(ratio, '.2f')} times as many ({', '.join(units)})"
@@ -115,16 +111,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     told += f"; by alternate convex search GaLU needs {', '.join(searched)}" if searched else ""
     claim = "GaLU networks need about as many units as ReLU networks"
     return [Verdict(claim, told, f"below {ABOUT} times as many at every d′", bool(ratio.max() < ABOUT))]
-
-
-EXPERIMENT = Experiment(
-    name="outputs",
-    title="Units needed for vector outputs",
-    source="first version, figure 5",
-    claim="For vector outputs GaLU networks need about as many units as ReLU networks.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

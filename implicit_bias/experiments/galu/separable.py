@@ -9,31 +9,19 @@ epochs), because wide networks memorise parities. Half of the inputs are in the 
 networks whose first weights are Gaussian.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
-from implicit_bias.experiments.galu.common import (
-    NETWORKS,
-    curves,
-    finished,
-    fits,
-    means,
-    named,
-    repeats,
-    runs,
-    span,
-    undecided,
-)
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.galu.common import NETWORKS, curves, fits, means, repeats, runs
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, named, panels, product, span
 from implicit_bias.ground.checks import Array
 
+TITLE = "A linear rule is learnt, a parity is not"
+SOURCE = "second version, figure 4"
+CLAIM = "GaLU and ReLU networks learn linearly separable data alike, and neither learns a parity."
 #: A stack's widths are its widest divided by powers of this.
 STEP = 4
 #: Test errors below which the linear rule is learnt, and less than which apart it is learnt alike.
@@ -83,15 +71,14 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Training (dashed) and test errors of both networks against their width, a panel for each task."""
-    with panels(EXPERIMENT.title, columns=len(TASKS)) as axes:
-        for ax, (task, title) in zip(axes[0], TASKS.items(), strict=True):
-            curves(ax, table[table.task == task].set_index("units"), "error", times=100)
-            ax.set(title=title, xlabel="units $k$", ylabel="error (%)")
-            ax.set_xscale("log", base=2)
-            if task == "parity":
-                ax.axhline(50, linestyle=":", color=COLOURS["theory"], label="chance")
-        figure = finished(axes, below=5)
-    return figure
+    axes = panels(TITLE, columns=len(TASKS))
+    for ax, (task, title) in zip(axes[0], TASKS.items(), strict=True):
+        curves(ax, table[table.task == task].set_index("units"), "error", times=100)
+        ax.set(title=title, xlabel="units $k$", ylabel="error (%)")
+        ax.set_xscale("log", base=2)
+        if task == "parity":
+            ax.axhline(50, linestyle=":", color=COLOURS["theory"], label="chance")
+    return finished(axes, below=5)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -99,7 +86,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     linear, odd = (table[table.task == task] for task in TASKS)
     errors, fitted = means(linear, ["units"], "test_error"), means(odd, ["units"], "train_error")
     if errors.empty or fitted.empty:
-        return undecided(EXPERIMENT.claim, "both networks on both tasks")
+        return [Verdict.undecided(CLAIM, "both networks on both tasks")]
     most, apart = linear.test_error.max(), (errors["GaLU"] - errors["ReLU"]).abs().max()
     chance = (odd.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(odd.fresh)
     widest, trained = (f"at k = {part.index[-1]}: {named(part.iloc[-1], '.1%')}" for part in (errors, fitted))
@@ -111,16 +98,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         Verdict("their errors on it agree", f"at most {apart:.1%} apart", f"below {ALIKE:.0%}", bool(apart < ALIKE)),
         Verdict("neither learns a parity", coins, coin, bool(chance.all())),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="separable",
-    title="A linear rule is learnt, a parity is not",
-    source="second version, figure 4",
-    claim="GaLU and ReLU networks learn linearly separable data alike, and neither learns a parity.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -7,17 +7,16 @@ and 32, eight widths from m/8d to m/d in one stack. Networks have a trained read
 output needs.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, means, undecided
+from implicit_bias.experiments.galu.common import NETWORKS, means
 from implicit_bias.experiments.galu.gaussian import ADAM, by_kind, closed_form, draw_losses, trained, widths
-from implicit_bias.experiments.runner.drawing import COLOURS
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, product
 
+TITLE = "Least loss with fewer parameters than samples"
+SOURCE = "second version, figure 2"
+CLAIM = "GaLU's expected least loss is 1 − kd/m; ReLU's lies between that and 1 − 2kd/m."
 #: kd/m of the widths.
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
 #: How far from theory GaLU's mean losses may be.
@@ -53,7 +52,7 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Loss against kd/m, a panel for every d; lines 1 − kd/m and 1 − 2kd/m."""
-    return draw_losses(EXPERIMENT.title, by_kind(table, "closed_form", "closed form"), STYLES, width=4.2)
+    return draw_losses(TITLE, by_kind(table, "closed_form", "closed form"), STYLES, width=4.2)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -61,7 +60,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     fits, places = by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
     losses = means(fits, places, "loss", STYLES, by="kind")
     if losses.empty:
-        return undecided(EXPERIMENT.claim, "both networks at the same d")
+        return [Verdict.undecided(CLAIM, "both networks at the same d")]
     least, ranks = losses["closed form"], fits.groupby(places)["rank"].mean()
     m, share = (losses.index.get_level_values(name).to_numpy() for name in ("m", "share"))
     by_size, by_rank = ((least - 1 + part).abs().max() for part in (share, ranks.loc[losses.index] / m))
@@ -75,16 +74,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         Verdict("GaLU's expected least loss is 1 − kd/m", within, f"within {TOLERANCE}", bool(by_size < TOLERANCE)),
         Verdict("ReLU's lies between 1 − 2kd/m and 1 − kd/m", between, "at every such size", bool(inside.all())),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="under-parametrised",
-    title="Least loss with fewer parameters than samples",
-    source="second version, figure 2",
-    claim="GaLU's expected least loss is 1 − kd/m; ReLU's lies between that and 1 − 2kd/m.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -4,28 +4,16 @@
 odd, σ'(−z)(−x) = ∓σ'(z)x makes G singular; ReLU, SELU and swish tell a point from its opposite.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import (
-    BEND,
-    JUMP,
-    LEAST,
-    NAMES,
-    SMOOTH,
-    draws,
-    least,
-    listed,
-    number,
-    ordered,
-)
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.gram.sphere import ALL, LEAST, draws, least, listed, number, ordered, style
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
+TITLE = "What an antipodal pair does"
+SOURCE = "assumptions on the data"
+CLAIM = "An antipodal pair makes G singular where σ' is even or odd, and not for ReLU, SELU and swish."
 #: Activations with an even or odd derivative.
 PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 
@@ -33,7 +21,7 @@ PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 def grid(quick: bool) -> list[Settings]:
     """All activations, nine draws of 50 points in ten dimensions; quick: three draws of 30."""
     n, repeats = (30, 3) if quick else (50, 9)
-    return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in (*JUMP, *BEND, *SMOOTH)]
+    return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in ALL]
 
 
 def rows(settings: Settings) -> Rows:
@@ -73,17 +61,17 @@ def draw(table: pd.DataFrame) -> Figure:
     """A line of points for each activation: without a pair, with one, or the bound below which G is singular."""
     found = medians(table)
     places = np.arange(len(found))[::-1]
-    with panels(EXPERIMENT.title, size=(5.2, 3.6)) as axes:
-        ax = axes[0, 0]
-        ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)
-        ax.plot(found.alone, places, "o", color=COLOURS["blue"], label="without a pair")
-        ax.plot(found.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
-        hidden = found.paired.isna().to_numpy()
-        look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
-        ax.plot(found.error[hidden], places[hidden], "<", **look)
-        ax.set_yticks(places, [NAMES.get(name, name) for name in found.index])
-        ax.set(xscale="log", xlabel=LEAST)
-        ax.legend(frameon=False, loc="upper center")
+    axes = panels(TITLE, size=(5.2, 3.6))
+    ax = axes[0, 0]
+    ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)
+    ax.plot(found.alone, places, "o", color=COLOURS["blue"], label="without a pair")
+    ax.plot(found.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
+    hidden = found.paired.isna().to_numpy()
+    look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
+    ax.plot(found.error[hidden], places[hidden], "<", **look)
+    ax.set_yticks(places, [style(name)["label"] for name in found.index])
+    ax.set(xscale="log", xlabel=LEAST)
+    ax.legend(loc="upper center")
     return ax.figure
 
 
@@ -100,16 +88,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("σ' even or odd: G is singular", singular, expected.share.min(), "at least", 100, unit),
         decide("σ' neither: it is not", left, others.share.max(), "at most", 0, unit),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="antipodal",
-    title="What an antipodal pair does",
-    source="assumptions on the data",
-    claim="An antipodal pair makes G singular where σ' is even or odd, and not for ReLU, SELU and swish.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

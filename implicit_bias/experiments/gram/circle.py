@@ -5,18 +5,20 @@ angles exact. Where σ' jumps at 0, E[σ'σ'] has a corner at the angle 0, and t
 where σ is smooth they fall faster than any.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import JUMP, LEAST, SMOOTH, listed, number, ordered, scaled, style
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 from implicit_bias.kernels import circle_eigenvalue, mean_square
 
+TITLE = "Smallest eigenvalue of equally spaced points of the circle"
+SOURCE = "data in two dimensions"
+CLAIM = (
+    "On the circle the smallest eigenvalue of activations whose derivative jumps falls like a power of the number "
+    "of points (ReLU: 1/(4n)), and that of smooth ones faster than any."
+)
 CLOSED = ("relu", "selu", "elu", "gelu", "erf")
 SERIES = ("swish", "tanh")
 #: λ_min n of ReLU for many points, and how many percent off it count as near.
@@ -64,22 +66,21 @@ def powers(table: pd.DataFrame) -> pd.Series:
 
 def draw(table: pd.DataFrame) -> Figure:
     """λ_min against n on two logarithmic axes, and ReLU's λ_min n."""
-    with panels(EXPERIMENT.title, columns=2, size=(4.2, 3.4)) as axes:
-        ax, other = axes[0]
-        for activation in ordered(table.activation):
-            own = table[table.activation == activation].sort_values("n")
-            ax.plot(own.n, own.least, marker="o", markersize=3, linewidth=1.2, **style(activation))
-        ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
-        for name in [name for name in JUMP if name in set(table.activation)]:
-            own = table[table.activation == name].sort_values("n")
-            unit = mean_square(name)
-            other.plot(own.n, own.least * own.n * unit, marker="o", markersize=3, linewidth=1.2, **style(name))
-        other.axhline(LIMIT, color=COLOURS["theory"], linestyle=":", linewidth=0.8, label="1/4 (ReLU)")
-        other.set(xscale="log", xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))
-        for each in (ax, other):
-            each.set_xticks(sizes := [n for n in (5, 11, 21, 41, 81, 161) if n <= table.n.max()], map(str, sizes))
-            each.minorticks_off()
-            each.legend(frameon=False)
+    axes = panels(TITLE, columns=2, size=(4.2, 3.4))
+    ax, other = axes[0]
+    for activation in ordered(table.activation):
+        own = table[table.activation == activation].sort_values("n")
+        look = {"marker": "o", "markersize": 3, "linewidth": 1.2} | style(activation)
+        ax.plot(own.n, own.least, **look)
+        if activation in JUMP:
+            other.plot(own.n, own.least * own.n * mean_square(activation), **look)
+    ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
+    other.axhline(LIMIT, color=COLOURS["theory"], linestyle=":", linewidth=0.8, label="1/4 (ReLU)")
+    other.set(xscale="log", xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))
+    for each in (ax, other):
+        each.set_xticks(sizes := [n for n in (5, 11, 21, 41, 81, 161) if n <= table.n.max()], map(str, sizes))
+        each.minorticks_off()
+        each.legend()
     return ax.figure
 
 
@@ -96,19 +97,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("ReLU: λ_min n comes to 1/4", f"{limit:.4f} at n = {relu.n:g}", off, "below", NEAR, " % off"),
         decide("smooth activations fall faster", found, steeper, "above", STEEPER, " times the power where σ' jumps"),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="circle",
-    title="Smallest eigenvalue of equally spaced points of the circle",
-    source="data in two dimensions",
-    claim=(
-        "On the circle the smallest eigenvalue of activations whose derivative jumps falls like a power of the number "
-        "of points (ReLU: 1/(4n)), and that of smooth ones faster than any."
-    ),
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

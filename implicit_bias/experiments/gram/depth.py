@@ -5,16 +5,16 @@ maps 1 − ρ of two near points to E[σ'²]/E[σ²] times as much: it pulls apa
 and maps all points to one if it is less, as for softplus and sigmoid.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import LEAST, SMOOTH, against, draws, median_text, quartiles, scaled
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.gram.sphere import LEAST, SMOOTH, against, as_text, draws, quartiles, scaled
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, product
 from implicit_bias.kernels import deep_gram, smallest_eigenvalue
 
+TITLE = "Smallest eigenvalue through depth"
+SOURCE = "on depth"
+CLAIM = "On data of low dimension depth makes the smallest eigenvalues of smooth activations large."
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
 LAYERS = (1, 2, 4, 8, 16, 30)
 
@@ -39,7 +39,7 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the number of layers."""
-    return against(table, "layers", EXPERIMENT.title, "layers $L$", LEAST.replace("(G)", "(G_L)"))
+    return against(table, "layers", TITLE, "layers $L$", LEAST.replace("(G)", "(G_L)"))
 
 
 def growth(table: pd.DataFrame) -> pd.Series:
@@ -62,7 +62,7 @@ def growth(table: pd.DataFrame) -> pd.Series:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How the medians of smooth activations change from the fewest layers to the most."""
-    texts, decided = quartiles(table, "layers").apply(median_text, axis=1), []
+    texts, decided = quartiles(table, "layers").apply(as_text, axis=1), []
     for name, times in growth(table).reindex([name for name in ACTIVATIONS if name in SMOOTH]).items():
         path = texts[texts.index.isin([name], level="activation")].droplevel("activation")
         change = f"{times:.2g} times as much" if times else "hidden by the error at last"
@@ -70,16 +70,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         claim = f"depth makes λ_min of {name} larger in {table.d.iloc[0]} dimensions"
         decided.append(decide(claim, found, times, "above", 1, " times as much"))
     return decided
-
-
-EXPERIMENT = Experiment(
-    name="depth",
-    title="Smallest eigenvalue through depth",
-    source="on depth",
-    claim="On data of low dimension depth makes the smallest eigenvalues of smooth activations large.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -5,26 +5,19 @@ error. Where doubles cannot tell it from 0 the points are taken as exact numbers
 that a minute or two is enough for; in the others an upper bound is what is known.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import (
-    JUMP,
-    LEAST,
-    SMOOTH,
-    against,
-    draws,
-    least,
-    listed,
-    median_text,
-    quartiles,
-)
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, against, as_text, draws, least, listed, quartiles
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide
 
+TITLE = "Smallest eigenvalue against the dimension of the data"
+SOURCE = "main results"
+CLAIM = (
+    "On data of low dimension activations whose derivative jumps at 0 have far larger smallest eigenvalues than "
+    "smooth ones; on data of high dimension all have large ones."
+)
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf", "square")
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)
 #: Digits of multiprecision, by dimension and activation.
@@ -58,7 +51,7 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Medians and quartiles against the dimension."""
-    figure = against(table, "d", EXPERIMENT.title, "dimension $d'$", LEAST)
+    figure = against(table, "d", TITLE, "dimension $d'$")
     figure.axes[0].set_ylim(max(1e-16, 0.3 * np.nanmin(quartiles(table, "d")[["low", "bound"]])), 3)
     return figure
 
@@ -69,7 +62,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     # Where the error hides a median its bound stands for it.
     upper = found.middle.fillna(found.bound).unstack("activation")
     few, many = upper.index[[0, -1]]
-    texts = found.apply(median_text, axis=1)
+    texts = found.apply(as_text, axis=1)
     low, high = (
         f"medians of {table.n.iloc[0]} points for d = {d}: {listed(texts.xs(d, level=1))}" for d in (few, many)
     )
@@ -80,19 +73,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("low dimension: far larger where σ' jumps", low, sharp / smooth, "above", FAR, " times"),
         decide("high dimension: all are large", high, least, "at least", NEAR, " of ReLU's"),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="dimension",
-    title="Smallest eigenvalue against the dimension of the data",
-    source="main results",
-    claim=(
-        "On data of low dimension activations whose derivative jumps at 0 have far larger smallest eigenvalues than "
-        "smooth ones; on data of high dimension all have large ones."
-    ),
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -5,8 +5,6 @@ R^d the rank is at most binom(d + p − 1, p), the number of monomials of degree
 fits all labels.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -14,11 +12,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import unit_points
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 from implicit_bias.kernels import gram_matrix, polynomial
 
+TITLE = "Rank of polynomial kernels"
+SOURCE = "polynomial activations"
+CLAIM = "For z^p the rank is at most the number of monomials of degree p, 15 for z² and 35 for z³ in R^5."
 DEGREES = (2, 3, 4)
 SHADES = {2: "black", 3: "blue", 4: "orange"}
 
@@ -80,21 +79,21 @@ def draw(table: pd.DataFrame) -> Figure:
     d = table.d.max()
     own = table[table.d == d]
     found = ranks(own).droplevel("d")
-    with panels(EXPERIMENT.title, columns=2, size=(4.0, 3.3)) as axes:
-        ax, other = axes[0]
-        for degree in sorted(own.degree.unique()):
-            look = {"color": COLOURS[SHADES[degree]], "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
-            ax.plot(found.loc[degree].index, found.loc[degree, "rank"], marker="o", **look)
-            ax.axhline(ceiling(degree, d), color=COLOURS[SHADES[degree]], linestyle=":", linewidth=0.8)
-            whole = own[(own.degree == degree) & (own.n == own.n.max())]
-            other.semilogy(whole["index"], whole.eigenvalue.abs(), marker=".", **look)
-            other.axhline(whole.error.iloc[0], color=COLOURS[SHADES[degree]], linestyle="--", linewidth=0.6)
-        ax.set(xlabel=f"points $n$ on the sphere of $R^{d}$", ylabel="rank of $G$", ylim=(0, None), xlim=(0, None))
-        ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="monomials")
-        other.plot([], [], "--", color=COLOURS["theory"], linewidth=0.6, label="error bound")
-        other.set(xlabel="index", ylabel="|eigenvalue| / largest", title=f"$n = {own.n.max()}$")
-        ax.legend(frameon=False)
-        other.legend(frameon=False)
+    axes = panels(TITLE, columns=2, size=(4.0, 3.3))
+    ax, other = axes[0]
+    for degree in sorted(own.degree.unique()):
+        look = {"color": COLOURS[SHADES[degree]], "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
+        ax.plot(found.loc[degree].index, found.loc[degree, "rank"], marker="o", **look)
+        ax.axhline(ceiling(degree, d), color=COLOURS[SHADES[degree]], linestyle=":", linewidth=0.8)
+        whole = own[(own.degree == degree) & (own.n == own.n.max())]
+        other.semilogy(whole["index"], whole.eigenvalue.abs(), marker=".", **look)
+        other.axhline(whole.error.iloc[0], color=COLOURS[SHADES[degree]], linestyle="--", linewidth=0.6)
+    ax.set(xlabel=f"points $n$ on the sphere of $R^{d}$", ylabel="rank of $G$", ylim=(0, None), xlim=(0, None))
+    ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="monomials")
+    other.plot([], [], "--", color=COLOURS["theory"], linewidth=0.6, label="error bound")
+    other.set(xlabel="index", ylabel="|eigenvalue| / largest", title=f"$n = {own.n.max()}$")
+    ax.legend()
+    other.legend()
     return ax.figure
 
 
@@ -113,16 +112,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("the rank is at most the number of monomials", f"larger by {excess}; {gap}", excess, "at most", 0),
         decide("it is that number, or that of the points if smaller", sizes, reached, "at least", len(found), " sizes"),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="rank",
-    title="Rank of polynomial kernels",
-    source="polynomial activations",
-    claim="For z^p the rank is at most the number of monomials of degree p, 15 for z² and 35 for z³ in R^5.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -11,10 +11,6 @@ activation its own, so that λ_min/λ_max decides. "common": η = 1/(E[σ'²] λ
 σ is scaled to E[σ'²] = 1, safe because λ_max(G) ≤ E[σ'²] λ_max(XXᵀ) (Schur), so that λ_min/E[σ'²] decides.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -23,13 +19,17 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets import load_binary
 from implicit_bias.dynamics import gradient_flow
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import Activation, activation, gram_matrix, mean_square
 
+TITLE = "Training two-layer networks with different activations"
+SOURCE = "what the eigenvalues are for"
+CLAIM = (
+    "The larger the smallest eigenvalue, the faster a wide network trains: on data of low dimension networks with "
+    "smooth activations are slow, on data of high dimension all are fast."
+)
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "tanh", "square")
 #: Data, dimension and labels.
 TASKS = (
@@ -177,19 +177,14 @@ def draw(table: pd.DataFrame) -> Figure:
     own = own if len(own) else table
     dimensions = sorted(own.d.unique())
     tasks = [(data, labels) for data, d, labels in TASKS if d == TASKS[0][1]]
-    with panels(EXPERIMENT.title, columns=len(tasks) + 1, rows=len(dimensions), size=(3.1, 2.7)) as axes:
-        for line, d in zip(axes, dimensions, strict=True):
-            for ax, (data, labels) in zip(line, tasks, strict=False):
-                part = own[(own.d == d) & (own.data == data) & (own.labels == labels)]
-                curves(ax, part)
-                ax.set(title=f"{data}, $d' = {d}$, {labels} labels", xlabel="steps", ylabel="loss / first loss")
-            scatter(line[-1], speeds(own[own.d == d]))
-        handles: dict[str, Any] = {}
-        for ax in axes.ravel():
-            handles |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        place = {"loc": "outside lower center", "ncols": 6, "frameon": False}
-        axes[0, 0].figure.legend(list(handles.values()), list(handles), **place)
-    return axes[0, 0].figure
+    axes = panels(TITLE, columns=len(tasks) + 1, rows=len(dimensions), size=(3.1, 2.7))
+    for line, d in zip(axes, dimensions, strict=True):
+        for ax, (data, labels) in zip(line, tasks, strict=False):
+            part = own[(own.d == d) & (own.data == data) & (own.labels == labels)]
+            curves(ax, part)
+            ax.set(title=f"{data}, $d' = {d}$, {labels} labels", xlabel="steps", ylabel="loss / first loss")
+        scatter(line[-1], speeds(own[own.d == d]))
+    return finished(axes, below=6)
 
 
 def curves(ax: Axes, part: pd.DataFrame) -> None:
@@ -246,19 +241,3 @@ def jump(found: pd.DataFrame) -> tuple[str, float]:
         f"{wide.measured:.2g}"
     )
     return text, times.measured
-
-
-EXPERIMENT = Experiment(
-    name="speed",
-    title="Training two-layer networks with different activations",
-    source="what the eigenvalues are for",
-    claim=(
-        "The larger the smallest eigenvalue, the faster a wide network trains: on data of low dimension networks with "
-        "smooth activations are slow, on data of high dimension all are fast."
-    ),
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

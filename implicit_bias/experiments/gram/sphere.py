@@ -1,23 +1,20 @@
 """Points of the sphere, their smallest eigenvalues, and one look for each activation: what the figures share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Settings
+from implicit_bias.experiments.runner import COLOURS, Settings, named, panels, ribbon
 from implicit_bias.ground.checks import Array
 from implicit_bias.kernels import gram_matrix, mean_square, smallest_eigenvalue
 
 #: Activations whose derivative jumps at 0, whose second one does, and which are smooth.
 JUMP, BEND = ("relu", "leaky relu", "selu"), ("elu",)
 SMOOTH = ("gelu", "swish", "softplus", "tanh", "sigmoid", "erf", "square", "cube")
+ALL = (*JUMP, *BEND, *SMOOTH)
 NAMES = {"relu": "ReLU", "leaky relu": "leaky ReLU", "selu": "SELU", "elu": "ELU", "gelu": "GELU", "square": "$z^2$"}
 NAMES |= {"cube": "$z^3$"}
 HUES = {"relu": "orange", "selu": "red", "elu": "purple", "gelu": "sky", "swish": "green", "tanh": "blue", "erf": "sky"}
@@ -80,7 +77,7 @@ def ordered(activations: Iterable[str]) -> list[str]:
     >>> ordered({"tanh", "relu"})
     ['relu', 'tanh']
     """
-    return sorted(set(activations), key=(*JUMP, *BEND, *SMOOTH).index)
+    return sorted(set(activations), key=ALL.index)
 
 
 def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
@@ -95,8 +92,7 @@ def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
     0.4
     """
     parts = table.assign(top=table.least + table.error).groupby(["activation", over])
-    levels = {"middle": 0.5, "low": 0.25, "high": 0.75}
-    found = pd.DataFrame({name: parts.least.quantile(level) for name, level in levels.items()})
+    found = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
     hidden = found.middle <= parts.error.median()
     found["bound"] = parts.top.median().where(hidden)
     found.loc[hidden, ["middle", "low", "high"]] = np.nan
@@ -113,12 +109,12 @@ def number(value: float) -> str:
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
 
 
-def median_text(found: pd.Series) -> str:
+def as_text(found: pd.Series) -> str:
     """A median of `quartiles`, or below what it lies.
 
     >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.sphere import median_text
-    >>> median_text(pd.Series({"middle": 0.5})), median_text(pd.Series({"middle": float("nan"), "bound": 1e-12}))
+    >>> from implicit_bias.experiments.gram.sphere import as_text
+    >>> as_text(pd.Series({"middle": 0.5})), as_text(pd.Series({"middle": float("nan"), "bound": 1e-12}))
     ('0.50', '< 1.0e-12')
     """
     return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
@@ -132,10 +128,10 @@ def listed(values: pd.Series, form: str = "") -> str:
     >>> listed(pd.Series({"tanh": -2.0, "relu": 1.0}), ".1f")
     'relu 1.0, tanh −2.0'
     """
-    return ", ".join(f"{name} {values[name]:{form}}".replace(" -", " −") for name in ordered(values.index))
+    return named(values[ordered(values.index)], form)
 
 
-def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str) -> Figure:
+def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
     """Medians and quartiles of every activation against `over`, on logarithmic axes, with a legend beside them.
 
     Triangles stand where only a bound is known.
@@ -148,22 +144,17 @@ def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str
     ('d', [[2.0], [0.4], []])
     """
     found, places = quartiles(table, over), sorted(table[over].unique())
-    with panels(title, size=(5.6, 4.0)) as axes:
-        ax = axes[0, 0]
-        for activation in ordered(table.activation):
-            bounded(ax, pd.DataFrame(found.loc[activation]), style(activation))
-        ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-        ax.set_xticks(places, [str(place) for place in places])
-        ax.minorticks_off()
-        if found.bound.notna().any():
-            ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
-        ax.figure.legend(loc="outside right center", frameon=False)
+    axes = panels(title, size=(5.6, 4.0))
+    ax = axes[0, 0]
+    for activation in ordered(table.activation):
+        own, look = pd.DataFrame(found.loc[activation]), style(activation)
+        shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
+        ribbon(ax, shown.middle, shown.low, shown.high, alpha=0.15, marker="o", **look)
+        ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)
+    ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+    ax.set_xticks(places, [str(place) for place in places])
+    ax.minorticks_off()
+    if found.bound.notna().any():
+        ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
+    ax.figure.legend(loc="outside right center")
     return ax.figure
-
-
-def bounded(ax: Axes, own: pd.DataFrame, look: dict[str, Any]) -> None:
-    """The `quartiles` of one activation: a line through medians, a band, and triangles where only a bound is known."""
-    shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
-    ax.plot(shown.index, shown.middle, marker="o", markersize=3, linewidth=1.2, **look)
-    ax.fill_between(shown.index, shown.low, shown.high, color=look["color"], alpha=0.15, linewidth=0)
-    ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)

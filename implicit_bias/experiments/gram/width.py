@@ -4,18 +4,17 @@
 1/√k of their spread, and so is λ_min.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram.sphere import listed, ordered, style, unit_points
-from implicit_bias.experiments.runner.drawing import COLOURS, band, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, decide, finished, panels, product
 from implicit_bias.kernels import empirical_gram, gram_matrix, mean_square
 
+TITLE = "Gram matrices of finite width"
+SOURCE = "concentration at initialisation"
+CLAIM = "The Gram matrix of k units comes as near to its mean as 1/√k, and its smallest eigenvalue with it."
 ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
 #: The power of k that is claimed, and how near counts as that.
 HALF, NEAR = -0.5, 0.1
@@ -72,21 +71,20 @@ def power(sizes: pd.Series) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """λ_min of the sampled matrices with that of the mean, and the relative error with 1/√k."""
-    with panels(EXPERIMENT.title, columns=2, size=(4.2, 3.3)) as axes:
-        ax, other = axes[0]
-        for activation in ordered(table.activation):
-            own = table[table.activation == activation].set_index("width")
-            band(ax, own.sampled, **style(activation))
-            ax.axhline(own["least"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
-            band(other, own.off, **style(activation))
-        widths = np.array(sorted(table.width.unique()))
-        start = table[table.width == widths[0]].off.mean() * np.sqrt(widths[0])
-        other.plot(widths, start / np.sqrt(widths), ":", color=COLOURS["theory"], linewidth=1, label="$k^{-1/2}$")
-        ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
-        ax.set_title("dotted: infinite width", fontsize=8)
-        other.set(xscale="log", yscale="log", xlabel="units $k$", ylabel="$\\|\\hat G - G\\| / \\|G\\|$")
-        ax.figure.legend(*other.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
-    return ax.figure
+    axes = panels(TITLE, columns=2, size=(4.2, 3.3))
+    ax, other = axes[0]
+    for activation in ordered(table.activation):
+        own = table[table.activation == activation].set_index("width")
+        band(ax, own.sampled, **style(activation))
+        ax.axhline(own["least"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
+        band(other, own.off, **style(activation))
+    widths = np.array(sorted(table.width.unique()))
+    start = table[table.width == widths[0]].off.mean() * np.sqrt(widths[0])
+    other.plot(widths, start / np.sqrt(widths), ":", color=COLOURS["theory"], linewidth=1, label="$k^{-1/2}$")
+    ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
+    ax.set_title("dotted: infinite width", fontsize=8)
+    other.set(xscale="log", yscale="log", xlabel="units $k$", ylabel="$\\|\\hat G - G\\| / \\|G\\|$")
+    return finished(axes, below=6)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -103,16 +101,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("‖Ĝ − G‖ falls like 1/√k", powers["off"], off["off"], "below", NEAR, " from −1/2"),
         decide("the spread of λ_min falls like 1/√k", means, off["spread"], "below", NEAR, " from −1/2"),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="width",
-    title="Gram matrices of finite width",
-    source="concentration at initialisation",
-    claim="The Gram matrix of k units comes as near to its mean as 1/√k, and its smallest eigenvalue with it.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -4,17 +4,18 @@ g = 3, ξ = (3, 1), n = 40. Without biases erf(wᵀx), and sigmoid(wᵀx) − ½
 each class: the best such unit is silent, w = 0. Rates and starts as in `gain`.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, where, whiskers
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds
+from implicit_bias.experiments.runner import COLOURS, Settings, Verdict, decide, panels, product
 
+TITLE = "With and without biases"
+SOURCE = "nonlinear Gaussian process"
+CLAIM = "ReLU units localise without biases; sigmoid and erf units need them."
+rows = one_row
+cost = seconds
 RATES = {"relu": {"lr": 0.2}} | SATURATING
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
 STYLES = {
@@ -34,28 +35,23 @@ def grid(quick: bool) -> list[Settings]:
     return cells
 
 
-def rows(settings: Settings) -> Rows:
-    """The spread over all units of all starts, and the median loss."""
-    return as_row(trained(settings))
-
-
 def draw(table: pd.DataFrame) -> Figure:
     """Median and quartiles of IPR: a panel per width, a line per activation and pair of labels."""
     settings = [(activation, label) for activation in NAMES for label in LABELS]
     widths = sorted(table.units.unique())
-    with panels(EXPERIMENT.title, columns=len(widths), size=(3.8, 3.2)) as axes:
-        for ax, units in zip(axes[0], widths, strict=True):
-            for place, ((process, biases), (colour, marker)) in enumerate(STYLES.items()):
-                part = where(table, units=units, process=process, biases=biases)
-                text = f"{'NLGP' if process == 'NLGP' else 'clone'}, {'with' if biases else 'no'} biases"
-                pairs = zip(part.activation, part.label, strict=True)
-                places = [0.3 - 0.2 * place - settings.index(pair) for pair in pairs]
-                whiskers(ax, part, places, color=COLOURS[colour], marker=marker, label=text)
-            sinusoid(ax, upright=True)
-            names = [f"{NAMES[activation]}, y {LABELS[label]}" for activation, label in settings]
-            ax.set(title=f"K = {units}", yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
-            ax.set_xlabel("IPR, median and quartiles")
-        axes[0, -1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes = panels(TITLE, columns=len(widths), size=(3.8, 3.2))
+    for ax, units in zip(axes[0], widths, strict=True):
+        for place, ((process, biases), (colour, marker)) in enumerate(STYLES.items()):
+            part = where(table, units=units, process=process, biases=biases)
+            text = f"{'NLGP' if process == 'NLGP' else 'clone'}, {'with' if biases else 'no'} biases"
+            pairs = zip(part.activation, part.label, strict=True)
+            places = [0.3 - 0.2 * place - settings.index(pair) for pair in pairs]
+            whiskers(ax, part, places, color=COLOURS[colour], marker=marker, label=text)
+        sinusoid(ax, upright=True)
+        names = [f"{NAMES[activation]}, y {LABELS[label]}" for activation, label in settings]
+        ax.set_yticks(range(0, -len(names), -1), names)
+        ax.set(title=f"K = {units}", xlabel="IPR, median and quartiles", xlim=(0, None))
+    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes[0, 0].figure
 
 
@@ -74,16 +70,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             found.append(decide(f"{name} does not localise without biases", text, without.max(), "at most", LOCAL, of))
             found.append(decide(f"{name} localises with biases", texts[0], with_.min(), "above", LOCAL, of))
     return found
-
-
-EXPERIMENT = Experiment(
-    name="biases",
-    title="With and without biases",
-    source="nonlinear Gaussian process",
-    claim="ReLU units localise without biases; sigmoid and erf units need them.",
-    grid=grid,
-    rows=rows,
-    cost=seconds,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -1,7 +1,5 @@
 """How the figures of localization are drawn, and what counts as local."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from implicit_bias.experiments.localization.networks import N
-from implicit_bias.experiments.runner.drawing import COLOURS
+from implicit_bias.experiments.runner import COLOURS, ribbon
 
 #: An IPR from which a field counts as localised: twice 3/n, that of white noise.
 LOCAL = 6 / N
@@ -50,9 +48,8 @@ def slashed(values: Iterable[float], form: str = "g") -> str:
 
 def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
     """A line through the medians of `spread` over x, and a band between the quartiles."""
-    part = part.sort_values(x)
-    ax.plot(part[x], part.ipr, markersize=3, linewidth=1.2, **style)
-    ax.fill_between(part[x], part.ipr_low, part.ipr_high, color=style["color"], alpha=0.2, linewidth=0)
+    part = part.sort_values(x).set_index(x)
+    ribbon(ax, part.ipr, part.ipr_low, part.ipr_high, **style)
 
 
 def sinusoid(ax: Axes, *, upright: bool = False) -> None:

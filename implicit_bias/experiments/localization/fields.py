@@ -4,8 +4,6 @@ Settings as in `gain` and `scales`: one unit at ξ = (3, 1), four starts; forty 
 them. Each field is drawn against its own largest weight.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,10 +11,12 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr
 from implicit_bias.experiments.localization.drawing import LOCAL, scales, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
+TITLE = "Receptive fields of ReLU units"
+SOURCE = "nonlinear Gaussian process"
+CLAIM = "Fields are local bumps where the data are nonlinear, and spread over the ring where they are Gaussian."
+cost = seconds
 #: Fields per panel.
 SHOWN = 4
 #: The share of Σw² that a field's pixels are counted for.
@@ -28,8 +28,7 @@ COLUMNS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 def grid(quick: bool) -> list[Settings]:
     """One unit and forty, three gains and a clone; quick: fewer steps of the forty."""
     cells = []
-    for base, cell in ((base, cell) for base in (ONE, MANY) for cell in product(column=range(len(COLUMNS)))):
-        process, gain = COLUMNS[cell["column"]]
+    for base, (process, gain) in ((base, column) for base in (ONE, MANY) for column in COLUMNS):
         steps = base["steps"] // 3 if quick and base["units"] > 1 else base["steps"]
         repeats = SHOWN if base["units"] == 1 else 1
         cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
@@ -66,21 +65,21 @@ def shapes(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """A row for one unit and one for forty, a column per process; the fields above one another."""
-    with panels(EXPERIMENT.title, columns=len(COLUMNS), rows=2, size=(2.6, 2.6)) as axes:
-        for row, base in zip(axes, (ONE, MANY), strict=True):
-            for ax, (process, gain) in zip(row, COLUMNS, strict=True):
-                part = where(table, units=base["units"], process=process, gain=gain)
-                for unit, field in part.groupby("unit"):
-                    height = -2.2 * int(str(unit))
-                    ax.axhline(height, color="0.8", linewidth=0.6)
-                    w = field.weight / field.weight.abs().max()
-                    ax.plot(field.pixel, height + w, color=COLOURS[LINES[int(str(unit)) % SHOWN]], linewidth=1.2)
-                name = "NLGP" if process == "NLGP" else "Gaussian clone of"
-                ax.set(title=f"{name} g = {gain:g}", yticks=[], xlim=(0, base["n"] - 1))
-                ax.spines["left"].set_visible(False)
-            row[0].set_ylabel(f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}")
-        for ax in axes[1]:
-            ax.set_xlabel("pixel")
+    axes = panels(TITLE, columns=len(COLUMNS), rows=2, size=(2.6, 2.6))
+    for row, base in zip(axes, (ONE, MANY), strict=True):
+        for ax, (process, gain) in zip(row, COLUMNS, strict=True):
+            part = where(table, units=base["units"], process=process, gain=gain)
+            for unit, field in part.groupby("unit"):
+                height = -2.2 * int(str(unit))
+                ax.axhline(height, color="0.8", linewidth=0.6)
+                w = field.weight / field.weight.abs().max()
+                ax.plot(field.pixel, height + w, color=COLOURS[LINES[int(str(unit)) % SHOWN]], linewidth=1.2)
+            name = "NLGP" if process == "NLGP" else "Gaussian clone of"
+            ax.set(title=f"{name} g = {gain:g}", yticks=[], xlim=(0, base["n"] - 1))
+            ax.spines["left"].set_visible(False)
+        row[0].set_ylabel(f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}")
+    for ax in axes[1]:
+        ax.set_xlabel("pixel")
     return axes[0, 0].figure
 
 
@@ -95,16 +94,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             claim = f"K = {units}, {process}, g = {gain:g}: fields are {'local' if relation == 'above' else 'spread'}"
             decided.append(decide(claim, text, field.ipr, relation, LOCAL))
     return decided
-
-
-EXPERIMENT = Experiment(
-    name="fields",
-    title="Receptive fields of ReLU units",
-    source="nonlinear Gaussian process",
-    claim="Fields are local bumps where the data are nonlinear, and spread over the ring where they are Gaussian.",
-    grid=grid,
-    rows=rows,
-    cost=seconds,
-    draw=draw,
-    verdicts=verdicts,
-)

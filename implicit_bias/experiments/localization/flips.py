@@ -5,18 +5,18 @@ held-out sample and a unit is compared with what it is at the end, and with what
 times are at a constant ratio.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
+TITLE = "Flips of the gates in training"
+SOURCE = "sign flips of the gates"
+CLAIM = "Gates stop flipping early in training, before the fields localise."
+cost = seconds
 #: Held-out samples.
 HELD_OUT = 4000
 GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
@@ -77,24 +77,24 @@ def settled(part: pd.DataFrame) -> tuple[float, float] | None:
 def draw(table: pd.DataFrame) -> Figure:
     """Flips, IPR and loss against time, a column for one unit and one for forty."""
     bases = [base for base in (ONE, MANY) if base["units"] in set(table.units)]
-    with panels(EXPERIMENT.title, columns=len(bases), rows=3, size=(4.2, 2.2)) as axes:
-        for column, base in zip(axes.T, bases, strict=True):
-            for gain, colour in GAINS.items():
-                part = where(table, units=base["units"], gain=gain).sort_values("time")
-                part, style = part[part.time > 0], {"color": COLOURS[colour], "linewidth": 1.2}
-                column[0].plot(part.time, part.flips, label=f"g = {gain:g}, by the end", **style)
-                column[0].plot(part.time, part.recent, **style | {"linestyle": "--", "linewidth": 0.9})
-                curve(column[1], part, "time", color=COLOURS[colour])
-                column[2].plot(part.time, part.loss, **style)
-            column[0].plot([], [], "--", color="0.4", linewidth=0.9, label="since the time before")
-            sinusoid(column[1])
-            for ax, label in zip(column, ("share of gates that flip", "IPR", "½⟨(y − ŷ)²⟩"), strict=True):
-                ax.set(xscale="log", ylabel=label)
-            column[0].set(title=f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}", ylim=(0, None))
-            column[1].set(ylim=(0, None))
-            column[2].set(xlabel="time, lr · steps")
-        axes[0, 0].legend(frameon=False)
-        axes[1, 0].legend(frameon=False, loc="upper left")
+    axes = panels(TITLE, columns=len(bases), rows=3, size=(4.2, 2.2))
+    for column, base in zip(axes.T, bases, strict=True):
+        for gain, colour in GAINS.items():
+            part = where(table, units=base["units"], gain=gain).sort_values("time")
+            part, style = part[part.time > 0], {"color": COLOURS[colour], "linewidth": 1.2}
+            column[0].plot(part.time, part.flips, label=f"g = {gain:g}, by the end", **style)
+            column[0].plot(part.time, part.recent, **style | {"linestyle": "--", "linewidth": 0.9})
+            curve(column[1], part, "time", color=COLOURS[colour])
+            column[2].plot(part.time, part.loss, **style)
+        column[0].plot([], [], "--", color="0.4", linewidth=0.9, label="since the time before")
+        sinusoid(column[1])
+        for ax, label in zip(column, ("share of gates that flip", "IPR", "½⟨(y − ŷ)²⟩"), strict=True):
+            ax.set(xscale="log", ylabel=label)
+        column[0].set(title=f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}", ylim=(0, None))
+        column[1].set(ylim=(0, None))
+        column[2].set(xlabel="time, lr · steps")
+    axes[0, 0].legend()
+    axes[1, 0].legend(loc="upper left")
     return axes[0, 0].figure
 
 
@@ -113,16 +113,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         found.append(decide(claims[0], f"{time}; {start}", settling.time.max(), "at most", most, " % of the time"))
         found.append(decide(claims[1], way, settling.way.max(), "at most", most, " % of the IPR's way"))
     return found
-
-
-EXPERIMENT = Experiment(
-    name="flips",
-    title="Flips of the gates in training",
-    source="sign flips of the gates",
-    claim="Gates stop flipping early in training, before the fields localise.",
-    grid=grid,
-    rows=rows,
-    cost=seconds,
-    draw=draw,
-    verdicts=verdicts,
-)

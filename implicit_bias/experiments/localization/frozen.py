@@ -6,8 +6,6 @@ best weights of K units over m samples are off by about Kσ/√(mλ), with σ² 
 comparison, from the start: gates 1(uᵀx > 0) of random u, and pixel gates 1(x_k > 0), those of the first K pixels.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,14 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import gradient_flow, ipr
 from implicit_bias.experiments.localization.drawing import LOCAL, curve, where
 from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining
 
+TITLE = "Gated linear networks with the gates of a ReLU network"
+SOURCE = "gated linear networks"
+CLAIM = "With gates frozen early, a gated linear network describes the rest, and its fields become as local."
 TEN = MANY | {"units": 10, "steps": 8000}
 #: A share of the network's own IPR at the end that counts as the same.
 NEARLY = 0.9
@@ -108,27 +107,27 @@ def enough(part: pd.DataFrame) -> pd.Series | None:
 def draw(table: pd.DataFrame) -> Figure:
     """IPR in closed form against the time of freezing, and the distance from the network's own weights."""
     found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
-    with panels(EXPERIMENT.title, columns=len(found), rows=2, size=(3.0, 2.5)) as axes:
-        for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
-            part = where(table, units=units, gain=gain)
-            own = where(part[part.time > 0], gates="own").sort_values("time")
-            column[0].axhline(own.network.iloc[-1], color="0.6", linewidth=0.8, label="ReLU network at the end")
-            column[0].plot(own.time, own.network, ":", color="black", linewidth=1.2, label="ReLU network at s")
-            style: dict[str, Any] = {"color": COLOURS["blue"], "marker": "o"}
-            curve(column[0], own, "time", label="its gates at s, frozen", **style)
-            column[1].plot(own.time, own.away, markersize=3, linewidth=1.2, **style)
-            for kind, (colour, label) in OTHERS.items():
-                other = where(part, gates=kind, time=0).iloc[0]
-                line = {"color": COLOURS[colour], "linestyle": "--", "linewidth": 1.0}
-                column[0].axhline(other.ipr, label=label, **line)
-                column[1].axhline(other.away, **line)
-            column[0].set(title=f"K = {units}, g = {gain:g}", ylim=(0, None))
-            column[1].set(xlabel="gates frozen at time s", ylim=(0, None))
-            for ax in column:
-                ax.set_xscale("log")
-        axes[0, 0].set_ylabel("IPR at the end")
-        axes[1, 0].set_ylabel("‖w − w(end)‖ / ‖w(end)‖")
-        axes[0, -1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes = panels(TITLE, columns=len(found), rows=2, size=(3.0, 2.5))
+    for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
+        part = where(table, units=units, gain=gain)
+        own = where(part[part.time > 0], gates="own").sort_values("time")
+        column[0].axhline(own.network.iloc[-1], color="0.6", linewidth=0.8, label="ReLU network at the end")
+        column[0].plot(own.time, own.network, ":", color="black", linewidth=1.2, label="ReLU network at s")
+        style: dict[str, Any] = {"color": COLOURS["blue"], "marker": "o"}
+        curve(column[0], own, "time", label="its gates at s, frozen", **style)
+        column[1].plot(own.time, own.away, markersize=3, linewidth=1.2, **style)
+        for kind, (colour, label) in OTHERS.items():
+            other = where(part, gates=kind, time=0).iloc[0]
+            line = {"color": COLOURS[colour], "linestyle": "--", "linewidth": 1.0}
+            column[0].axhline(other.ipr, label=label, **line)
+            column[1].axhline(other.away, **line)
+        column[0].set(title=f"K = {units}, g = {gain:g}", ylim=(0, None))
+        column[1].set(xlabel="gates frozen at time s", ylim=(0, None))
+        for ax in column:
+            ax.set_xscale("log")
+    axes[0, 0].set_ylabel("IPR at the end")
+    axes[1, 0].set_ylabel("‖w − w(end)‖ / ‖w(end)‖")
+    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes[0, 0].figure
 
 
@@ -157,16 +156,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     random, pixel = where(table, gates="random").ipr.max(), where(table, gates="pixel").ipr.min()
     text = f"median IPR up to {start:.3f}; random gates up to {random:.3f}, pixel gates at least {pixel:.2f}"
     return [*found, decide("gates of the start make fields local", text, start, "above", LOCAL)]
-
-
-EXPERIMENT = Experiment(
-    name="frozen",
-    title="Gated linear networks with the gates of a ReLU network",
-    source="gated linear networks",
-    claim="With gates frozen early, a gated linear network describes the rest, and its fields become as local.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

@@ -5,16 +5,18 @@ x = erf(g z)/Z on a ring of 40 pixels, ξ = (3, 1). One ReLU unit without bias (
 which without biases would be odd functions and learn nothing of symmetric data.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid, slashed, where
-from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, as_row, seconds, trained
-from implicit_bias.experiments.runner.drawing import panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds
+from implicit_bias.experiments.runner import Settings, Verdict, decide, panels, product
+
+TITLE = "How local fields become, against the gain"
+SOURCE = "nonlinear Gaussian process"
+CLAIM = "Nonlinear data localise receptive fields, the more the larger the gain, and a Gaussian clone does not."
+rows = one_row
+cost = seconds
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -31,25 +33,18 @@ def grid(quick: bool) -> list[Settings]:
     return cells
 
 
-def rows(settings: Settings) -> Rows:
-    """The spread over all units of all starts, and the median loss."""
-    return as_row(trained(settings))
-
-
 def draw(table: pd.DataFrame) -> Figure:
     """A panel per activation: IPR against gain of the process and of its clone."""
     there = [activation for activation in NAMES if activation in set(table.activation)]
-    with panels(EXPERIMENT.title, columns=len(there), size=(3.0, 2.9)) as axes:
-        for ax, activation in zip(axes[0], there, strict=True):
-            part = where(table, activation=activation)
-            for process in PROCESSES:
-                curve(ax, where(part, process=process), "gain", **STYLES[process])
-            sinusoid(ax)
-            ax.set(
-                title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", xscale="log", ylim=(0, 0.65)
-            )
-        axes[0, 0].set_ylabel("IPR, median and quartiles")
-        axes[0, 0].legend(frameon=False, loc="upper left")
+    axes = panels(TITLE, columns=len(there), size=(3.0, 2.9))
+    for ax, activation in zip(axes[0], there, strict=True):
+        part = where(table, activation=activation)
+        for process in PROCESSES:
+            curve(ax, where(part, process=process), "gain", **STYLES[process])
+        sinusoid(ax)
+        ax.set(title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", xscale="log", ylim=(0, 0.65))
+    axes[0, 0].set_ylabel("IPR, median and quartiles")
+    axes[0, 0].legend(loc="upper left")
     return axes[0, 0].figure
 
 
@@ -86,16 +81,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         found.append(decide(f"{name}: their clone does not", clones, widest, "below", LOCAL))
         found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
     return found
-
-
-EXPERIMENT = Experiment(
-    name="gain",
-    title="How local fields become, against the gain",
-    source="nonlinear Gaussian process",
-    claim="Nonlinear data localise receptive fields, the more the larger the gain, and a Gaussian clone does not.",
-    grid=grid,
-    rows=rows,
-    cost=seconds,
-    draw=draw,
-    verdicts=verdicts,
-)

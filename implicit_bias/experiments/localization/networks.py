@@ -1,14 +1,12 @@
 """What the figures of localization share: processes and networks by their settings, and how local these become."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.runner.experiment import Rows, Settings
+from implicit_bias.experiments.runner import Rows, Settings
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining, train_online
 
@@ -60,8 +58,9 @@ def spread(fields: Array) -> dict[str, float]:
     }
 
 
-def as_row(training: OnlineTraining) -> Rows:
-    """One row: the spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
+def one_row(settings: Settings, data: Any = None) -> Rows:
+    """The spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
+    training = trained(settings, data)
     return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2}]
 
 

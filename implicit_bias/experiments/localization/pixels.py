@@ -4,8 +4,6 @@ w = A_11⁻¹ b_1 and ⟨(y − ŷ)²⟩ = ⟨y²⟩ − bᵀA⁻¹b of the gate
 several pairs of length-scales; held against 20 000 samples.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,10 +11,11 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr, pixel_moments
 from implicit_bias.experiments.localization.drawing import scales, slashed, where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 
+TITLE = "Pixel gates in closed form"
+SOURCE = "pixel gates"
+CLAIM = "Behind pixel gates the best weights are known in closed form, and are the more local the larger the gain."
 SAMPLES = 20_000
 #: How far apart the loss in closed form and over samples may be: five standard errors of ⟨(y − ŷ)²⟩ about 0.2.
 NEAR = 0.01
@@ -58,22 +57,22 @@ def cost(settings: Settings) -> float:
 def draw(table: pd.DataFrame) -> Figure:
     """IPR and loss against gain, and the fields of one pair."""
     found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
-    with panels(EXPERIMENT.title, columns=3, size=(3.2, 3.0)) as axes:
-        for pair, colour in PAIRS.items():
-            part = where(found, xi0=pair[0], xi1=pair[1])
-            style = {"color": COLOURS[colour], "linewidth": 1.2, "label": scales(*pair)}
-            axes[0, 0].plot(part.gain, part.ipr, **style)
-            axes[0, 1].plot(part.gain, part.mse, **style)
-            axes[0, 1].plot(part.gain, part.sampled_mse, ".", color=COLOURS[colour], markersize=4)
-        for gain, shade in FIELDS.items():
-            field = where(table, xi0=DRAWN[0], xi1=DRAWN[1], gain=gain)
-            line = {"color": shade, "linewidth": 1.2, "label": f"g = {gain:g}"}
-            axes[0, 2].plot(field.place, field.weight / field.weight.abs().max(), **line)
-        axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR", ylim=(0, None))
-        axes[0, 1].set(xscale="log", xlabel="gain g", ylabel="⟨(y − ŷ)²⟩ (dots: samples)", ylim=(0, None))
-        axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=scales(*DRAWN))
-        axes[0, 1].legend(frameon=False, loc="lower left")
-        axes[0, 2].legend(frameon=False)
+    axes = panels(TITLE, columns=3, size=(3.2, 3.0))
+    for pair, colour in PAIRS.items():
+        part = where(found, xi0=pair[0], xi1=pair[1])
+        style = {"color": COLOURS[colour], "linewidth": 1.2, "label": scales(*pair)}
+        axes[0, 0].plot(part.gain, part.ipr, **style)
+        axes[0, 1].plot(part.gain, part.mse, **style)
+        axes[0, 1].plot(part.gain, part.sampled_mse, ".", color=COLOURS[colour], markersize=4)
+    for gain, shade in FIELDS.items():
+        field = where(table, xi0=DRAWN[0], xi1=DRAWN[1], gain=gain)
+        line = {"color": shade, "linewidth": 1.2, "label": f"g = {gain:g}"}
+        axes[0, 2].plot(field.place, field.weight / field.weight.abs().max(), **line)
+    axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR", ylim=(0, None))
+    axes[0, 1].set(xscale="log", xlabel="gain g", ylabel="⟨(y − ŷ)²⟩ (dots: samples)", ylim=(0, None))
+    axes[0, 2].set(xlabel="pixel", ylabel="weight / largest", title=scales(*DRAWN))
+    axes[0, 1].legend(loc="lower left")
+    axes[0, 2].legend()
     return axes[0, 0].figure
 
 
@@ -92,16 +91,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         claim = f"{scales(one, two)}: IPR grows with g"
         decided.append(decide(claim, text, iprs.diff().min(), "above", 0, " at every step"))
     return decided
-
-
-EXPERIMENT = Experiment(
-    name="pixels",
-    title="Pixel gates in closed form",
-    source="pixel gates",
-    claim="Behind pixel gates the best weights are known in closed form, and are the more local the larger the gain.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=draw,
-    verdicts=verdicts,
-)

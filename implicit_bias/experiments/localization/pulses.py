@@ -5,19 +5,19 @@ steps of 300 fresh samples, 24 starts. `signs`: −1 in place of 0; `flip`: the 
 probability ½.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets import SinglePulse
 from implicit_bias.experiments.localization.drawing import LOCAL, sinusoid, whiskers
-from implicit_bias.experiments.localization.networks import ONE, as_row, seconds, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.localization.networks import ONE, one_row, seconds
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 
+TITLE = "One ReLU unit on single pulses"
+SOURCE = "single pulses"
+CLAIM = "Single pulses localise fields."
+cost = seconds
 RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}
 LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")}
 
@@ -34,7 +34,7 @@ def rows(settings: Settings) -> Rows:
     """The spread over all starts, and the median loss."""
     names = {name: settings[name] for name in ("n", "signs", "flip")}
     pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
-    return as_row(trained(settings, pulses))
+    return one_row(settings, pulses)
 
 
 def name_of(row: pd.Series) -> str:
@@ -47,18 +47,18 @@ def draw(table: pd.DataFrame) -> Figure:
     """Median and quartiles of IPR of every variant."""
     table = table.assign(name=table.apply(name_of, axis=1))
     names = list(dict.fromkeys(table.name))
-    with panels(EXPERIMENT.title, size=(6.2, 3.4)) as axes:
-        ax = axes[0, 0]
-        for shift, (label, (colour, text)) in zip((0.12, -0.12), LABELS.items(), strict=True):
-            part = table[table.label == label]
-            if part.empty:
-                continue
-            whiskers(ax, part, [-names.index(name) + shift for name in part.name], color=COLOURS[colour], label=text)
-        sinusoid(ax, upright=True)
-        ax.axvline(LOCAL, color="0.5", linewidth=0.8, label=f"local, above {LOCAL:.2f}")
-        ax.set(yticks=[-i for i in range(len(names))], yticklabels=names, xlim=(0, None))
-        ax.set(xlabel="IPR, median and quartiles of starts")
-        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes = panels(TITLE, size=(6.2, 3.4))
+    ax = axes[0, 0]
+    for shift, (label, (colour, text)) in zip((0.12, -0.12), LABELS.items(), strict=True):
+        part = table[table.label == label]
+        if part.empty:
+            continue
+        whiskers(ax, part, [-names.index(name) + shift for name in part.name], color=COLOURS[colour], label=text)
+    sinusoid(ax, upright=True)
+    ax.axvline(LOCAL, color="0.5", linewidth=0.8, label=f"local, above {LOCAL:.2f}")
+    ax.set_yticks(range(0, -len(names), -1), names)
+    ax.set(xlabel="IPR, median and quartiles of starts", xlim=(0, None))
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes[0, 0].figure
 
 
@@ -72,16 +72,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("every variant localises fields", texts[0] + count, least.ipr, "above", LOCAL),
         decide("some variant localises fields", texts[1], best.ipr, "above", LOCAL),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="pulses",
-    title="One ReLU unit on single pulses",
-    source="single pulses",
-    claim="Single pulses localise fields.",
-    grid=grid,
-    rows=rows,
-    cost=seconds,
-    draw=draw,
-    verdicts=verdicts,
-)

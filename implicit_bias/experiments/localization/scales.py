@@ -4,8 +4,6 @@ The class of label 1 has the length-scale ξ₁, that of label 0 ξ₂. Mean rea
 4000 steps of 500 fresh samples, three starts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,10 +13,12 @@ from matplotlib.figure import Figure
 from implicit_bias.dynamics import ipr, peak_frequency
 from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid, slashed, where
 from implicit_bias.experiments.localization.networks import MANY, seconds, trained
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.experiments.runner.verdicts import Verdict, decide
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
+TITLE = "Which class has the longer correlations"
+SOURCE = "nonlinear Gaussian process"
+CLAIM = "Fields localise where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂."
+cost = seconds
 #: A share of units that does not count.
 FEW = 0.1
 ORDERS = ((2.0, 1.0), (1.0, 2.0))
@@ -59,19 +59,19 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Figure:
     """IPR against gain, and every unit's IPR against its peak frequency at g = 3."""
     found, shift = summary(table), np.random.default_rng(0)
-    with panels(EXPERIMENT.title, columns=2, size=(4.0, 3.1)) as axes:
-        for order, style in STYLES.items():
-            pair = {"xi0": order[0], "xi1": order[1]}
-            curve(axes[0, 0], where(found, **pair), "gain", **style)
-            units = where(table, **pair, gain=3.0)
-            # Frequencies are whole numbers, and dots would hide one another.
-            places = units.frequency + shift.uniform(-0.3, 0.3, size=len(units))
-            axes[0, 1].plot(places, units.ipr, style["marker"], color=style["color"], markersize=3, alpha=0.6)
-        sinusoid(axes[0, 0])
-        axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR, median and quartiles of units", ylim=(0, None))
-        axes[0, 0].legend(frameon=False)
-        axes[0, 1].set(xlabel="peak frequency, waves around the ring", ylabel="IPR", title="units at g = 3")
-        axes[0, 1].set(xlim=(-1, table.n.iloc[0] / 2 + 1), ylim=(0, None))
+    axes = panels(TITLE, columns=2, size=(4.0, 3.1))
+    for order, style in STYLES.items():
+        pair = {"xi0": order[0], "xi1": order[1]}
+        curve(axes[0, 0], where(found, **pair), "gain", **style)
+        units = where(table, **pair, gain=3.0)
+        # Frequencies are whole numbers, and dots would hide one another.
+        places = units.frequency + shift.uniform(-0.3, 0.3, size=len(units))
+        axes[0, 1].plot(places, units.ipr, style["marker"], color=style["color"], markersize=3, alpha=0.6)
+    sinusoid(axes[0, 0])
+    axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR, median and quartiles of units", ylim=(0, None))
+    axes[0, 0].legend()
+    axes[0, 1].set(xlabel="peak frequency, waves around the ring", ylabel="IPR", title="units at g = 3")
+    axes[0, 1].set(xlim=(-1, table.n.iloc[0] / 2 + 1), ylim=(0, None))
     return axes[0, 0].figure
 
 
@@ -91,16 +91,3 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         decide("ξ₁ < ξ₂: few units are local", few, share, "at most", 100 * FEW, " % of the units"),
         decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, " waves, as where ξ₁ > ξ₂"),
     ]
-
-
-EXPERIMENT = Experiment(
-    name="scales",
-    title="Which class has the longer correlations",
-    source="nonlinear Gaussian process",
-    claim="Fields localise where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂.",
-    grid=grid,
-    rows=rows,
-    cost=seconds,
-    draw=draw,
-    verdicts=verdicts,
-)

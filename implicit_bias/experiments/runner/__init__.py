@@ -11,4 +11,13 @@ drawn, and what it says. All else is done for every experiment alike:
     results.py      rows to files: table, figures, record, and the page of findings
     verdicts.py     what becomes of a claim, as a table
     drawing.py      palette and style of all figures
+
+The module of a figure needs what is imported here.
 """
+
+from implicit_bias.experiments.runner.drawing import COLOURS, band, finished, panels, ribbon
+from implicit_bias.experiments.runner.experiment import Collection, Rows, Settings, product
+from implicit_bias.experiments.runner.verdicts import Verdict, decide, named, span
+
+__all__ = ["COLOURS", "Collection", "Rows", "Settings", "Verdict", "band", "decide"]
+__all__ += ["finished", "named", "panels", "product", "ribbon", "span"]

@@ -16,8 +16,9 @@ class Cell:
     """An experiment's settings as plain JSON, and the folder of image files, which decides nothing.
 
     >>> from implicit_bias.experiments.runner.cells import cells_of
-    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
-    >>> cell = cells_of(EXPERIMENT, EXPERIMENT.grid(True))[0]
+    >>> from implicit_bias.experiments.galu import COLLECTION
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> cell = cells_of(norms, norms.grid(True))[0]
     >>> str(cell)
     'norms: clusters=30, units=30, d=30, m=1000, sigma_x=0.1, sigma_y=0.0, seed=1'
     >>> sorted(cell.key())
@@ -63,8 +64,9 @@ def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | 
     """The cells of some settings, each once.
 
     >>> from implicit_bias.experiments.runner.cells import cells_of
-    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
-    >>> len(cells_of(EXPERIMENT, EXPERIMENT.grid(False)))
+    >>> from implicit_bias.experiments.galu import COLLECTION
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> len(cells_of(norms, norms.grid(False)))
     176
     """
     texts = dict.fromkeys(json.dumps(settings) for settings in grid)

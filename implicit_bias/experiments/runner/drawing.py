@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
@@ -29,25 +28,21 @@ def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[Non
     ...     mpl.rcParams["font.size"]
     8.0
     """
-    style: Any = {"font.size": size, "axes.titlesize": titles, "axes.spines.top": False, "axes.spines.right": False}
-    return mpl.rc_context(style)
+    style: Any = {"font.size": size, "axes.titlesize": titles, "legend.frameon": False}
+    return mpl.rc_context(style | {"axes.spines.top": False, "axes.spines.right": False})
 
 
-@contextmanager
-def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Iterator[Any]:
-    """A figure's axes, shape (rows, columns), each of this size in inches, in the style of all figures here.
+def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Any:
+    """A figure's axes, shape (rows, columns), each of this size in inches.
 
     >>> from implicit_bias.experiments.runner.drawing import panels
-    >>> with panels("Two", columns=2) as axes:
-    ...     line, = axes[0, 1].plot([1, 2])
+    >>> axes = panels("Two", columns=2)
     >>> axes[0, 0].figure.get_suptitle()
     'Two'
     """
-    with styled():
-        figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False)
-        figure.suptitle(title)
-        yield axes
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
+    figure.suptitle(title)
+    return figure.subplots(rows, columns, squeeze=False)
 
 
 def band(ax: Axes, values: pd.Series, **style: Any) -> None:
@@ -55,18 +50,35 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
 
     >>> import pandas as pd
     >>> from implicit_bias.experiments.runner.drawing import band, panels
-    >>> with panels("Loss") as axes:
-    ...     band(axes[0, 0], pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
-    >>> axes[0, 0].get_lines()[0].get_ydata().tolist()
+    >>> ax = panels("Loss")[0, 0]
+    >>> band(ax, pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
+    >>> ax.get_lines()[0].get_ydata().tolist()
     [2.0, 4.0]
     """
     stats = values.groupby(level=0).agg(["mean", "std"]).dropna(subset=["mean"])
     spread = stats["std"].fillna(0.0)
-    look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2, "marker": "o"} | style
-    (line,) = ax.plot(stats.index, stats["mean"], **look)
-    ax.fill_between(
-        stats.index, stats["mean"] - spread, stats["mean"] + spread, color=line.get_color(), alpha=0.2, linewidth=0
-    )
+    ribbon(ax, stats["mean"], stats["mean"] - spread, stats["mean"] + spread, **{"marker": "o"} | style)
+
+
+def ribbon(ax: Axes, middle: pd.Series, low: pd.Series, high: pd.Series, *, alpha: float = 0.2, **style: Any) -> None:
+    """A line through the values of `middle` over its index, and a band from `low` to `high`."""
+    look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2} | style
+    (line,) = ax.plot(middle.index, middle, **look)
+    ax.fill_between(middle.index, low, high, color=line.get_color(), alpha=alpha, linewidth=0)
+
+
+def finished(axes: Any, below: int = 0) -> Figure:
+    """The figure of some panels, with a legend in the first, or one of all panels in columns below them.
+
+    It is called where `panels` sets the style.
+    """
+    figure: Figure = axes[0, 0].figure
+    if below:
+        lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+        figure.legend(handles=lines.values(), loc="outside lower center", ncols=below)
+    else:
+        axes[0, 0].legend()
+    return figure
 
 
 def pictures(figure: Figure, name: str) -> dict[str, bytes]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from implicit_bias.experiments.runner.drawing import styled
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.ground.checks import one_of
 
@@ -18,6 +19,21 @@ from implicit_bias.ground.checks import one_of
 Settings = dict[str, Any]
 #: What a cell gives: tidy rows, without the settings, which are put before them.
 Rows = list[dict[str, Any]]
+
+
+class _Module(Protocol):
+    """A module that is an experiment says what `Experiment` does."""
+
+    __name__: str
+    TITLE: str
+    SOURCE: str
+    CLAIM: str
+    rows: Callable[..., Rows]
+
+    def grid(self, quick: bool) -> list[Settings]: ...
+    def cost(self, settings: Settings) -> float: ...
+    def draw(self, table: pd.DataFrame) -> Figure: ...
+    def verdicts(self, table: pd.DataFrame) -> list[Verdict]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +45,10 @@ class Experiment:
     `verdicts` take any part of the grid, down to one cell, because runs are interrupted; their
     table comes from a file, so what is not a number or a truth value is text, and a gap is NaN.
 
-    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
-    >>> EXPERIMENT.name, EXPERIMENT.grid(True)[0]["sigma_y"]
+    >>> from implicit_bias.experiments.galu import norms
+    >>> from implicit_bias.experiments.runner.experiment import Experiment
+    >>> experiment = Experiment.of(norms)
+    >>> experiment.name, experiment.grid(True)[0]["sigma_y"]
     ('norms', 0.0)
     """
 
@@ -61,9 +79,18 @@ class Experiment:
     #: The settings that name a cell, the others being options of the whole run; none stands for all of them.
     coordinates: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, module: _Module) -> Experiment:
+        """The experiment that a module is; what may be left out is NAME, else the module's own, REVISION and `data`."""
+        given, m = vars(module), module
+        name = given.get("NAME", m.__name__.rpartition(".")[2].replace("_", "-"))
+        more = {"data": given.get("data"), "revision": given.get("REVISION", 1)}
+        return cls(name, m.TITLE, m.SOURCE, m.CLAIM, m.grid, m.rows, m.cost, m.draw, m.verdicts, **more)
+
     def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
         """The drawings of a table, by the names of their files."""
-        drawn = self.draw(table)
+        with styled():
+            drawn = self.draw(table)
         return {self.name: drawn} if isinstance(drawn, Figure) else drawn
 
     def place(self, settings: Settings) -> Settings:
@@ -75,7 +102,7 @@ class Experiment:
 class Collection:
     """The experiments of one source, which `implicit-bias reproduce NAME` runs and draws.
 
-    >>> from implicit_bias.experiments.galu.figures import COLLECTION
+    >>> from implicit_bias.experiments.galu import COLLECTION
     >>> COLLECTION.command, COLLECTION.figures["norms"].grid(True)[0]["sigma_y"]
     ('reproduce galu', 0.0)
     """
@@ -86,6 +113,11 @@ class Collection:
     #: The experiments in the order of the findings, by the value of --figure.
     figures: dict[str, Experiment]
 
+    @classmethod
+    def of(cls, name: str, source: str, *modules: _Module) -> Collection:
+        """The collection of the experiments that some modules are."""
+        return cls(name, source, {one.name: one for one in map(Experiment.of, modules)})
+
     @property
     def command(self) -> str:
         """The command's words."""
@@ -94,7 +126,7 @@ class Collection:
     def chosen(self, figure: str) -> Iterable[Experiment]:
         """The experiments that 'all' or one figure's name stands for.
 
-        >>> from implicit_bias.experiments.galu.figures import COLLECTION
+        >>> from implicit_bias.experiments.galu import COLLECTION
         >>> [experiment.name for experiment in COLLECTION.chosen("norms")]
         ['norms']
         """

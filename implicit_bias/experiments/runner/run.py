@@ -74,10 +74,11 @@ def run(
 
     Examples
     --------
-    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
+    >>> from implicit_bias.experiments.galu import COLLECTION
     >>> from implicit_bias.experiments.runner.cells import cells_of
     >>> from implicit_bias.experiments.runner.run import run
-    >>> len(run(cells_of(EXPERIMENT, EXPERIMENT.grid(True)[:1])).table())
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> len(run(cells_of(norms, norms.grid(True)[:1])).table())
     1
     """
     start = time.perf_counter()

@@ -18,10 +18,11 @@ class Store:
     A file that cannot be read back is named in a warning and kept aside as `….damaged`.
 
     >>> import tempfile
-    >>> from implicit_bias.experiments.galu.norms import EXPERIMENT
+    >>> from implicit_bias.experiments.galu import COLLECTION
     >>> from implicit_bias.experiments.runner.cells import Result, cells_of
     >>> from implicit_bias.experiments.runner.store import Store
-    >>> store, (cell, *_) = Store(tempfile.mkdtemp()), cells_of(EXPERIMENT, EXPERIMENT.grid(True))
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> store, (cell, *_) = Store(tempfile.mkdtemp()), cells_of(norms, norms.grid(True))
     >>> store.put(cell, Result([{"train_loss": 0.1}], 2.0, "here"))
     >>> store.get(cell).rows
     [{'train_loss': 0.1}]

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import pandas as pd
+
 #: What a figure may be to its threshold.
 RELATIONS = {"above": operator.gt, "below": operator.lt, "at least": operator.ge, "at most": operator.le}
 
@@ -46,6 +48,11 @@ class Verdict:
     def __str__(self) -> str:
         return f"{self.outcome.capitalize()}: {self.claim}; found: {self.found}; threshold: {self.threshold}."
 
+    @classmethod
+    def undecided(cls, claim: str, needs: str) -> Verdict:
+        """The verdict on a claim whose cells are missing."""
+        return cls(claim.removesuffix("."), "nothing to compare", f"needs {needs}", None)
+
     def row(self) -> dict[str, str]:
         """Its line of a table.
 
@@ -69,6 +76,22 @@ def decide(claim: str, found: str, value: float, relation: str, limit: float, un
     if math.isnan(value) or math.isnan(limit):
         return Verdict(claim, "too few cells", threshold, None)
     return Verdict(claim, found, threshold, bool(RELATIONS[relation](value, limit)))
+
+
+def span(values: pd.Series, form: str) -> str:
+    """From the least to the greatest, such as '25% to 75%'."""
+    return f"{values.min():{form}} to {values.max():{form}}"
+
+
+def named(values: pd.Series, form: str) -> str:
+    """Values with their names.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.runner.verdicts import named
+    >>> named(pd.Series({"GaLU": 0.24, "ReLU": -0.2}), ".0%")
+    'GaLU 24%, ReLU −20%'
+    """
+    return ", ".join(f"{name} {value:{form}}".replace(" -", " −") for name, value in values.items())
 
 
 def outcome(verdicts: Sequence[Verdict]) -> str:
