@@ -6,39 +6,33 @@ from dataclasses import replace
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_scores, published_svm_gln, published_svm_l2
-from implicit_bias.experiments.paper.study import Config, Solved, Study, Trained, comparison_rows, faults_of
+from implicit_bias.experiments.paper.study import (
+    Config,
+    Study,
+    comparison_rows,
+    faults_of,
+    hyperplanes,
+    solved,
+    trained,
+)
 from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.gates import HyperplaneGates
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.networks import GatedLinearNetwork
 
 
-def _check(config: Config) -> None:
-    for units in config.units:
-        for contexts in config.contexts:
-            HyperplaneGates(units, contexts, cutoff=config.cutoff).check()
-
-
 def _rows(settings: Settings, task: BinaryTask) -> Rows:
-    X, y = task.X_train, task.y_train
-    gates = HyperplaneGates(settings["units"], settings["contexts"], settings["seed"], settings["cutoff"]).fit(
-        task.X_pool
-    )
-    networks = []
-    for momentum in settings["momentum"]:
-        networks.append(Trained.of(GatedLinearNetwork(gates), task, settings, momentum))
+    X, y, gates = task.X_train, task.y_train, hyperplanes(settings).fit(task.X_pool)
+    networks = [trained(GatedLinearNetwork(gates), task, settings, momentum) for momentum in settings["momentum"]]
     rows: Rows = []
     for version in settings["versions"]:
         faults = faults_of(settings, version)
         problems = [published_svm_l2(X, y, gates, faults), published_svm_gln(X, y, gates, faults)]
         if version == "corrected":
             problems.append(replace(svm_shallow(X, y, gates), name="SVM-Fro"))
-        solved = [Solved.of(problem, task.X_val, settings) for problem in problems]
-        for trained in networks:
-            compared = published_scores(trained.network, gates, task.X_val, faults)
-            rows += comparison_rows(
-                STUDY.reference, trained, solved, solved[1], task, version=version, compared=compared
-            )
+        solutions = [solved(problem, task, settings) for problem in problems]
+        for one in networks:
+            compared = published_scores(one.network, gates, task.X_val, faults)
+            rows += comparison_rows(STUDY.reference, one, solutions, solutions[1], version=version, compared=compared)
     return rows
 
 
@@ -56,5 +50,4 @@ STUDY = Study(
     defaults=Config(units=(5, 10)),
     rows=_rows,
     cost=_cost,
-    check=_check,
 )

@@ -6,35 +6,34 @@ import copy
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_scores
-from implicit_bias.experiments.paper.study import Config, Solved, Study, Trained, comparison_rows, faults_of
+from implicit_bias.experiments.paper.study import (
+    Config,
+    Study,
+    comparison_rows,
+    faults_of,
+    hyperplanes,
+    solved,
+    trained,
+)
 from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.gates import HyperplaneGates, OccupiedRegions
-from implicit_bias.ground.checks import InputError
+from implicit_bias.gates import OccupiedRegions
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.networks import GatedLinearNetwork
 
 
-def _check(config: Config) -> None:
-    if config.units != (1,):
-        raise InputError("a shallow GLN has one unit; vary its contexts instead, and leave units at 1")
-    for contexts in config.contexts:
-        HyperplaneGates(1, contexts, cutoff=config.cutoff).check()
-
-
 def _rows(settings: Settings, task: BinaryTask) -> Rows:
-    gates = HyperplaneGates(1, settings["contexts"], settings["seed"], settings["cutoff"]).fit(task.X_pool)
+    gates = hyperplanes(settings).fit(task.X_pool)
     regions = OccupiedRegions(gates).fit(task.X_train)
-    solved = Solved.of(svm_shallow(task.X_train, task.y_train, regions), task.X_val, settings)
+    solution = solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)
     initial = GatedLinearNetwork(gates, readout=False)
     rows: Rows = []
     for momentum in settings["momentum"]:
-        trained = Trained.of(copy.deepcopy(initial), task, settings, momentum)
-        weights = trained.network.effective_weights()[regions.occupied_]
+        one = trained(copy.deepcopy(initial), task, settings, momentum)
+        weights = one.network.effective_weights()[regions.occupied_]
         for version in settings["versions"]:
-            faults = faults_of(settings, version)
-            compared = published_scores(trained.network, gates, task.X_val, faults)
+            compared = published_scores(one.network, gates, task.X_val, faults_of(settings, version))
             rows += comparison_rows(
-                STUDY.reference, trained, [solved], solved, task, version=version, weights=weights, compared=compared
+                STUDY.reference, one, [solution], solution, version=version, weights=weights, compared=compared
             )
     return rows
 
@@ -53,5 +52,5 @@ STUDY = Study(
     defaults=Config(units=(1,), contexts=(1, 2, 4, 8, 16)),
     rows=_rows,
     cost=_cost,
-    check=_check,
+    fixed={"units": "a shallow GLN has one unit; vary its contexts instead, and leave units at 1"},
 )
