@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from implicit_bias.comparison import alignment, inconsistency, optimality_ratio
-from implicit_bias.datasets import BinaryTask, load_binary
+from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.limit.figure import limit_figure
+from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.gates import ConstantGate, HyperplaneGates
@@ -73,16 +74,6 @@ class LimitConfig:
     def cells(self) -> list[Settings]:
         """The settings of a cell for each network."""
         return [vars(self) | {"network": name} for name in self.network]
-
-
-def data(settings: Settings, root: str | None) -> BinaryTask:
-    """The samples."""
-    return _task(settings["dataset"], settings["train_size"], root)
-
-
-@lru_cache(maxsize=1)
-def _task(dataset: str, train_size: int, root: str | None) -> BinaryTask:
-    return load_binary(dataset, train_size, root=root)
 
 
 def build(settings: Settings, task: BinaryTask) -> tuple[GatedNetwork, MarginProblem | None]:
@@ -243,18 +234,18 @@ EXPERIMENT = Experiment(
     cost=cost,
     draw=limit_figure,
     verdicts=verdicts,
-    data=data,
+    data=binary_task,
     columns=COLUMNS,
     coordinates=("network", "seed"),
 )
 
 
-def titled(options: LimitConfig) -> Experiment:
-    """The experiment with samples named in its title.
+def titled(config: LimitConfig) -> Experiment:
+    """The experiment with this configuration, and its samples named in the title.
 
     >>> from implicit_bias.experiments.limit.study import LimitConfig, titled
     >>> titled(LimitConfig()).title
     'The limit of gradient descent (digits, n = 100)'
     """
-    title = f"{EXPERIMENT.title} ({options.dataset}, n = {options.train_size})"
-    return replace(EXPERIMENT, title=title, draw=partial(limit_figure, title=title))
+    title = f"{EXPERIMENT.title} ({config.dataset}, n = {config.train_size})"
+    return replace(EXPERIMENT, title=title, grid=lambda _: config.cells(), draw=partial(limit_figure, title=title))

@@ -1,7 +1,12 @@
-"""GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ: two-layer GLNs (the paper's figures 2 and 3)."""
+"""Gated linear networks against their margin problems.
+
+Two layers: GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ (the paper's figures 2 and 3). One layer, one
+linear model per region: GD-shallow against one linear SVM per region (figure 5).
+"""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 from implicit_bias.datasets import BinaryTask
@@ -16,6 +21,7 @@ from implicit_bias.experiments.paper.study import (
     trained,
 )
 from implicit_bias.experiments.runner.experiment import Rows, Settings
+from implicit_bias.gates import OccupiedRegions
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.networks import GatedLinearNetwork
 
@@ -50,4 +56,39 @@ STUDY = Study(
     defaults=Config(units=(5, 10)),
     rows=_rows,
     cost=_cost,
+)
+
+
+def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
+    gates = hyperplanes(settings | {"units": 1}).fit(task.X_pool)
+    regions = OccupiedRegions(gates).fit(task.X_train)
+    solution = solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)
+    initial = GatedLinearNetwork(gates, readout=False)
+    rows: Rows = []
+    for momentum in settings["momentum"]:
+        one = trained(copy.deepcopy(initial), task, settings, momentum)
+        weights = one.network.effective_weights()[regions.occupied_]
+        for version in settings["versions"]:
+            compared = published_scores(one.network, gates, task.X_val, faults_of(settings, version))
+            rows += comparison_rows(
+                SHALLOW.reference, one, [solution], solution, version=version, weights=weights, compared=compared
+            )
+    return rows
+
+
+def _shallow_cost(settings: Settings) -> float:
+    n = settings["train_size"] / 2000
+    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (1.2 + 1.5 * n)
+    return descent + n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192)) + 4 * settings["contexts"] / 32768
+
+
+SHALLOW = Study(
+    name="compare_shallow_gln",
+    title="Shallow gated linear networks: gradient descent and the margin problem",
+    example="--contexts 1 2 4 8 16",
+    reference="GD-shallow",
+    defaults=Config(units=(1,), contexts=(1, 2, 4, 8, 16)),
+    rows=_shallow_rows,
+    cost=_shallow_cost,
+    fixed={"units": "a shallow GLN has one unit; vary its contexts instead, and leave units at 1"},
 )
