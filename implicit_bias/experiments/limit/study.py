@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -99,14 +100,6 @@ def build(settings: Settings, task: BinaryTask) -> tuple[GatedNetwork, MarginPro
     return network, svm_gln(X, y, network.gates()) if name == "gln" else None
 
 
-def solved(name: str, problem: MarginProblem) -> Solution:
-    """The certified solution; refused if the network can separate nothing."""
-    solution = solve(problem)
-    if solution.status is Status.NOT_SEPARABLE:
-        raise InputError(f"the {name} network cannot separate the samples; use a smaller --train-size or more --units")
-    return solution
-
-
 def measurer(
     task: BinaryTask, problem: MarginProblem | None, solution: Solution | None
 ) -> Callable[[GatedNetwork], dict[str, float]]:
@@ -135,7 +128,9 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     """
     name = settings["network"]
     network, problem = build(settings, task)
-    solution = solved(name, problem) if problem is not None else None
+    solution = None if problem is None else solve(problem)
+    if solution is not None and solution.status is Status.NOT_SEPARABLE:
+        raise InputError(f"the {name} network cannot separate the samples; use a smaller --train-size or more --units")
     optimum = {} if solution is None else {"optimum": solution.objective, "gap": solution.gap}
     twin, measure, limit = copy.deepcopy(network), measurer(task, problem, solution), settings["max_seconds"]
     found: Rows = []
@@ -187,36 +182,28 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
     Networks without a known margin problem are compared by their normalised margins.
     """
+    found = []
+    for network, part in ends(table).groupby("network", sort=False):
+        last = part.set_index("descent")
+        if {"loss-scaled", "plain"} <= set(last.index):
+            found += _judged(network, last.loc["loss-scaled"], last.loc["plain"], bool(part.ratio.notna().any()))
+    return found
+
+
+def _judged(network: Any, scaled: Any, plain: Any, known: bool) -> list[Verdict]:
+    if not known:
+        claim = f"loss-scaled descent of {network} ends at a larger margin than plain descent"
+        margins = f"normalised margins {scaled.normalised_margin:.4g} and {plain.normalised_margin:.4g}"
+        larger = bool(scaled.normalised_margin > plain.normalised_margin)
+        return [Verdict(claim, margins, "the larger one", larger)]
+    found = [f"ratio {end.ratio:.4f}, inconsistency {100 * end.inconsistency:.2f} %" for end in (scaled, plain)]
+    reached = bool(scaled.ratio <= REACHED)
+    farther = None if np.isnan(plain.ratio) else bool(plain.ratio > scaled.ratio)
+    at = f"loss-scaled descent of {network} ends at the certified optimum"
     return [
-        verdict for name, part in ends(table).groupby("network", sort=False) for verdict in _judged(str(name), part)
+        Verdict(at, found[0], f"ratio at most {REACHED}", reached),
+        Verdict(f"plain descent of {network} ends farther from it", found[1], "a larger ratio", farther),
     ]
-
-
-def _judged(network: str, part: pd.DataFrame) -> Iterator[Verdict]:
-    last = part.set_index("descent")
-    if not {"loss-scaled", "plain"} <= set(last.index):
-        return
-    scaled, plain = last.loc["loss-scaled"], last.loc["plain"]
-    if part.ratio.notna().any():
-        yield Verdict(
-            f"loss-scaled descent of {network} ends at the certified optimum",
-            f"ratio {scaled.ratio:.4f}, inconsistency {100 * scaled.inconsistency:.2f} %",
-            f"ratio at most {REACHED}",
-            bool(scaled.ratio <= REACHED),
-        )
-        yield Verdict(
-            f"plain descent of {network} ends farther from it",
-            f"ratio {plain.ratio:.4f}, inconsistency {100 * plain.inconsistency:.2f} %",
-            "a larger ratio",
-            None if np.isnan(plain.ratio) else bool(plain.ratio > scaled.ratio),
-        )
-    else:
-        yield Verdict(
-            f"loss-scaled descent of {network} ends at a larger margin than plain descent",
-            f"normalised margins {scaled.normalised_margin:.4g} and {plain.normalised_margin:.4g}",
-            "the larger one",
-            bool(scaled.normalised_margin > plain.normalised_margin),
-        )
 
 
 def quick_or_whole(quick: bool) -> list[Settings]:

@@ -25,11 +25,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     return [row | {"cutoff": shown} for row in STUDIES[settings["study"]].rows(settings, task)]
 
 
-def cost(settings: Settings) -> float:
-    """As the cell's study says."""
-    return STUDIES[settings["study"]].cost(settings)
-
-
 def reproduction(
     figures: Sequence[str] = tuple(FIGURES), dataset: str = PAPER.dataset, versions: tuple[str, ...] = VERSIONS
 ) -> Experiment:
@@ -47,7 +42,7 @@ def reproduction(
         "true L2 norm.",
         grid=lambda quick: grid(figures, quick=quick, dataset=dataset, versions=versions),
         rows=rows,
-        cost=cost,
+        cost=lambda settings: STUDIES[settings["study"]].cost(settings),
         draw=partial(paper_figures, numbers=figures),
         verdicts=verdicts,
         data=binary_task,
