@@ -13,7 +13,7 @@ import pytest
 from implicit_bias import InputError, Status, solve
 from implicit_bias.experiments.paper import gln, plan, study
 from implicit_bias.experiments.paper.experiment import EXPERIMENT, comparison, reproduction
-from implicit_bias.experiments.paper.figures import LAYOUTS, paper_figure
+from implicit_bias.experiments.paper.figures import paper_figure
 from implicit_bias.experiments.paper.plan import chosen
 from implicit_bias.experiments.paper.study import Config
 from implicit_bias.experiments.paper.verdicts import verdicts
@@ -170,7 +170,8 @@ def test_a_table_cut_short_is_refused(tmp_path):
 
 def test_the_report_stands_alone_and_redraws(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "PAPER", replace(plan.PAPER, steps=40))
-    monkeypatch.setitem(plan.QUICK, "2", {"units": (3,), "contexts": (2,)})
+    small = replace(plan.FIGURES["2"], quick={"units": (3,), "contexts": (2,)})
+    monkeypatch.setitem(plan.FIGURES, "2", small)
     options = ("--dataset", "digits", "--figure", "2")
     done = run(*options, "--quick", "--jobs", 1, "--out", tmp_path / "a", command="reproduce paper")
     assert done.returncode == 0, done.stderr
@@ -235,7 +236,7 @@ def test_the_page_of_findings_is_made_from_our_run(ours):
     assert as_markdown(verdicts(ours)) in (ROOT / "docs" / "findings.md").read_text()
 
 
-@pytest.mark.parametrize("figure", LAYOUTS)
+@pytest.mark.parametrize("figure", plan.FIGURES)
 def test_our_run_draws_every_figure(ours, figure):
     drawing = paper_figure(ours, figure)
     titles = {re.sub(r", n = \d+", "", ax.get_title()) for ax in drawing.axes}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space
 
+from docs.errata.published_l2 import osqp_weights
 from implicit_bias import (
     GatedLinearNetwork,
     HyperplaneGates,
@@ -22,7 +23,6 @@ from implicit_bias.experiments.paper.published import (
     FAULTS,
     Equation23,
     mixed_groups,
-    osqp_weights,
     published_half_spaces,
     published_scores,
     published_svm_gln,
@@ -101,8 +101,6 @@ def test_a_reloaded_network_gates_with_the_random_cutoffs_of_its_stream(digits):
 def test_unknown_faults_are_refused(digits):
     with pytest.raises(InputError, match="unknown fault 'typo'; known: column-major groups"):
         published_svm_gln(digits.X_train, digits.y_train, HyperplaneGates(2, 2), ["typo"])
-    with pytest.raises(InputError, match="published_svm_l2"):
-        osqp_weights(published_svm_gln(digits.X_train, digits.y_train, HyperplaneGates(2, 2)))
 
 
 def test_osqp_reaches_the_published_optimum_at_another_point(digits):

@@ -308,11 +308,12 @@ def test_worker_processes_leave_ctrl_c_to_the_asking_one():
 def test_bad_input_is_one_sentence_and_nothing_is_computed(command, options, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(engines, "ANSWER", 0.5)
-    monkeypatch.setattr(plan, "PAPER", replace(plan.PAPER, dataset="digits", train_size=(500,)))
+    monkeypatch.setattr(plan, "PAPER", replace(plan.PAPER, train_size=(500,)))
     only = {"toy": TOY} if command == "reproduce galu" and "--figure" not in options else dict(FIGURES)
     for name in FIGURES.keys() - only.keys():
         monkeypatch.delitem(FIGURES, name)
-    done = commands.run(*options, command=command)
+    own = ["--dataset", "digits"] if command == "reproduce paper" else []
+    done = commands.run(*options, *own, command=command)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,13 +12,12 @@ import pandas as pd
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import add_engine, add_versions, told, watched
+from implicit_bias.command_line.sweeps import add_engine, add_versions, computed, told
 from implicit_bias.datasets import dataset_names
 from implicit_bias.experiments.paper.experiment import STUDIES, comparison
 from implicit_bias.experiments.paper.study import Config, Study
 from implicit_bias.experiments.paper.summary import summarise
-from implicit_bias.experiments.runner.cells import cells_of
-from implicit_bias.experiments.runner.results import figured, write_alone
+from implicit_bias.experiments.runner.results import write_alone
 from implicit_bias.margin.solvers import Status, solver_names
 
 
@@ -52,54 +51,39 @@ def declare(parser: Parser, command: str) -> None:
     add_engine(parser)
     add("--out", default=f"results/{study.name}", help="folder for the cells, the table and the figure")
     add_json(parser)
-    parser.set_defaults(run=partial(compare, study))
+    parser.set_defaults(run=partial(compare, study), quick=False)
 
 
 def compare(study: Study, options: argparse.Namespace) -> Outcome:
     """Run the comparison and write its files."""
     values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
-    experiment = comparison(study)
-    cells = cells_of(experiment, study.cells(Config(**values)), options.data_root)
-    found = figured(watched(cells, options), experiment)
+    out = Path(options.out)
+    (found,) = computed([comparison(study, Config(**values))], options, out)
     print(readable(found.table))
-    paths = told(write_alone(found, Path(options.out), "comparison.json"))
+    paths = told(write_alone(found, out, "comparison.json"))
     document = {"summary": summarise(found.table), "rows": found.table, "record": found.record, "files": paths}
     return Outcome(130 if found.record["missing"] else 0, document)
 
 
 def readable(table: pd.DataFrame) -> str:
     """The table's means and standard deviations over seeds, and what did not come out OPTIMAL, as text."""
-    rows = []
-    for row in summarise(table).to_dict("records"):
-        solved = row["certified"] if not str(row["model"]).startswith("GD-") else "–"
-        rows.append(
-            {
-                "n": row["train_size"],
-                "units": row["units"],
-                "contexts": row["contexts"],
-                "momentum": row["momentum"],
-                **({"version": row["version"]} if table.version.nunique() > 1 else {}),
-                "model": row["model"],
-                "seeds": row["seeds"],
-                "certified": solved,
-                "error %": _percent(row, "error"),
-                "inconsistency %": _percent(row, "inconsistency"),
-                "by chance %": _percent(row, "expected_inconsistency"),
-                "seconds": f"{row['seconds_mean']:.2f}",
-            }
-        )
-    text = pd.DataFrame(rows).to_string(index=False)
+    means = summarise(table)
+    columns = {"n": means.train_size, **{name: means[name] for name in ("units", "contexts", "momentum")}}
+    columns |= {"version": means.version} if table.version.nunique() > 1 else {}
+    columns |= {"model": means.model, "seeds": means.seeds}
+    columns["certified"] = means.certified.astype(object).where(~means.model.str.startswith("GD-"), "–")
+    shown = {"error %": "error", "inconsistency %": "inconsistency", "by chance %": "expected_inconsistency"}
+    columns |= {title: _percent(means[f"{name}_mean"], means[f"{name}_std"]) for title, name in shown.items()}
+    text = pd.DataFrame(columns | {"seconds": means.seconds_mean.map("{:.2f}".format)}).to_string(index=False)
     failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
-    counts = failed[["model", "status"]].value_counts(sort=False)
-    notes = [f"{n} × {model}: {Status[status].value}" for (model, status), n in zip(counts.index, counts, strict=True)]
+    groups = failed.groupby(["model", "status"], sort=True)
+    notes = [f"{len(part)} × {model}: {Status[str(status)].value}" for (model, status), part in groups]
     return "\n".join([text, "mean ± standard deviation over seeds", *notes])
 
 
-def _percent(row: dict[Any, Any], name: str) -> str:
-    mean, spread = row[f"{name}_mean"], row[f"{name}_std"]
-    if pd.isna(mean):
-        return "–"
-    return f"{100 * mean:.2f}" + ("" if pd.isna(spread) else f" ± {100 * spread:.2f}")
+def _percent(means: pd.Series, spreads: pd.Series) -> pd.Series:
+    signs = (100 * spreads).map(" ± {:.2f}".format).where(spreads.notna(), "")
+    return ((100 * means).map("{:.2f}".format) + signs).where(means.notna(), "–")
 
 
 def _cutoff(text: str) -> Any:

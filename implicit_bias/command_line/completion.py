@@ -9,7 +9,7 @@ import shtab
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.main import whole_parser
-from implicit_bias.command_line.parsers import EXIT_CODES, Parser, offered
+from implicit_bias.command_line.parsers import EXIT_CODES, Parser
 from implicit_bias.datasets import dataset_names
 from implicit_bias.experiments.runner.engines import ENGINES
 from implicit_bias.margin.solvers import solver_names
@@ -41,9 +41,8 @@ def completion(options: Namespace) -> Outcome:
     """Print the script for a shell."""
     parser = whole_parser()
     for action in _actions(parser):
-        known = offered(action) or CHOICES.get(action.dest)
-        if known and action.choices is None:
-            action.choices = known
+        if action.choices is None:
+            action.choices = getattr(action, "offered", CHOICES.get(action.dest))
         place = shtab.FILE if action.dest in FILES else shtab.DIRECTORY if action.dest in FOLDERS else None
         if place is not None:
             action.complete = place  # type: ignore[attr-defined]

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import told, watched
+from implicit_bias.command_line.sweeps import computed, ended
 from implicit_bias.datasets import dataset_names
 from implicit_bias.experiments.limit.study import NETWORKS, STARTS, LimitConfig, ends, lines, titled
 from implicit_bias.experiments.runner.cells import cells_of
-from implicit_bias.experiments.runner.engines import nothing
-from implicit_bias.experiments.runner.results import figured, write_alone
+from implicit_bias.experiments.runner.results import tabulated, write_alone
 from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.ground.checks import InputError
@@ -47,31 +46,25 @@ def declare(parser: Parser, command: str) -> None:
     add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="longest time of each descent")
     add("--out", default="results/limit", help="folder for the cells, limit.csv, .json, .png and .pdf")
     add_json(parser)
-    parser.set_defaults(run=limit, engine="local", jobs=1, scheduler=None)
+    parser.set_defaults(run=limit, quick=False, engine="local", jobs=1, scheduler=None)
 
 
 def limit(options: Namespace) -> Outcome:
     """Run the study and write its files, also of what was finished before a refusal."""
     values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
-    config = LimitConfig(**values | {"network": tuple(options.network)})
-    experiment = titled(config)
-    cells = cells_of(experiment, config.cells(), options.data_root)
-    end, code = "finished", 0
+    experiment, out = titled(LimitConfig(**values | {"network": tuple(options.network)})), Path(options.out)
     try:
         with one_thread():
-            done = watched(cells, options)
-        if done.missing:
-            end, code = "interrupted", 130
+            (found,) = computed([experiment], options, out)
+        end, code = ("interrupted", 130) if found.record["missing"] else ("finished", 0)
     except InputError as refusal:
-        done, end, code = run(cells, nothing, Store(Path(options.out) / "cells")), str(refusal), 2
-        if not done.results:
+        cells = cells_of(experiment, experiment.grid(False), options.data_root)
+        stored = run(cells, lambda _: iter(()), Store(out / "cells"))
+        if not stored.results:
             raise
+        (found,), end, code = tabulated(stored), str(refusal), 2
         print(f"{end}: what was finished is written", file=sys.stderr)
-    found = figured(done, experiment)
-    found = replace(found, record=found.record | {"end": end, "results": ends(found.table).to_dict("records")})
+    last = ends(found.table).to_dict("records")
+    found = replace(found, record=found.record | {"end": end, "results": last})
     print(lines(found.table))
-    print(found.lines())
-    paths = told(write_alone(found, Path(options.out), "limit.json"))
-    return Outcome(
-        code, {"findings": {found.experiment.name: found.findings()}, "record": found.record, "files": paths}
-    )
+    return ended([found], write_alone(found, out, "limit.json"), found.record, code)

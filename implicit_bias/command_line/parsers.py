@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 #: What the exit codes of every command mean, unless a command says otherwise.
@@ -69,25 +69,6 @@ class Parser(argparse.ArgumentParser):
         lines = [f"  {self.prog} {arguments:{width}s}  # {comment}" for arguments, comment in examples]
         self.description = text
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
-
-
-def offer(action: argparse.Action, values: Iterable[str]) -> None:
-    """Values that a shell should offer for an option of this command, which are not its declared choices.
-
-    >>> import argparse
-    >>> from implicit_bias.command_line.parsers import offer, offered
-    >>> action = argparse.ArgumentParser().add_argument("--figure")
-    >>> offer(action, ["2", "3"])
-    >>> offered(action)
-    ['2', '3']
-    """
-    action.offered = list(values)  # type: ignore[attr-defined]
-
-
-def offered(action: argparse.Action) -> list[str]:
-    """What `offer` said of an option; empty if nothing."""
-    values: list[str] = getattr(action, "offered", [])
-    return values
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

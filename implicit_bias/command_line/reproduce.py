@@ -1,67 +1,121 @@
-"""`implicit-bias reproduce paper`: figures 2 to 5, as published and corrected, every cell certified."""
+"""`implicit-bias reproduce`, but for the limit: figures of papers, and whether their claims hold."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import add_engine, add_figure, add_versions, check_redraw, told, watched
+from implicit_bias.command_line.sweeps import add_engine, add_versions, computed, ended
 from implicit_bias.experiments.paper.experiment import reproduction
-from implicit_bias.experiments.paper.plan import FIGURES, PAPER, chosen, grid
+from implicit_bias.experiments.paper.plan import FIGURES, PAPER, chosen
 from implicit_bias.experiments.paper.report import report_page
 from implicit_bias.experiments.paper.study import VERSIONS
-from implicit_bias.experiments.runner.cells import cells_of
-from implicit_bias.experiments.runner.results import figured, load_alone, write_alone
+from implicit_bias.experiments.runner.experiment import Collection
+from implicit_bias.experiments.runner.results import load, load_alone, write, write_alone
+from implicit_bias.ground.checks import InputError
 from implicit_bias.ground.files import require_writable
 
 RECORD = "record.json"
+PART = ("--quick", "a part of every figure, in a few minutes")
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of the paper's reproduction."""
+    """Declare the options of the paper's reproduction, or a collection's."""
+    name = command.rpartition(" ")[2]
+    if name == "paper":
+        _declare_paper(parser)
+    else:
+        _declare_collection(parser, import_module(f"implicit_bias.experiments.{name}").COLLECTION)
+
+
+def _declare_paper(parser: Parser) -> None:
     parser.explain(
         "Reproduce the paper's figures 2 to 5, as published and corrected, every cell certified: figures, findings\n"
         "and a self-contained report. Finished cells are stored: the same command goes on where an interrupted one "
         "ended.",
         [
-            ("--quick", "a part of every figure, in a few minutes"),
+            PART,
             ("--figure 4 --corrected", "one figure, without the published faults"),
             ("--redraw data/paper", "figures and report of the committed table, in seconds"),
         ],
     )
+    place = "table, figures and report; else results/paper, for --redraw results/redrawn"
+    _options(parser, [*FIGURES], "report from an earlier run, such as data/paper", place, paper=True)
+    parser.set_defaults(run=reproduce_paper)
+
+
+def _declare_collection(parser: Parser, collection: Collection) -> None:
+    folder, figures = f"results/{collection.name}", [*collection.figures]
+    parser.explain(
+        f"Draw the figures again of {collection.source},\n"
+        "and say whether their claims hold. Finished cells are stored: the same command goes on where an\n"
+        "interrupted one ended, and figures of several runs gather in one folder.",
+        [
+            PART,
+            (f"--figure {figures[-1]}", "one figure"),
+            (f"--redraw {folder}", "figures and findings of an earlier run's tables, in seconds"),
+        ],
+    )
+    place = f"tables, figures and findings; else {folder}, for --redraw {folder}-redrawn"
+    files = any(experiment.data for experiment in collection.figures.values())
+    _options(parser, figures, "findings from an earlier run's folder", place, files=files)
+    parser.set_defaults(run=partial(reproduce, collection), data_root=None)
+
+
+def _options(
+    parser: Parser, figures: list[str], redraw: str, place: str, *, files: bool = True, paper: bool = False
+) -> None:
     add = parser.add_argument
-    add_figure(parser, FIGURES)
-    add("--dataset", default=PAPER.dataset, help="mnist as published, or another data set")
-    add_data_root(parser)
-    text = "compute nothing: figures and report from an earlier run, such as data/paper"
-    add("--redraw", metavar="FOLDER", help=text)
-    add_versions(parser, VERSIONS)
+    figure = add("--figure", default="all", help=f"{', '.join(figures)} or all")
+    # What a shell completes, but not declared choices: the refusal is a sentence of our own.
+    figure.offered = [*figures, "all"]  # type: ignore[attr-defined]
+    add("--quick", action="store_true", help=PART[1])
+    if paper:
+        add("--dataset", default=PAPER.dataset, help="mnist as published, or another data set")
+    if files:
+        add_data_root(parser)
+    add("--redraw", metavar="FOLDER", help=f"compute nothing: figures and {redraw}")
+    if paper:
+        add_versions(parser, VERSIONS)
     add_engine(parser)
-    add("--out", help="folder for cells, table, figures and report; else results/paper, for --redraw results/redrawn")
+    add("--out", help=f"folder for cells, {place}")
     add_json(parser)
-    parser.set_defaults(run=reproduce)
 
 
-def reproduce(options: Namespace) -> Outcome:
+def reproduce_paper(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
-    figures = chosen(options.figure)
-    experiment = reproduction(figures)
+    experiment = reproduction(chosen(options.figure), options.dataset, options.versions)
     if options.redraw:
-        check_redraw(options)
-        out = require_writable(options.out or "results/redrawn")
-        loaded = load_alone(experiment, Path(options.redraw), RECORD, "reproduce paper")
-        found = replace(loaded, table=loaded.table[loaded.table.version.isin(options.versions)])
+        out = _redrawn(options, "results/redrawn")
+        found = load_alone(experiment, Path(options.redraw), RECORD, "reproduce paper")
+        found = replace(found, table=found.table[found.table.version.isin(options.versions)])
     else:
         out = Path(options.out or "results/paper")
-        settings = grid(figures, quick=options.quick, dataset=options.dataset, versions=options.versions)
-        found = figured(watched(cells_of(experiment, settings, options.data_root), options, out), experiment,
-                        quick=options.quick)  # fmt: skip
-    paths = write_alone(found, out, RECORD, page=report_page)
-    print(found.lines())
-    return Outcome(
-        130 if found.record["missing"] else 0,
-        {"findings": {found.experiment.name: found.findings()}, "record": found.record, "files": told(paths)},
-    )
+        (found,) = computed([experiment], options, out)
+    return ended([found], write_alone(found, out, RECORD, page=report_page), found.record)
+
+
+def reproduce(collection: Collection, options: Namespace) -> Outcome:
+    """Run the cells, or load the tables of an earlier run, and write what follows from them."""
+    experiments = list(collection.chosen(options.figure))
+    if options.redraw:
+        out = _redrawn(options, f"results/{collection.name}-redrawn")
+        found = load(collection, Path(options.redraw), None if options.figure == "all" else [options.figure])
+    else:
+        out = Path(options.out or f"results/{collection.name}")
+        found = computed(experiments, options, out)
+    missing = len(found) < len(experiments) or any(one.record["missing"] for one in found)
+    code = 130 if missing and not options.redraw else 0
+    return ended(found, write(collection, found, out), {one.experiment.name: one.record for one in found}, code)
+
+
+def _redrawn(options: Namespace, folder: str) -> Path:
+    """Where to draw again; refused with options of a computation."""
+    if options.quick or options.scheduler:
+        raise InputError("--redraw computes nothing, so --quick and --scheduler do not go with it")
+    return require_writable(options.out or folder)

@@ -1,4 +1,4 @@
-"""What the commands that compute cells share: options of versions and engines, and a bar with the time left."""
+"""What the commands that compute cells share: options of versions and engines, a bar with the time left, the end."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
-from implicit_bias.command_line.parsers import offer
+from implicit_bias.command_line.execution import Outcome
 from implicit_bias.experiments.paper.study import VERSIONS
-from implicit_bias.experiments.runner.cells import Cell
+from implicit_bias.experiments.runner.cells import Cell, cells_of
 from implicit_bias.experiments.runner.engines import ENGINES
-from implicit_bias.experiments.runner.run import Run, run
+from implicit_bias.experiments.runner.experiment import Experiment
+from implicit_bias.experiments.runner.results import Figured, tabulated
+from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
-from implicit_bias.ground.checks import InputError, one_of
+from implicit_bias.ground.checks import one_of
 from implicit_bias.ground.files import require_writable
 
 
-def watched(cells: Sequence[Cell], options: argparse.Namespace, out: str | Path | None = None) -> Run:
-    """Compute cells on the engine of the options, stored in `out`/cells, with a bar that shows the time left.
+def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out: Path) -> list[Figured]:
+    """The tables of experiments, computed on the engine of the options and stored in `out`/cells, with a bar.
 
     Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work;
     KeyboardInterrupt if no cell was finished.
     """
     engine = ENGINES[one_of(options.engine, ENGINES, "engine")](options.jobs, options.scheduler)
-    store = require_writable(out or options.out) / "cells"
+    cells = [cell for one in experiments for cell in cells_of(one, one.grid(options.quick), options.data_root)]
+    store = require_writable(out) / "cells"
     with tqdm(
         total=(1 + 1e-9) * sum(cell.cost for cell in cells),
         bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
@@ -52,7 +56,7 @@ def watched(cells: Sequence[Cell], options: argparse.Namespace, out: str | Path 
         print(f"interrupted: {done} of {len(cells)} cells are stored in {store}; run again to go on", file=sys.stderr)
     if not done:
         raise KeyboardInterrupt
-    return found
+    return tabulated(found, quick=options.quick)
 
 
 def told(paths: Iterable[Path]) -> list[Path]:
@@ -63,17 +67,13 @@ def told(paths: Iterable[Path]) -> list[Path]:
     return written
 
 
-def add_figure(parser: argparse.ArgumentParser, figures: Iterable[str]) -> None:
-    """Options --figure, with the figures there are, and --quick."""
-    names = list(figures)
-    offer(parser.add_argument("--figure", default="all", help=f"{', '.join(names)} or all"), [*names, "all"])
-    parser.add_argument("--quick", action="store_true", help="a part of every figure, in a few minutes")
-
-
-def check_redraw(options: argparse.Namespace) -> None:
-    """Refuse --redraw with options of a computation."""
-    if options.quick or options.scheduler:
-        raise InputError("--redraw computes nothing, so --quick and --scheduler do not go with it")
+def ended(found: Sequence[Figured], paths: Iterable[Path], record: dict[str, Any], code: int | None = None) -> Outcome:
+    """Print findings and files; the code is 130 if cells are missing, unless one is given."""
+    for one in found:
+        print(one.lines())
+    document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}
+    missing = any(one.record["missing"] for one in found)
+    return Outcome((130 if missing else 0) if code is None else code, document | {"files": told(paths)})
 
 
 def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:

@@ -18,24 +18,26 @@ STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
     "plain": (COLOURS["orange"], "--"),
     "loss-scaled": (COLOURS["blue"], "-"),
 }
-#: Quantity of the table, title of its panel, and what is drawn.
-KNOWN = [
-    ("excess", "objective over optimum − 1"),
-    ("inconsistency", "inconsistency with the SVM (%)"),
-    ("misalignment", "1 − cosine with the SVM"),
-    ("stationarity", "residual of Theorem 3.1"),
-]
+#: Titles of the panels.
+TITLES = {
+    "excess": "objective over optimum − 1",
+    "inconsistency": "inconsistency with the SVM (%)",
+    "misalignment": "1 − cosine with the SVM",
+    "stationarity": "residual of Theorem 3.1",
+    "normalised_margin": "normalised margin",
+}
+#: The panels of networks with a known margin problem, and of others.
+KNOWN, DEEP = ("excess", "inconsistency", "misalignment", "stationarity"), ("normalised_margin", "stationarity")
 #: What is drawn on a linear axis from 0.
 LINEAR = ("inconsistency", "normalised_margin")
-DEEP = [("normalised_margin", "normalised margin"), ("stationarity", "residual of Theorem 3.1")]
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, quantity: str, title: str) -> None:
+def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
     rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
     linear = quantity in LINEAR
     if not linear:
         rows = rows[rows[quantity] > 0]
-    ax.set(xlabel="steps", title=title)
+    ax.set(xlabel="steps", title=TITLES[quantity])
     if rows.empty:
         ax.text(0.5, 0.5, "samples never separated", ha="center", transform=ax.transAxes)
         return
@@ -52,10 +54,6 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str, title: str) -> None:
         ax.set_yscale("log")
         ax.yaxis.set_minor_formatter(NullFormatter())
     ax.grid(color="0.9", linewidth=0.6)
-
-
-def _quantities(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    return KNOWN if rows.ratio.notna().any() else DEEP
 
 
 def limit_figure(table: pd.DataFrame, title: str = "The limit of gradient descent") -> Figure:
@@ -85,14 +83,15 @@ def limit_figure(table: pd.DataFrame, title: str = "The limit of gradient descen
         excess=table.ratio - 1, misalignment=1 - table.alignment, inconsistency=100 * table.inconsistency
     )
     networks = list(table.network.unique())
-    panels = {name: _quantities(table[table.network == name]) for name in networks}
+    known = set(table.network[table.ratio.notna()])
+    panels = {name: KNOWN if name in known else DEEP for name in networks}
     columns = max(len(quantities) for quantities in panels.values())
     with styled(8.5):
         figure = Figure(figsize=(2.9 * columns, 2.5 * len(networks) + 0.7), layout="constrained")
         grid = figure.subplots(len(networks), columns, squeeze=False, sharex="row")
         for name, row in zip(networks, grid, strict=True):
-            for ax, (quantity, text) in zip(row, panels[name], strict=False):
-                _panel(ax, table[table.network == name], quantity, text)
+            for ax, quantity in zip(row, panels[name], strict=False):
+                _panel(ax, table[table.network == name], quantity)
             row[0].set_ylabel(name, fontsize=11, fontweight="bold")
             for ax in row[len(panels[name]) :]:
                 ax.set_axis_off()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from implicit_bias.comparison import alignment, inconsistency, optimality_ratio
-from implicit_bias.datasets import BinaryTask, load_binary
+from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.limit.figure import limit_figure
+from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.runner.verdicts import Verdict
 from implicit_bias.gates import ConstantGate, HyperplaneGates
@@ -75,16 +77,6 @@ class LimitConfig:
         return [vars(self) | {"network": name} for name in self.network]
 
 
-def data(settings: Settings, root: str | None) -> BinaryTask:
-    """The samples."""
-    return _task(settings["dataset"], settings["train_size"], root)
-
-
-@lru_cache(maxsize=1)
-def _task(dataset: str, train_size: int, root: str | None) -> BinaryTask:
-    return load_binary(dataset, train_size, root=root)
-
-
 def build(settings: Settings, task: BinaryTask) -> tuple[GatedNetwork, MarginProblem | None]:
     """The network, trained unless it starts as drawn, and the margin problem of its bias, if one is known."""
     X, y, seed, name = task.X_train, task.y_train, settings["seed"], settings["network"]
@@ -106,14 +98,6 @@ def build(settings: Settings, task: BinaryTask) -> tuple[GatedNetwork, MarginPro
     if name == "linear":
         return network, svm_shallow(X, y, ConstantGate())
     return network, svm_gln(X, y, network.gates()) if name == "gln" else None
-
-
-def solved(name: str, problem: MarginProblem) -> Solution:
-    """The certified solution; refused if the network can separate nothing."""
-    solution = solve(problem)
-    if solution.status is Status.NOT_SEPARABLE:
-        raise InputError(f"the {name} network cannot separate the samples; use a smaller --train-size or more --units")
-    return solution
 
 
 def measurer(
@@ -144,7 +128,9 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     """
     name = settings["network"]
     network, problem = build(settings, task)
-    solution = solved(name, problem) if problem is not None else None
+    solution = None if problem is None else solve(problem)
+    if solution is not None and solution.status is Status.NOT_SEPARABLE:
+        raise InputError(f"the {name} network cannot separate the samples; use a smaller --train-size or more --units")
     optimum = {} if solution is None else {"optimum": solution.objective, "gap": solution.gap}
     twin, measure, limit = copy.deepcopy(network), measurer(task, problem, solution), settings["max_seconds"]
     found: Rows = []
@@ -196,36 +182,28 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
     Networks without a known margin problem are compared by their normalised margins.
     """
+    found = []
+    for network, part in ends(table).groupby("network", sort=False):
+        last = part.set_index("descent")
+        if {"loss-scaled", "plain"} <= set(last.index):
+            found += _judged(network, last.loc["loss-scaled"], last.loc["plain"], bool(part.ratio.notna().any()))
+    return found
+
+
+def _judged(network: Any, scaled: Any, plain: Any, known: bool) -> list[Verdict]:
+    if not known:
+        claim = f"loss-scaled descent of {network} ends at a larger margin than plain descent"
+        margins = f"normalised margins {scaled.normalised_margin:.4g} and {plain.normalised_margin:.4g}"
+        larger = bool(scaled.normalised_margin > plain.normalised_margin)
+        return [Verdict(claim, margins, "the larger one", larger)]
+    found = [f"ratio {end.ratio:.4f}, inconsistency {100 * end.inconsistency:.2f} %" for end in (scaled, plain)]
+    reached = bool(scaled.ratio <= REACHED)
+    farther = None if np.isnan(plain.ratio) else bool(plain.ratio > scaled.ratio)
+    at = f"loss-scaled descent of {network} ends at the certified optimum"
     return [
-        verdict for name, part in ends(table).groupby("network", sort=False) for verdict in _judged(str(name), part)
+        Verdict(at, found[0], f"ratio at most {REACHED}", reached),
+        Verdict(f"plain descent of {network} ends farther from it", found[1], "a larger ratio", farther),
     ]
-
-
-def _judged(network: str, part: pd.DataFrame) -> Iterator[Verdict]:
-    last = part.set_index("descent")
-    if not {"loss-scaled", "plain"} <= set(last.index):
-        return
-    scaled, plain = last.loc["loss-scaled"], last.loc["plain"]
-    if part.ratio.notna().any():
-        yield Verdict(
-            f"loss-scaled descent of {network} ends at the certified optimum",
-            f"ratio {scaled.ratio:.4f}, inconsistency {100 * scaled.inconsistency:.2f} %",
-            f"ratio at most {REACHED}",
-            bool(scaled.ratio <= REACHED),
-        )
-        yield Verdict(
-            f"plain descent of {network} ends farther from it",
-            f"ratio {plain.ratio:.4f}, inconsistency {100 * plain.inconsistency:.2f} %",
-            "a larger ratio",
-            None if np.isnan(plain.ratio) else bool(plain.ratio > scaled.ratio),
-        )
-    else:
-        yield Verdict(
-            f"loss-scaled descent of {network} ends at a larger margin than plain descent",
-            f"normalised margins {scaled.normalised_margin:.4g} and {plain.normalised_margin:.4g}",
-            "the larger one",
-            bool(scaled.normalised_margin > plain.normalised_margin),
-        )
 
 
 def quick_or_whole(quick: bool) -> list[Settings]:
@@ -243,18 +221,18 @@ EXPERIMENT = Experiment(
     cost=cost,
     draw=limit_figure,
     verdicts=verdicts,
-    data=data,
+    data=binary_task,
     columns=COLUMNS,
     coordinates=("network", "seed"),
 )
 
 
-def titled(options: LimitConfig) -> Experiment:
-    """The experiment with samples named in its title.
+def titled(config: LimitConfig) -> Experiment:
+    """The experiment with this configuration, and its samples named in the title.
 
     >>> from implicit_bias.experiments.limit.study import LimitConfig, titled
     >>> titled(LimitConfig()).title
     'The limit of gradient descent (digits, n = 100)'
     """
-    title = f"{EXPERIMENT.title} ({options.dataset}, n = {options.train_size})"
-    return replace(EXPERIMENT, title=title, draw=partial(limit_figure, title=title))
+    title = f"{EXPERIMENT.title} ({config.dataset}, n = {config.train_size})"
+    return replace(EXPERIMENT, title=title, grid=lambda _: config.cells(), draw=partial(limit_figure, title=title))

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 
-from implicit_bias.datasets import BinaryTask, load_binary
-from implicit_bias.experiments.paper import gln, relu, shallow_gln
-from implicit_bias.experiments.paper.figures import paper_figures
-from implicit_bias.experiments.paper.plan import chosen, grid
-from implicit_bias.experiments.paper.plots import comparison_figures
-from implicit_bias.experiments.paper.study import COLUMNS, Study
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.experiments.paper import gln, relu
+from implicit_bias.experiments.paper.figures import comparison_figures, paper_figures
+from implicit_bias.experiments.paper.plan import FIGURES, PAPER, grid
+from implicit_bias.experiments.paper.study import COLUMNS, VERSIONS, Config, Study
 from implicit_bias.experiments.paper.verdicts import verdicts
+from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
-#: The published seed of the split into training and validation samples.
-SPLIT_SEED = 1
-STUDIES = {study.name: study for study in (gln.STUDY, relu.STUDY, shallow_gln.STUDY)}
-
-
-def data(settings: Settings, root: str | None) -> BinaryTask:
-    """The task of a cell, as published."""
-    return _task(settings["dataset"], settings["train_size"], root)
-
-
-@lru_cache(maxsize=1)
-def _task(dataset: str, train_size: int, root: str | None) -> BinaryTask:
-    return load_binary(dataset, train_size, SPLIT_SEED, root)
+STUDIES = {study.name: study for study in (gln.STUDY, relu.STUDY, gln.SHALLOW)}
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
@@ -37,54 +25,48 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     return [row | {"cutoff": shown} for row in STUDIES[settings["study"]].rows(settings, task)]
 
 
-def cost(settings: Settings) -> float:
-    """As the cell's study says."""
-    return STUDIES[settings["study"]].cost(settings)
-
-
-EXPERIMENT = Experiment(
-    name="cells",
-    title="The implicit bias of gated networks, certified",
-    source='Lippl, Abbott & Chung, "The Implicit Bias of Gradient Descent on Generalized Gated Linear Networks"',
-    claim="Trained networks agree with the margin problem of their bias, and its norm generalises better than the true "
-    "L2 norm.",
-    grid=lambda quick: grid(chosen("all"), quick=quick),
-    rows=rows,
-    cost=cost,
-    draw=partial(paper_figures, numbers=chosen("all")),
-    verdicts=verdicts,
-    data=data,
-    columns=COLUMNS,
-    coordinates=("study", "train_size", "units", "contexts", "cutoff", "seed"),
-)
-
-
-def reproduction(figures: Sequence[str]) -> Experiment:
+def reproduction(
+    figures: Sequence[str] = tuple(FIGURES), dataset: str = PAPER.dataset, versions: tuple[str, ...] = VERSIONS
+) -> Experiment:
     """The experiment with some of the paper's figures.
 
     >>> from implicit_bias.experiments.paper.experiment import reproduction
     >>> len(reproduction(["2"]).grid(True))
     2
     """
-    return replace(
-        EXPERIMENT,
-        grid=lambda quick: grid(figures, quick=quick),
-        draw=partial(paper_figures, numbers=tuple(figures)),
+    return Experiment(
+        name="cells",
+        title="The implicit bias of gated networks, certified",
+        source='Lippl, Abbott & Chung, "The Implicit Bias of Gradient Descent on Generalized Gated Linear Networks"',
+        claim="Trained networks agree with the margin problem of their bias, and its norm generalises better than the "
+        "true L2 norm.",
+        grid=lambda quick: grid(figures, quick=quick, dataset=dataset, versions=versions),
+        rows=rows,
+        cost=lambda settings: STUDIES[settings["study"]].cost(settings),
+        draw=partial(paper_figures, numbers=figures),
+        verdicts=verdicts,
+        data=binary_task,
+        columns=COLUMNS,
+        coordinates=("study", "train_size", "units", "contexts", "cutoff", "seed"),
     )
 
 
-def comparison(study: Study) -> Experiment:
-    """The experiment of one study alone, drawn in three panels.
+EXPERIMENT = reproduction()
+
+
+def comparison(study: Study, config: Config | None = None) -> Experiment:
+    """The experiment of one study alone, of its defaults or another configuration, drawn in three panels.
 
     >>> from implicit_bias.experiments.paper.experiment import comparison
     >>> from implicit_bias.experiments.paper.gln import STUDY
     >>> comparison(STUDY).grid(True)[0]["contexts"]
     2
     """
+    asked = config or study.defaults
     return replace(
         EXPERIMENT,
         name="comparison",
         title=study.title,
-        grid=lambda quick: study.cells(replace(study.defaults, seeds=(1,)) if quick else study.defaults),
-        draw=partial(comparison_figures, study),
+        grid=lambda quick: study.cells(replace(asked, seeds=asked.seeds[:1]) if quick else asked),
+        draw=partial(comparison_figures, study=study),
     )

@@ -1,9 +1,8 @@
-"""The paper's figures 2 to 5 from the tidy table: corrected and as published side by side."""
+"""The figures of a comparison and of the paper: tidy tables in, figures out, no computation of results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,42 +11,65 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.plots import STYLES, UNKNOWN, inconsistency_against_error
-from implicit_bias.experiments.runner.drawing import styled
-from implicit_bias.ground.checks import InputError
+from implicit_bias.experiments.paper.plan import FIGURES, PaperFigure
+from implicit_bias.experiments.paper.study import Study
+from implicit_bias.experiments.runner.drawing import COLOURS, styled
+from implicit_bias.ground.checks import InputError, one_of
 
+#: Colour and marker of each model, the same in every figure.
+STYLES = {
+    **dict.fromkeys(("GD-GLN", "GD-shallow", "GD-ReLU"), (COLOURS["black"], "D")),
+    **dict.fromkeys(("SVM-L2", "SVM-RC"), (COLOURS["orange"], "s")),
+    **dict.fromkeys(("SVM-GLN", "SVM-shallow", "SVM-LC"), (COLOURS["blue"], "o")),
+    **dict.fromkeys(("SVM-Fro", "SVM-HL"), (COLOURS["green"], "^")),
+}
+UNKNOWN = (COLOURS["purple"], "v")
+KEYS = ["dataset", "train_size", "units", "contexts", "seed", "momentum"]
 #: Line of each momentum of gradient descent.
 DASHES = {0.0: "-", 0.9: (0, (3, 1.5))}
 TITLES = {"corrected": "corrected", "published": "as published"}
 LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
 
 
-@dataclass(frozen=True)
-class Layout:
-    """A figure: its study, the rows of panels (a value of `contexts`, or all; and the quantity), and the x axis."""
-
-    title: str
-    study: str
-    reference: str
-    rows: tuple[tuple[int | None, str], ...]
-    width: str
-    scatter: bool
+def _style(model: str) -> dict[str, Any]:
+    colour, marker = STYLES.get(model, UNKNOWN)
+    return {"color": colour, "marker": marker, "label": model}
 
 
-LAYOUTS = {
-    "2": Layout("Errors of two-layer GLNs", "compare_gln", "GD-GLN", ((2, "error"), (4, "error")), "units", False),
-    "3": Layout(
-        "Inconsistency with GD-GLN", "compare_gln", "GD-GLN",
-        ((2, "inconsistency"), (4, "inconsistency")), "units", True,
-    ),
-    "4": Layout(
-        "ReLU networks", "compare_relu", "GD-ReLU", ((None, "error"), (None, "inconsistency")), "units", True
-    ),
-    "5": Layout(
-        "Shallow GLNs", "compare_shallow_gln", "GD-shallow",
-        ((None, "error"), (None, "inconsistency")), "contexts", True,
-    ),
-}  # fmt: skip
+def _others(table: pd.DataFrame, reference: str) -> list[str]:
+    return [model for model in table["model"].unique() if model != reference]
+
+
+def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
+    """The figure of a study's table, `comparison`; of both versions' tables also `comparison_published`.
+
+    Three panels: error against error, inconsistency against error, and error against units, or contexts if there are
+    more of these.
+
+    >>> import pandas as pd
+    >>> from implicit_bias.experiments.paper.experiment import STUDIES
+    >>> from implicit_bias.experiments.paper.figures import comparison_figures
+    >>> row = dict(dataset="digits", train_size=9, units=2, contexts=2, seed=1, momentum=0.0, error=0.1)
+    >>> rows = [row | dict(model=model, version="corrected", inconsistency=0.05) for model in ("GD-GLN", "SVM-GLN")]
+    >>> figure = comparison_figures(pd.DataFrame(rows), STUDIES["compare_gln"])["comparison"]
+    >>> [axes.get_title() for axes in figure.axes]
+    ['Error against error', 'Inconsistency against error', 'Error against units']
+    """
+    width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
+    figures = {}
+    for number, (version, part) in enumerate(table.groupby("version", sort=False)):
+        with styled():
+            figure = Figure(figsize=(10.5, 3.6), layout="constrained")
+            panels = figure.subplots(1, 3)
+            _error_against_error(panels[0], part, study.reference)
+            _inconsistency_against_error(panels[1], part, study.reference)
+            _error_against_width(panels[2], part, width)
+            handles = {label: h for ax in panels for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+            figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=6, frameon=False)
+            published = ", as published" if version == "published" else ""
+            figure.suptitle(f"{study.title} ({table.dataset.iloc[0]}{published})")
+        figures[f"comparison_{version}" if number else "comparison"] = figure
+    return figures
 
 
 def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
@@ -80,10 +102,8 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     >>> len(paper_figure(pd.DataFrame(rows), "5").axes)
     3
     """
-    if figure not in LAYOUTS:
-        raise InputError(f"unknown figure {figure!r}; known: {', '.join(LAYOUTS)}")
-    layout = LAYOUTS[figure]
-    table = table[(table.study == layout.study) & (table.cutoff == cutoff)]
+    layout = FIGURES[one_of(figure, FIGURES, "figure")]
+    table = table[(table.study == layout.study.name) & (table.cutoff == cutoff)]
     rows = [row for row in layout.rows if row[0] is None or (table.contexts == row[0]).any()]
     if table.empty or not rows:
         raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
@@ -106,7 +126,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     return drawing
 
 
-def _row(axes: Any, table: pd.DataFrame, layout: Layout, row: tuple[int | None, str], blocks: list[Any]) -> None:
+def _row(axes: Any, table: pd.DataFrame, layout: PaperFigure, row: tuple[int | None, str], blocks: list[Any]) -> None:
     """The panels of one quantity, for a version and a training-set size each."""
     contexts, quantity = row
     for ax, (version, size) in zip(axes, blocks, strict=True):
@@ -123,7 +143,7 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
     """
     drawn = {}
     for number in numbers:
-        cutoffs = table[table.study == LAYOUTS[number].study].cutoff.unique()
+        cutoffs = table[table.study == FIGURES[number].study.name].cutoff.unique()
         for cutoff in cutoffs if len(cutoffs) or len(numbers) > 1 else ("median",):
             name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")
             drawn[name] = paper_figure(table, number, cutoff)
@@ -135,16 +155,16 @@ def names(table: pd.DataFrame) -> str:
     return ", ".join({"mnist": "MNIST"}.get(name, name) for name in table.dataset.unique())
 
 
-def _lines(ax: Axes, table: pd.DataFrame, layout: Layout, quantity: str) -> None:
+def _lines(ax: Axes, table: pd.DataFrame, layout: PaperFigure, quantity: str) -> None:
     """Means over seeds of every model against the width, a line a momentum."""
     widths = sorted(table[layout.width].unique())
     position = {width: float(i) for i, width in enumerate(widths)}
     for level, model in enumerate(table.model.unique()):
-        if quantity == "inconsistency" and model == layout.reference:
+        if quantity == "inconsistency" and model == layout.study.reference:
             continue
         for momentum in sorted(table.momentum.unique()):
             cells = table[(table.model == model) & (table.momentum == momentum)]
-            if quantity == "error" and momentum > 0 and model != layout.reference:
+            if quantity == "error" and momentum > 0 and model != layout.study.reference:
                 continue
             groups = cells.groupby(layout.width)[quantity]
             mean, spread, found = 100 * groups.mean(), 100 * groups.std().fillna(0.0), groups.count()
@@ -165,10 +185,10 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: Layout, quantity: str) -> None
     ax.set_xticks(range(0, len(widths), step), labels[::step])
 
 
-def _scatters(axes: Any, table: pd.DataFrame, layout: Layout) -> None:
+def _scatters(axes: Any, table: pd.DataFrame, layout: PaperFigure) -> None:
     versions = [version for version in TITLES if (table.version == version).any()]
     for ax, version in zip(axes, versions, strict=True):
-        inconsistency_against_error(ax, table[table.version == version], layout.reference)
+        _inconsistency_against_error(ax, table[table.version == version], layout.study.reference)
         ax.set_title(f"{TITLES[version]}: every cell")
         ax.set_xlabel("validation error of the SVM (%)")
         ax.set_ylabel(LABELS["inconsistency"] if ax is axes[0] else "")
@@ -176,12 +196,9 @@ def _scatters(axes: Any, table: pd.DataFrame, layout: Layout) -> None:
     axes[0].set_ylim(0, 1.05 * top)
 
 
-def _legend(drawing: Figure, table: pd.DataFrame, layout: Layout) -> None:
+def _legend(drawing: Figure, table: pd.DataFrame, layout: PaperFigure) -> None:
     """One entry a model, one a momentum, and the signs."""
-    handles = []
-    for model in table.model.unique():
-        colour, marker = STYLES.get(model, UNKNOWN)
-        handles.append(Line2D([], [], color=colour, marker=marker, markersize=4, linewidth=1, label=model))
+    handles = [Line2D([], [], markersize=4, linewidth=1, **_style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):
             line: Any = DASHES.get(momentum, ":")
@@ -193,3 +210,44 @@ def _legend(drawing: Figure, table: pd.DataFrame, layout: Layout) -> None:
     if layout.scatter:
         handles.append(Line2D([], [], color="0.5", linestyle="--", linewidth=1, label="chance"))
     drawing.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+
+
+def _error_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
+    """Each model's error over the reference's, one point a cell; on the diagonal they are equal."""
+    own = table[table.model == reference].set_index(KEYS)["error"]
+    for model in _others(table, reference):
+        other = table[table.model == model].set_index(KEYS)["error"]
+        pairs = 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
+        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **_style(model))
+    ends = 100 * np.nan_to_num([table.error.min(), table.error.max()])
+    ax.plot(ends, ends, color="0.7", linewidth=0.8, zorder=0)
+    ax.set(xlabel=f"error of {reference} (%)", ylabel="error of the SVM (%)", title="Error against error")
+
+
+def _inconsistency_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
+    """Disagreement with the reference over the model's error, and the chance curve 2e(1 − e) of independent models."""
+    top = 0.02
+    for model in _others(table, reference):
+        rows = table[table.model == model].dropna(subset=["inconsistency"])
+        ax.plot(100 * rows.error, 100 * rows.inconsistency, linestyle="none", markersize=5, alpha=0.8, **_style(model))
+        top = max(top, float(rows.error.max()) if len(rows) else 0.0)
+    grid = np.linspace(0, 1.15 * top, 100)
+    ax.plot(100 * grid, 200 * grid * (1 - grid), color="0.5", linestyle="--", linewidth=1, label="chance")
+    ax.set(xlabel="error of the SVM (%)", ylabel=f"inconsistency with {reference} (%)")
+    ax.set_title("Inconsistency against error")
+    ax.set_ylim(bottom=0)
+
+
+def _error_against_width(ax: Axes, table: pd.DataFrame, width: str = "units") -> None:
+    """Mean error of every model over `width` ('units' or 'contexts'); bars are one standard deviation over cells."""
+    for model in table["model"].unique():
+        errors = 100 * table[table.model == model].set_index(width)["error"]
+        stats = errors.groupby(width).agg(["mean", "std"]).dropna(subset=["mean"])
+        spread = stats["std"].fillna(0.0)
+        ax.errorbar(stats.index, stats["mean"], yerr=spread, markersize=4, linewidth=1, capsize=2, **_style(model))
+    values = sorted(table[width].unique())
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(values, [str(value) for value in values])
+    ax.minorticks_off()
+    ax.margins(x=0.1)
+    ax.set(xlabel=width, ylabel="validation error (%)", title=f"Error against {width}")

@@ -1,44 +1,44 @@
-"""GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ: two-layer GLNs (the paper's figures 2 and 3)."""
+"""Gated linear networks against their margin problems.
+
+Two layers: GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ (the paper's figures 2 and 3). One layer, one
+linear model per region: GD-shallow against one linear SVM per region (figure 5).
+"""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_scores, published_svm_gln, published_svm_l2
-from implicit_bias.experiments.paper.study import Config, Solved, Study, Trained, comparison_rows, faults_of
+from implicit_bias.experiments.paper.study import (
+    Config,
+    Study,
+    comparison_rows,
+    faults_of,
+    hyperplanes,
+    solved,
+    trained,
+)
 from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.gates import HyperplaneGates
+from implicit_bias.gates import OccupiedRegions
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.networks import GatedLinearNetwork
 
 
-def _check(config: Config) -> None:
-    for units in config.units:
-        for contexts in config.contexts:
-            HyperplaneGates(units, contexts, cutoff=config.cutoff).check()
-
-
 def _rows(settings: Settings, task: BinaryTask) -> Rows:
-    X, y = task.X_train, task.y_train
-    gates = HyperplaneGates(settings["units"], settings["contexts"], settings["seed"], settings["cutoff"]).fit(
-        task.X_pool
-    )
-    networks = []
-    for momentum in settings["momentum"]:
-        networks.append(Trained.of(GatedLinearNetwork(gates), task, settings, momentum))
+    X, y, gates = task.X_train, task.y_train, hyperplanes(settings).fit(task.X_pool)
+    networks = [trained(GatedLinearNetwork(gates), task, settings, momentum) for momentum in settings["momentum"]]
     rows: Rows = []
     for version in settings["versions"]:
         faults = faults_of(settings, version)
         problems = [published_svm_l2(X, y, gates, faults), published_svm_gln(X, y, gates, faults)]
         if version == "corrected":
             problems.append(replace(svm_shallow(X, y, gates), name="SVM-Fro"))
-        solved = [Solved.of(problem, task.X_val, settings) for problem in problems]
-        for trained in networks:
-            compared = published_scores(trained.network, gates, task.X_val, faults)
-            rows += comparison_rows(
-                STUDY.reference, trained, solved, solved[1], task, version=version, compared=compared
-            )
+        solutions = [solved(problem, task, settings) for problem in problems]
+        for one in networks:
+            compared = published_scores(one.network, gates, task.X_val, faults)
+            rows += comparison_rows(STUDY.reference, one, solutions, solutions[1], version=version, compared=compared)
     return rows
 
 
@@ -56,5 +56,39 @@ STUDY = Study(
     defaults=Config(units=(5, 10)),
     rows=_rows,
     cost=_cost,
-    check=_check,
+)
+
+
+def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
+    gates = hyperplanes(settings | {"units": 1}).fit(task.X_pool)
+    regions = OccupiedRegions(gates).fit(task.X_train)
+    solution = solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)
+    initial = GatedLinearNetwork(gates, readout=False)
+    rows: Rows = []
+    for momentum in settings["momentum"]:
+        one = trained(copy.deepcopy(initial), task, settings, momentum)
+        weights = one.network.effective_weights()[regions.occupied_]
+        for version in settings["versions"]:
+            compared = published_scores(one.network, gates, task.X_val, faults_of(settings, version))
+            rows += comparison_rows(
+                SHALLOW.reference, one, [solution], solution, version=version, weights=weights, compared=compared
+            )
+    return rows
+
+
+def _shallow_cost(settings: Settings) -> float:
+    n = settings["train_size"] / 2000
+    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (1.2 + 1.5 * n)
+    return descent + n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192)) + 4 * settings["contexts"] / 32768
+
+
+SHALLOW = Study(
+    name="compare_shallow_gln",
+    title="Shallow gated linear networks: gradient descent and the margin problem",
+    example="--contexts 1 2 4 8 16",
+    reference="GD-shallow",
+    defaults=Config(units=(1,), contexts=(1, 2, 4, 8, 16)),
+    rows=_shallow_rows,
+    cost=_shallow_cost,
+    fixed={"units": "a shallow GLN has one unit; vary its contexts instead, and leave units at 1"},
 )

@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from implicit_bias.experiments.paper import gln, relu, shallow_gln
+from implicit_bias.experiments.paper import gln, relu
 from implicit_bias.experiments.paper.study import VERSIONS, Config, Study
 from implicit_bias.experiments.runner.experiment import Settings
 from implicit_bias.ground.checks import one_of
 
-#: The published grid; figures 2 and 3 show errors and inconsistencies of the same cells.
+#: The published grid.
 PAPER = Config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1, 2, 3), momentum=(0.0, 0.9), versions=VERSIONS)
-#: What each figure shows: its study, and the figure's part of the grid.
-FIGURES: dict[str, tuple[Study, dict[str, Any], tuple[str, ...]]] = {
-    "2": (gln.STUDY, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, ("median", "random")),
-    "3": (gln.STUDY, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, ("median", "random")),
-    "4": (relu.STUDY, {"units": (10, 20, 50, 100, 500, 1000), "contexts": (2,)}, ("median",)),
-    "5": (shallow_gln.STUDY, {"units": (1,), "contexts": tuple(2**b for b in range(16))}, ("median", "random")),
-}
-#: The quick run's part of it: minutes instead of an hour.
-QUICK: dict[str, dict[str, Any]] = {
-    "2": {"units": (10, 50), "contexts": (2,)},
-    "3": {"units": (10, 50), "contexts": (2,)},
-    "4": {"units": (10, 50), "contexts": (2,)},
-    "5": {"units": (1,), "contexts": (1, 4, 16, 256)},
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure: the part of the grid that it shows, and how."""
+
+    title: str
+    study: Study
+    #: The figure's part of the grid, and the quick run's part of that: minutes instead of an hour.
+    whole: dict[str, Any]
+    quick: dict[str, Any]
+    #: The rows of panels: a value of `contexts`, or all, and the quantity.
+    rows: tuple[tuple[int | None, str], ...]
+    cutoffs: tuple[str, ...] = ("median", "random")
+    #: The x axis.
+    width: str = "units"
+    #: Whether it ends with the inconsistency of every cell against its error.
+    scatter: bool = True
+
+
+_GLN = (gln.STUDY, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, {"units": (10, 50), "contexts": (2,)})
+_RELU = (relu.STUDY, {"units": (10, 20, 50, 100, 500, 1000), "contexts": (2,)}, {"units": (10, 50), "contexts": (2,)})
+_SHALLOW = (
+    gln.SHALLOW,
+    {"units": (1,), "contexts": tuple(2**b for b in range(16))},
+    {"units": (1,), "contexts": (1, 4, 16, 256)},
+)
+_BOTH = ((None, "error"), (None, "inconsistency"))
+#: Figures 2 and 3 show errors and inconsistencies of the same cells.
+FIGURES = {
+    "2": PaperFigure("Errors of two-layer GLNs", *_GLN, ((2, "error"), (4, "error")), scatter=False),
+    "3": PaperFigure("Inconsistency with GD-GLN", *_GLN, ((2, "inconsistency"), (4, "inconsistency"))),
+    "4": PaperFigure("ReLU networks", *_RELU, _BOTH, ("median",)),
+    "5": PaperFigure("Shallow GLNs", *_SHALLOW, _BOTH, width="contexts"),
 }
 
 
@@ -50,8 +71,8 @@ def grid(
     if quick:
         base = replace(base, train_size=(500,), seeds=(1,), momentum=(0.0,))
     cells = []
-    for figure in figures:
-        study, lists, cutoffs = FIGURES[figure]
-        for cutoff in cutoffs[:1] if quick else cutoffs:
-            cells += study.cells(replace(base, cutoff=cutoff, **(QUICK[figure] if quick else lists)))
+    for figure in (FIGURES[number] for number in figures):
+        for cutoff in figure.cutoffs[:1] if quick else figure.cutoffs:
+            part = figure.quick if quick else figure.whole
+            cells += figure.study.cells(replace(base, cutoff=cutoff, **part))
     return cells

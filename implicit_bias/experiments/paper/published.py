@@ -12,11 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import draw_hyperplanes
 from implicit_bias.gates.thresholds import Cutoff
-from implicit_bias.ground.checks import Array, InputError, context_bits
+from implicit_bias.ground.checks import Array, context_bits, one_of
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.norms import GroupForm, GroupLasso, Norm
@@ -32,8 +31,7 @@ FLOOR = 1e-3
 def check_faults(faults: Collection[str]) -> None:
     """Refuse names that are none of `FAULTS`."""
     for fault in faults:
-        if fault not in FAULTS:
-            raise InputError(f"unknown fault {fault!r}; known: {', '.join(FAULTS)}")
+        one_of(fault, FAULTS, "fault")
 
 
 def mixed_groups(units: int, contexts: int) -> np.ndarray:
@@ -117,8 +115,7 @@ def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection
 def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[str] = FAULTS) -> MarginProblem:
     """SVM-L2 as published: eq. 23 in place of the square root, its columns over the wrong groups.
 
-    `osqp_weights` solves it as the published code did. The correct norm of the predictors has no groups: without
-    eq. 23 this is `svm_l2`.
+    The correct norm of the predictors has no groups: without eq. 23 this is `svm_l2`.
 
     >>> from implicit_bias import HyperplaneGates, load_binary, solve
     >>> from implicit_bias.experiments.paper.published import published_svm_l2
@@ -131,31 +128,7 @@ def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[
     if "equation 23" not in faults:
         return problem
     mixed = "column-major groups" in faults
-    groups = mixed_groups(gates.units, gates.contexts) if mixed else gates.groups
-    return replace(problem, norm=Equation23(groups))
-
-
-def osqp_weights(problem: MarginProblem) -> Array:
-    """What OSQP's default settings make of the published SVM-L2: weights (k, d), one of many solutions.
-
-        minimise ‖Aζ‖²   subject to   y_i (Φζ)_i ≥ 1,   A singular as published
-
-    The published accuracies are those of this choice; it takes half a minute at n = 500, H = 10 on MNIST.
-
-    >>> from implicit_bias import HyperplaneGates, load_binary
-    >>> from implicit_bias.experiments.paper.published import osqp_weights, published_svm_l2
-    >>> task = load_binary("digits", train_size=20)
-    >>> osqp_weights(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(2, 2))).shape
-    (4, 65)
-    """
-    norm, features = problem.norm, problem.features
-    if not isinstance(norm, Equation23) or not isinstance(features, GatedFeatures):
-        raise InputError("osqp_weights takes the problem of published_svm_l2, with the fault 'equation 23'")
-    W = cp.Variable((features.k, features.d))
-    outputs = cp.sum(cp.multiply(features.gate_values, features.X @ W.T), axis=1)
-    program = cp.Problem(cp.Minimize(cp.sum_squares(norm.published @ W)), [cp.multiply(problem.y, outputs) >= 1])
-    program.solve(solver="OSQP")
-    return np.asarray(W.value)
+    return replace(problem, norm=Equation23(mixed_groups(gates.units, gates.contexts) if mixed else gates.groups))
 
 
 def published_half_spaces(units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS) -> RandomHalfSpaces:

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_half_spaces
-from implicit_bias.experiments.paper.study import Config, Solved, Study, Trained, comparison_rows, faults_of
+from implicit_bias.experiments.paper.study import Config, Study, comparison_rows, faults_of, solved, trained
 from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.gates import RandomHalfSpaces
-from implicit_bias.ground.checks import InputError
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.networks import ReLUNetwork
 
 
-def _check(config: Config) -> None:
-    if config.contexts != (2,):
-        raise InputError("a ReLU unit has two contexts, open and closed; leave contexts at 2")
-    for units in config.units:
-        RandomHalfSpaces(units, cutoff=config.cutoff).check()
+def _half_spaces(settings: Settings, version: str = "corrected") -> RandomHalfSpaces:
+    faults = faults_of(settings, version)
+    return published_half_spaces(settings["units"], settings["seed"], settings["cutoff"], faults)
 
 
 def _rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y = task.X_train, task.y_train
     random = {}
     for version in settings["versions"]:
-        faults = faults_of(settings, version)
-        gates = published_half_spaces(settings["units"], settings["seed"], settings["cutoff"], faults).fit(task.X_pool)
-        random[version] = Solved.of(svm_rc(X, y, gates), task.X_val, settings)
+        random[version] = solved(svm_rc(X, y, _half_spaces(settings, version).fit(task.X_pool)), task, settings)
     rows: Rows = []
     for momentum in settings["momentum"]:
         network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
-        trained = Trained.of(network, task, settings, momentum)
-        learned = Solved.of(svm_lc(X, y, network), task.X_val, settings)
-        hidden = Solved.of(svm_hl(X, y, network), task.X_val, settings)
+        one = trained(network, task, settings, momentum)
+        learned, hidden = (solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
         for version in settings["versions"]:
-            solved = [random[version], learned, hidden]
-            rows += comparison_rows(STUDY.reference, trained, solved, learned, task, version=version)
+            solutions = [random[version], learned, hidden]
+            rows += comparison_rows(STUDY.reference, one, solutions, learned, version=version)
     return rows
 
 
@@ -52,5 +46,6 @@ STUDY = Study(
     defaults=Config(units=(10, 20)),
     rows=_rows,
     cost=_cost,
-    check=_check,
+    gates=_half_spaces,
+    fixed={"contexts": "a ReLU unit has two contexts, open and closed; leave contexts at 2"},
 )

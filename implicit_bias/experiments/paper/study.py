@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from implicit_bias.comparison import error, expected_inconsistency, inconsistenc
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import FAULTS, check_faults
 from implicit_bias.experiments.runner.experiment import Rows, Settings, product
+from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.thresholds import Cutoff
 from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, one_of
 from implicit_bias.margin.problem import MarginProblem
@@ -23,29 +24,21 @@ from implicit_bias.training.sgd import SGD, train
 VERSIONS = ("corrected", "published")
 #: The columns of every comparison's table, in order.
 COLUMNS = (
-    "study",
-    "dataset",
-    "train_size",
-    "units",
-    "contexts",
-    "seed",
-    "cutoff",
-    "momentum",
-    "version",
-    "model",
-    "status",
-    "train_error",
-    "closed",
-    "error",
-    "inconsistency",
-    "expected_inconsistency",
-    "objective",
-    "gap",
-    "farkas_residual",
-    "normalised_margin",
-    "iterations",
-    "seconds",
-    "solver",
+    *(
+        "study",
+        "dataset",
+        "train_size",
+        "units",
+        "contexts",
+        "seed",
+        "cutoff",
+        "momentum",
+        "version",
+        "model",
+        "status",
+    ),
+    *("train_error", "closed", "error", "inconsistency", "expected_inconsistency", "objective", "gap"),
+    *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver"),
 )
 
 
@@ -58,8 +51,8 @@ class Config:
     Raises InputError for anything out of range, before any work.
 
     >>> from implicit_bias.experiments.paper.study import Config
-    >>> len(Config(units=(10, 20), seeds=(1, 2, 3)).cells("compare_gln"))
-    6
+    >>> Config(units=[10, 20]).units
+    (10, 20)
     """
 
     dataset: str = "digits"
@@ -76,18 +69,16 @@ class Config:
     steps: int = 3200
 
     def __post_init__(self) -> None:
-        for name in ("train_size", "units", "contexts", "seeds", "momentum", "versions", "faults"):
-            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Iterable):
-                raise InputError(f"{name} must list its values, as in {name}=({getattr(self, name)!r},)")
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in ("train_size", "units", "contexts", "seeds"):
-            counts = [as_count(value, name, least=int(name != "seeds")) for value in getattr(self, name)]
-            object.__setattr__(self, name, tuple(counts))
-        for name in ("train_size", "units", "contexts", "seeds", "momentum", "versions"):
+        counts = ("train_size", "units", "contexts", "seeds")
+        for name in (*counts, "momentum", "versions", "faults"):
             values = getattr(self, name)
-            if not values:
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise InputError(f"{name} must list its values, as in {name}=({values!r},)")
+            values = tuple(as_count(v, name, least=int(name != "seeds")) if name in counts else v for v in values)
+            object.__setattr__(self, name, values)
+            if not values and name != "faults":
                 raise InputError(f"{name} is empty; give at least one value")
-            if len(set(values)) < len(values):
+            if len(set(values)) < len(values) and name != "faults":
                 raise InputError(f"{name} lists a value twice; give each once")
         for momentum in self.momentum:
             SGD(steps=self.steps, momentum=momentum)
@@ -98,11 +89,15 @@ class Config:
         check_faults(self.faults)
         as_positive(self.tol, "tol")
 
-    def cells(self, study: str) -> list[Settings]:
-        """The settings of a study's cells, seeds innermost."""
-        lists = {"train_size": self.train_size, "units": self.units, "contexts": self.contexts, "seed": self.seeds}
-        rest = {name: value for name, value in vars(self).items() if name not in {*lists, "seeds", "dataset"}}
-        return [{"study": study, "dataset": self.dataset} | cell | rest for cell in product(**lists)]
+
+def hyperplanes(settings: Settings) -> HyperplaneGates:
+    """The gates of a cell of gated linear networks, not yet fitted.
+
+    >>> from implicit_bias.experiments.paper.study import hyperplanes
+    >>> hyperplanes({"units": 3, "contexts": 4, "seed": 1, "cutoff": "median"}).units
+    3
+    """
+    return HyperplaneGates(settings["units"], settings["contexts"], settings["seed"], settings["cutoff"])
 
 
 @dataclass(frozen=True)
@@ -121,13 +116,23 @@ class Study:
     rows: Callable[[Settings, BinaryTask], Rows]
     #: About how many seconds a cell takes on one core with MNIST: for the order of the cells and the time left.
     cost: Callable[[Settings], float]
-    #: Refuses values of a configuration that make no sense for this study.
-    check: Callable[[Config], None]
+    #: The gates of a cell, which refuse settings that no inputs can mend.
+    gates: Callable[[Settings], HyperplaneGates | RandomHalfSpaces] = hyperplanes
+    #: Why a list of the configuration must be that of the defaults.
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
     def cells(self, config: Config) -> list[Settings]:
-        """The settings of a configuration's cells; refused if they make no sense for the study."""
-        self.check(config)
-        return config.cells(self.name)
+        """The settings of a configuration's cells, seeds innermost; refused if they make no sense for the study."""
+        for name, reason in self.fixed.items():
+            if getattr(config, name) != getattr(self.defaults, name):
+                raise InputError(reason)
+        values = dict(vars(config))
+        about = {"study": self.name, "dataset": values.pop("dataset")}
+        lists = {name: values.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": values.pop("seeds")}
+        cells = [about | cell | values for cell in product(**lists)]
+        for cell in cells:
+            self.gates(cell).check()
+        return cells
 
 
 def faults_of(settings: Settings, version: str) -> tuple[str, ...]:
@@ -142,105 +147,77 @@ def faults_of(settings: Settings, version: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained network, the momentum used, its scores on the validation set, its training error, steps and seconds."""
+    """A trained network, its scores on the validation set, and what its row says of the training."""
 
     network: GatedNetwork
-    momentum: float
     scores: np.ndarray
-    train_error: float
-    steps: int
-    seconds: float
+    row: dict[str, Any]
 
-    @classmethod
-    def of(cls, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float) -> Trained:
-        """Train `network` as published."""
-        steps, seed = settings["steps"], settings["seed"]
-        sgd = SGD(steps=steps, momentum=momentum)
-        history = train(network, task.X_train, task.y_train, sgd, seed=seed, every=steps)
-        if history.interrupted:
-            raise KeyboardInterrupt
-        last = history.table.iloc[-1]
-        scores = network.decision_function(task.X_val)
-        return cls(network, momentum, scores, float(last.error), int(last.step), history.seconds)
+
+def trained(network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float) -> Trained:
+    """Train `network` as published."""
+    sgd = SGD(steps=settings["steps"], momentum=momentum)
+    history = train(network, task.X_train, task.y_train, sgd, seed=settings["seed"], every=sgd.steps)
+    if history.interrupted:
+        raise KeyboardInterrupt
+    last, scores = history.table.iloc[-1], network.decision_function(task.X_val)
+    row = {"momentum": momentum, "status": "TRAINED", "train_error": float(last.error)}
+    row |= {"error": error(scores, task.y_val), "iterations": int(last.step), "seconds": history.seconds}
+    return Trained(network, scores, row | {"solver": "SGD"})
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A margin problem's answer and its scores on the validation set: NaN where no separating weights were found."""
+    """A margin problem's answer, its scores on the validation set (none without separating weights), and its row."""
 
-    model: str
     problem: MarginProblem
     solution: Solution
-    scores: np.ndarray
+    scores: np.ndarray | None
+    row: dict[str, Any]
 
-    @classmethod
-    def of(cls, problem: MarginProblem, X_val: np.ndarray, settings: Settings) -> Solved:
-        """Solve `problem` as `settings` say and score the inputs X_val (n_val, d)."""
-        solution = solve(problem, settings["solver"], tol=settings["tol"])
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        scores = np.full(len(X_val), np.nan)
-        if solution.objective < np.inf:
-            scores = problem.decision_function(solution.weights, X_val)
-        return cls(problem.name, problem, solution, scores)
+
+def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solved:
+    """Solve `problem` as `settings` say.
+
+    `closed` counts the training samples whose every gate is closed: no weights classify them, none can separate.
+    """
+    solution = solve(problem, settings["solver"], tol=settings["tol"])
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    scores = problem.decision_function(solution.weights, task.X_val) if solution.objective < np.inf else None
+    said = ("objective", "gap", "farkas_residual", "iterations", "seconds", "solver")
+    row = {"model": problem.name, "status": solution.status.name} | {name: getattr(solution, name) for name in said}
+    row |= {"closed": int(problem.features.closed().sum()), "normalised_margin": 1 / solution.objective}
+    return Solved(problem, solution, scores, row | {"error": np.nan if scores is None else error(scores, task.y_val)})
 
 
 def comparison_rows(
     reference: str,
     trained: Trained,
-    solved: Sequence[Solved],
+    solutions: Sequence[Solved],
     judge: Solved,
-    task: BinaryTask,
     *,
-    version: str = "corrected",
+    version: str,
     weights: Array | None = None,
     compared: Array | None = None,
 ) -> Rows:
     """The rows of one trained network and the solutions it is compared with.
 
-    `closed` counts the training samples whose every gate is closed: no weights classify them, none can separate.
     The network is judged by the problem that its bias predicts (`judge`): its objective is ‖W‖ / min margin of its
     effective weights (`weights`, if given) in that norm, its gap the distance to the certified lower bound. Its
     predictions are those of the scores `compared`, if they are not its own.
     """
-    own = error(trained.scores, task.y_val)
     compared = trained.scores if compared is None else compared
     margin = normalised_margin(judge.problem, trained.network.effective_weights() if weights is None else weights)
     objective = 1 / margin if margin > 0 else np.inf
     lower = judge.solution.lower_bound
-    row: dict[str, Any] = {
-        "model": reference,
-        "status": "TRAINED",
-        "train_error": trained.train_error,
-        "error": own,
-        "objective": objective,
-        "gap": 1 - lower / objective if margin > 0 and lower < np.inf else np.inf,
-        "normalised_margin": margin,
-        "iterations": trained.steps,
-        "seconds": trained.seconds,
-        "solver": "SGD",
-    }
-    rows: Rows = [row, *(_solved_row(item, own, compared, task) for item in solved)]
-    return [{"momentum": trained.momentum, "version": version} | row for row in rows]
-
-
-def _solved_row(item: Solved, own: float, compared: Array, task: BinaryTask) -> dict[str, Any]:
-    """The row of a solution beside a trained network's error and the scores that it is compared by."""
-    solution = item.solution
-    separates = solution.objective < np.inf
-    mistakes = error(item.scores, task.y_val) if separates else np.nan
-    return {
-        "model": item.model,
-        "status": solution.status.name,
-        "closed": int(item.problem.features.closed().sum()),
-        "error": mistakes,
-        "inconsistency": inconsistency(compared, item.scores) if separates else np.nan,
-        "expected_inconsistency": expected_inconsistency(own, mistakes) if separates else np.nan,
-        "objective": solution.objective,
-        "gap": solution.gap,
-        "farkas_residual": solution.farkas_residual,
-        "normalised_margin": 1 / solution.objective,
-        "iterations": solution.iterations,
-        "seconds": solution.seconds,
-        "solver": solution.solver,
-    }
+    gap = 1 - lower / objective if margin > 0 and lower < np.inf else np.inf
+    own = trained.row | {"model": reference, "objective": objective, "gap": gap, "normalised_margin": margin}
+    rows = [own]
+    for one in solutions:
+        disagreement = dict.fromkeys(("inconsistency", "expected_inconsistency"), np.nan)
+        if one.scores is not None:
+            disagreement["inconsistency"] = inconsistency(compared, one.scores)
+            disagreement["expected_inconsistency"] = expected_inconsistency(own["error"], one.row["error"])
+        rows.append({"momentum": own["momentum"]} | one.row | disagreement)
+    return [row | {"version": version} for row in rows]

@@ -6,8 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
 
@@ -71,6 +73,21 @@ def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | 
     """
     texts = dict.fromkeys(json.dumps(settings) for settings in grid)
     return [Cell(experiment, json.loads(text), data_root) for text in texts]
+
+
+@lru_cache(maxsize=1)
+def _task(dataset: str, train_size: int, root: str | None) -> BinaryTask:
+    return load_binary(dataset, train_size, root=root)
+
+
+def binary_task(settings: Settings, root: str | None) -> BinaryTask:
+    """The `data` of experiments on one of the binary tasks, split as published.
+
+    >>> from implicit_bias.experiments.runner.cells import binary_task
+    >>> binary_task({"dataset": "digits", "train_size": 9}, None).X_train.shape
+    (9, 65)
+    """
+    return _task(settings["dataset"], settings["train_size"], root)
 
 
 def digest(content: Any) -> str:

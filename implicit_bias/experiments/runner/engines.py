@@ -49,11 +49,14 @@ def machine_kind() -> str:
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
-def local(jobs: int = 1) -> Engine:
+def local(jobs: int = 1, scheduler: str | None = None) -> Engine:
     """`jobs` processes of this machine, one core each; 1 computes in this process, with all threads.
 
-    A process that is lost (killed, or out of memory) costs its cell another attempt, three in all.
+    A process that is lost (killed, or out of memory) costs its cell another attempt, three in all. InputError for a
+    scheduler's address, which is for the other engine.
     """
+    if scheduler:
+        raise InputError(f"--scheduler {scheduler} is for the dask engine; add --engine dask")
     as_count(jobs, "jobs")
 
     def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
@@ -81,11 +84,6 @@ def local(jobs: int = 1) -> Engine:
             left = [cell for i, cell in enumerate(left) if i not in done]
 
     return engine
-
-
-def nothing(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Compute none, for what is stored alone."""
-    return iter(())
 
 
 @contextmanager
@@ -211,14 +209,8 @@ def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
     return result
 
 
-def _local(jobs: int, scheduler: str | None) -> Engine:
-    if scheduler:
-        raise InputError(f"--scheduler {scheduler} is for the dask engine; add --engine dask")
-    return local(jobs)
-
-
 #: Every engine: from the number of local processes and the scheduler's address.
 ENGINES: dict[str, Callable[[int, str | None], Engine]] = {
-    "local": _local,
+    "local": local,
     "dask": lambda jobs, scheduler: dask(scheduler),
 }

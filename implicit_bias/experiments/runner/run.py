@@ -49,10 +49,13 @@ class Run:
         return pd.DataFrame(rows, columns=columns or None)
 
     def record(self) -> dict[str, Any]:
-        """Where and when the results were computed, how long that took, and how many are missing."""
+        """Where, when and with what versions the results were computed, how long it took, and how many are missing."""
         results = self.results.values()
         return {
-            **surroundings(),
+            "versions": {"python": platform.python_version(), "implicit-bias": __version__}
+            | {name: version(name) for name in PACKAGES},
+            "machine": machine_kind(),
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "machines": sorted({result.machine for result in results}),
             "seconds_of_this_run": round(self.seconds, 2),
             "seconds_of_all_cells": round(sum(result.seconds for result in results), 2),
@@ -103,18 +106,3 @@ def run(
                 store.put(cell, result)
             keep(cell, result, False)
     return Run(cells, done, time.perf_counter() - start)
-
-
-def surroundings() -> dict[str, Any]:
-    """Versions, kind of machine and time: what a record of any results says besides its configuration.
-
-    >>> from implicit_bias.experiments.runner.run import surroundings
-    >>> sorted(surroundings())
-    ['finished', 'machine', 'versions']
-    """
-    return {
-        "versions": {"python": platform.python_version(), "implicit-bias": __version__}
-        | {name: version(name) for name in PACKAGES},
-        "machine": machine_kind(),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
