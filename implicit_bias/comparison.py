@@ -1,7 +1,5 @@
 """How far two models agree: error, inconsistency, margins and alignment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`implicit-bias compare`: train a network, solve its margin problems, and write table, record and figure."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from functools import partial

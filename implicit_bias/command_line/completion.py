@@ -1,7 +1,5 @@
 """`implicit-bias completion`: a static script, so that pressing a key need not wait for torch."""
 
-from __future__ import annotations
-
 from argparse import Action, Namespace, _SubParsersAction
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Running a command: refusals as sentences and exit codes, and its document as JSON if asked for."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import math

@@ -1,7 +1,5 @@
 """`implicit-bias info`: its options; `inventory` gathers what it says."""
 
-from __future__ import annotations
-
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_json
 
 

@@ -1,7 +1,5 @@
 """What `implicit-bias info` says: what a report of a fault should say, and what there is to choose from."""
 
-from __future__ import annotations
-
 import platform
 import re
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """`implicit-bias reproduce limit`: networks driven to the limit of gradient descent, against the certified solution."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The command `implicit-bias`: what commands there are, and how one is chosen, parsed and run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`implicit-bias reproduce`, but for the limit: figures of papers, and whether their claims hold."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial

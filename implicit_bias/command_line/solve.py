@@ -1,7 +1,5 @@
 """`implicit-bias solve`: the options of a margin problem on a user's own samples; `solving` does the work."""
 
-from __future__ import annotations
-
 import math
 
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_json

@@ -1,7 +1,5 @@
 """The work of `implicit-bias solve`: a margin problem on a user's own samples, solved and certified."""
 
-from __future__ import annotations
-
 import warnings
 from argparse import Namespace
 from dataclasses import replace

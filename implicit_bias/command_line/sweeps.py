@@ -1,7 +1,5 @@
 """What the commands that compute cells share: options of versions and engines, a bar with the time left, the end."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Binary image tasks: digits (embedded), MNIST and Fashion-MNIST, and own arrays by the same type; synthetic tasks."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable
 from os import PathLike

@@ -1,7 +1,5 @@
 """Images of ten classes: scikit-learn's digits, MNIST's files through torchvision, and their principal components."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

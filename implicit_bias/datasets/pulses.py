@@ -1,7 +1,5 @@
 """Single pulses: one block of ones on a ring, longer in one class than in the other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Synthetic tasks: noisy clusters, a linear rule with a margin, and parities. Drawn by NumPy's PCG64 from a seed."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading a user's own samples from CSV or NPZ files."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Moments of pixel gates 1(x_i ≥ 0) on a process on a ring, in closed form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

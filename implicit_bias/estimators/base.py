@@ -1,7 +1,5 @@
 """What the classifiers share: everything but which margin problem is solved."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace

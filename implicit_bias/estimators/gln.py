@@ -1,7 +1,5 @@
 """The classifier of gated linear networks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from implicit_bias.estimators.base import MarginClassifier

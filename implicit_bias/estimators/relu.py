@@ -1,7 +1,5 @@
 """The classifiers of ReLU networks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from implicit_bias.estimators.base import MarginClassifier

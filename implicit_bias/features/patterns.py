@@ -8,8 +8,6 @@ pattern s of a block, u_s = Σ_j s_j w_j, a sample needs one row of inputs per b
 With n = 2000 samples and 100 units of two contexts this divides the nonzeros by five or six.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Every class follows scikit-learn's transformers: `fit(X)`, `transform(X)`, `get_
 called on inputs gives their features: `gates(X) @ W`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gates that a function computes: one of your own, or a trained network's hidden layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Half-spaces: random ones, and those of a ReLU layer's own units."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The regions of a shallow GLN that hold samples."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gates that open by degrees, and gates of several layers taken together."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gates made of hyperplanes, and where their cutoffs divide the samples."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from typing import Any, Self, cast

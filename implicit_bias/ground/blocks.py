@@ -1,7 +1,5 @@
 """Symmetric matrices in blocks: threads of OpenBLAS crash in products AAᵀ of 20 000 rows with hundreds of columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Refusing bad input at the door, with one sentence that says what was wrong and what to do."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import os

@@ -3,8 +3,6 @@
 Archives are files of arrays: NumPy's npz format with a JSON text inside; loading executes no code.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Lengths, powers and quotients of numbers so large or small that their squares leave floating point."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One thread of torch at a time, for work too small to share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """scikit-learn's checks of inputs, with their refusals turned into our own errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Activations: σ, its derivative, and what is known of the mean of two derivatives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Equally spaced points of the circle: a circulant Gram matrix, its smallest eigenvalue to any number of digits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gram matrices through depth: the last hidden layer of a wide network whose layers keep lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The smallest eigenvalue of a Gram matrix between two bounds, in doubles or in multiprecision."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

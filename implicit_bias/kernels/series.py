@@ -1,7 +1,5 @@
 """Hermite series of E[σ'(z)σ'(z')] for points of any lengths, with a bound of what is left out."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A builder takes fitted gates, or unfitted ones that it fits on its own X; `problem.gates` are the fitted ones.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Margin problems: what is solved, apart from how."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

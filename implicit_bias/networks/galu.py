@@ -1,7 +1,5 @@
 """GaLU networks: every unit has a linear part that is trained and a gate that is not."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

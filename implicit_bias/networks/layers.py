@@ -1,7 +1,5 @@
 """What all networks of bias-free layers share: their shape, weights, outputs and gates."""
 
-from __future__ import annotations
-
 import itertools
 from abc import abstractmethod
 from collections.abc import Sequence

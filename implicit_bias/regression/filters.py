@@ -1,7 +1,5 @@
 """Algorithm 1: better filters for a GaLU layer, by updates of rank d instead of solving anew, from several starts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

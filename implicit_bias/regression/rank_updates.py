@@ -1,7 +1,5 @@
 """The least value of least squares while single gates are replaced, by updates of rank d of an inverse."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Saving and loading networks: weights, gates and cutoffs together; loading executes no code."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import os

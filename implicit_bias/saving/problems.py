@@ -1,7 +1,5 @@
 """Saving and loading margin problems."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Saving and loading solutions: NumPy's npz format with JSON inside; loading executes no code."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

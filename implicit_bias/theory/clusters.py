@@ -1,7 +1,5 @@
 """Cluster centres seen through Gaussian gates: coherence, gate correlations and their inverses (Theorem 6)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

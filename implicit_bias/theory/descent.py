@@ -1,7 +1,5 @@
 """Gradient descent on the squared loss of a GaLU layer: its target, its rate, and one known in advance (Theorem 1)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

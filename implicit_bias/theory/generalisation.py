@@ -1,7 +1,5 @@
 """How well a GaLU layer does on new samples, from its weights or from the kernel alone (Theorem 3)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The first gradients of hidden weights, which ReLU and GaLU layers share: what they know of the labels (Theorem 4)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The kernel of Gaussian gates on unit samples, and the theorems' demand that it is not singular."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,7 +1,5 @@
 """How wide a GaLU layer must be to memorise, and what it cannot fit: Lemma 1, Theorem 2 and a lemma on plain inputs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

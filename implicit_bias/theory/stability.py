@@ -1,7 +1,5 @@
 """How little the gates of a GaLU layer change between neighbouring samples (Theorem 5, Lemma 11)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Homogeneous networks: as a function of one vector of weights, and the stationarity that Theorem 3.1 asks of them."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How the limit is approached: by steps scaled by the loss, or by plain descent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

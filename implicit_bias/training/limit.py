@@ -4,8 +4,6 @@ For a network homogeneous of degree L, f_{Ru} = R^L f_u: its direction u = w/‖
 its norm R only says how sharply the loss tells the smallest margin from the others.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

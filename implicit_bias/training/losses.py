@@ -1,7 +1,5 @@
 """The losses that training lowers: of margins, and of many networks' outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Stochastic gradient descent as published, with a history."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Networks of one shape as a single stack of weights, and data for each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many networks of one shape, trained together by Adam: one product a layer for all of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The stationarity that Theorem 3.1 asks of the limit of gradient descent."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field
 

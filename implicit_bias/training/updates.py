@@ -1,7 +1,5 @@
 """Steps of gradient descent with momentum: on a network's weights, or in the span of its features."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

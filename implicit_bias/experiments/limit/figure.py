@@ -1,7 +1,5 @@
 """The figure of descents to the limit: tidy tables in, axes out, no computation of results."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Does descent end at the margin problem's solution? Networks driven to the limit, measured on the way."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The paper's comparisons as one experiment: cells of three studies in one table, drawn and judged together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

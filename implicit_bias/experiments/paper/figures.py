@@ -1,7 +1,5 @@
 """The figures of a comparison and of the paper: tidy tables in, figures out, no computation of results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

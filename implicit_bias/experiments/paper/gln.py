@@ -4,8 +4,6 @@ Two layers: GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ (the pap
 linear model per region: GD-shallow against one linear SVM per region (figure 5).
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

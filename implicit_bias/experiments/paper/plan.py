@@ -1,7 +1,5 @@
 """The whole grid of the paper (Lippl, Abbott & Chung), figure by figure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The published experiment's faults, apart from everything else, so that its numbers can be met (docs/errata.md)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Collection
 from dataclasses import replace

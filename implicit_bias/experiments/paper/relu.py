@@ -1,7 +1,5 @@
 """GD-ReLU against SVM-RC, SVM-LC and SVM-HL: random, learned and no contexts (the paper's figure 4)."""
 
-from __future__ import annotations
-
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_half_spaces
 from implicit_bias.experiments.paper.study import Config, Study, comparison_rows, faults_of, solved, trained

@@ -1,7 +1,5 @@
 """The paper's table, figures and verdicts as one self-contained page."""
 
-from __future__ import annotations
-
 import base64
 from importlib.resources import files
 from typing import Any

@@ -1,7 +1,5 @@
 """What the three comparisons share: the configuration, the cells it spans, and the rows of a cell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

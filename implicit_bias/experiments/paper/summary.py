@@ -1,7 +1,5 @@
 """Means and spreads over seeds of a comparison's table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

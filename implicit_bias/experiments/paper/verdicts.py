@@ -1,7 +1,5 @@
 """The paper's claims against a table of its cells: contrasts of two models, certificates, and published numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

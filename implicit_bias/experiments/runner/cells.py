@@ -1,7 +1,5 @@
 """A cell of an experiment: what is computed, stored and resumed as a whole, on whatever engine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

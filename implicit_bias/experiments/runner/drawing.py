@@ -1,7 +1,5 @@
 """Palette and style of all figures, and figures as the contents of files."""
 
-from __future__ import annotations
-
 import io
 from contextlib import AbstractContextManager
 from typing import Any

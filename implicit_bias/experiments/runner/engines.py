@@ -1,7 +1,5 @@
 """Where cells are computed: in this process, in local processes, or on a Dask cluster."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

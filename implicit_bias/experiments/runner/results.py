@@ -1,7 +1,5 @@
 """Results as files: a table and its figures, a record of how they came about, and a page of findings."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

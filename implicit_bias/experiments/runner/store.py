@@ -1,7 +1,5 @@
 """Finished cells on disk: written atomically one by one, keyed by settings and revision, so that runs resume."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Iterable

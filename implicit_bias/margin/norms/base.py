@@ -1,7 +1,5 @@
 """What a regulariser is: its value, its dual norm and its CVXPY expression."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any

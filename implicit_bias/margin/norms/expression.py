@@ -1,7 +1,5 @@
 """A norm from a CVXPY expression alone."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Norms of whole groups of gates: the Frobenius norm, the group lasso, and the norm of a GLN's predictors."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

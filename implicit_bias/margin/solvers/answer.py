@@ -1,7 +1,5 @@
 """What every solver hands to the judge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from implicit_bias.ground.checks import Array

@@ -1,7 +1,5 @@
 """What a solver of this package is: the structure it needs and the options it takes, as data, and how it is called."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from implicit_bias.margin.problem import MarginProblem

@@ -1,7 +1,5 @@
 """CVXPY's solvers as contestants: each returns weights, dual and iterations, none of which is taken on trust."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 import warnings

@@ -1,7 +1,5 @@
 """The one door: `solve(problem, solver=…)` returns a certified `Solution`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ, μ ≥ 0 the multipliers of linear constraints."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The judge: scores any weights and dual of a margin problem, whichever solver produced them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a caller may ask of a solver."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

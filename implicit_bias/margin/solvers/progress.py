@@ -1,7 +1,5 @@
 """What a solver reports while it works."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the judge and `solve` return: plain records, which everybody may read and nobody computes with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from implicit_bias.ground.checks import shown

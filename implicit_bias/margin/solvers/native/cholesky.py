@@ -1,7 +1,5 @@
 """A Cholesky factorisation in place, so that large matrices are held once and most work is matrix products."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

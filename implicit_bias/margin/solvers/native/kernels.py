@@ -1,7 +1,5 @@
 """The group kernels K_h of a margin problem, signs included, applied without forming more than is needed."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """A margin problem in the coordinates of the interior-point method: all its samples, and the programs of some."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From a margin problem to the interior-point method and back."""
 
-from __future__ import annotations
-
 import time
 from contextlib import nullcontext
 

@@ -1,7 +1,5 @@
 """Working sets: solve for a few samples, score all, add those that the weights serve worst, drop the idle ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
