@@ -31,7 +31,6 @@ def guarded(action: Callable[[], int], told: Callable[[str], None] = lambda sent
 
     `told` is called with the sentence.
 
-    >>> from implicit_bias.command_line.execution import guarded
     >>> guarded(lambda: 0)
     0
     """
@@ -87,8 +86,6 @@ def messages_on_stderr() -> Iterator[None]:
 def plain(value: Any) -> Any:
     """`value` as JSON knows it: tables as lists of rows, null for what is not a finite number.
 
-    >>> import numpy as np
-    >>> from implicit_bias.command_line.execution import plain
     >>> plain({"gap": np.float64("inf"), "seeds": (1, 2)})
     {'gap': None, 'seeds': [1, 2]}
     """

@@ -62,7 +62,6 @@ def versions() -> dict[str, str | None]:
 def devices() -> list[str]:
     """Where torch can compute.
 
-    >>> from implicit_bias.command_line.inventory import devices
     >>> devices()[0]
     'cpu'
     """

@@ -56,7 +56,6 @@ exit codes:
 def main(arguments: Sequence[str] | None = None, command: str | None = None) -> int:
     """Run the command line `arguments` (default: the process's own), or those of one `command`; its exit code.
 
-    >>> from implicit_bias.command_line.main import main
     >>> main(["solve", "nowhere.csv", "--json"])
     {
       "error": "nowhere.csv is not a readable file; check the path"

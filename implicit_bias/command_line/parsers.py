@@ -32,7 +32,6 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser that lets `declare` add its options when it is first asked for them.
 
-    >>> from implicit_bias.command_line.parsers import Parser
     >>> parser = Parser(declare=lambda parser: parser.add_argument("--units", type=int, default=10))
     >>> parser.parse_args(["--units", "3"]).units
     3

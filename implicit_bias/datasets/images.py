@@ -117,8 +117,6 @@ def _download(folder: str, top: Path, files: list[str]) -> None:
 def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
     """Every file of an image set, and whether it is 'found', 'missing' or 'damaged'; nothing is downloaded.
 
-    >>> import tempfile
-    >>> from implicit_bias.datasets.images import image_files
     >>> set(image_files("mnist", tempfile.mkdtemp()).values())
     {'missing'}
     """
@@ -138,7 +136,6 @@ def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
 class ImageClasses(NamedTuple):
     """Inputs X (n, d), float64, the constant input last, and labels y (n,) from 0 to 9, of three parts.
 
-    >>> from implicit_bias.datasets.images import load_classes
     >>> parts = load_classes("digits", components=10, held_out=200)
     >>> [len(X) for X in parts[::2]]
     [1148, 200, 449]
@@ -173,7 +170,6 @@ def load_classes(
 
     Examples
     --------
-    >>> from implicit_bias.datasets.images import load_classes
     >>> parts = load_classes("digits", components=10, held_out=200)
     >>> parts.X_train.shape, parts.X_train.std(axis=0).round(4).tolist()[::5]
     ((1148, 11), [1.0, 1.0, 0.0])

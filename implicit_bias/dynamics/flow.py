@@ -144,8 +144,6 @@ def phi(values: Array, shares: Array) -> Array:
 
     To a few units in the last place for every λs.
 
-    >>> import numpy as np
-    >>> from implicit_bias.dynamics.flow import phi
     >>> phi(np.array([0.0, 1e-12, 1e12]), np.array([1.0])).tolist()
     [[1.0, 0.9999999999995, 1e-12]]
     """

@@ -70,8 +70,6 @@ def quantile(values: Array, share: float, weight: Array | None = None) -> float:
     The inverse of the distribution function, averaged at its jumps: the median for a half, and the same for weights 2
     as for two copies.
 
-    >>> import numpy as np
-    >>> from implicit_bias.gates.thresholds import quantile
     >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5, np.array([1.0, 1.0, 2.0])), quantile(np.array([1.0, 1.0, 4.0]), 0.5)
     (3.0, 1.0)
     """

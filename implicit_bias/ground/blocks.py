@@ -13,7 +13,6 @@ ROWS = 4096
 def row_blocks(n: int) -> list[slice]:
     """The rows 0 … n − 1 in blocks.
 
-    >>> from implicit_bias.ground.blocks import row_blocks
     >>> row_blocks(5000)
     [slice(0, 4096, None), slice(4096, 5000, None)]
     """
@@ -23,8 +22,6 @@ def row_blocks(n: int) -> list[slice]:
 def symmetric_blocks(n: int, entries: Callable[[slice, slice], Array]) -> Array:
     """The symmetric matrix (n, n) of which `entries` computes some rows and columns, those of one half.
 
-    >>> import numpy as np
-    >>> from implicit_bias.ground.blocks import symmetric_blocks
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()
     [[5.0, 11.0], [11.0, 25.0]]

@@ -29,7 +29,6 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from implicit_bias.ground.files import write_atomically
     >>> folder = tempfile.mkdtemp()
     >>> write_atomically(pathlib.Path(folder, "a.txt"), b"done").read_text()
     'done'
@@ -58,8 +57,6 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
 def require_writable(folder: str | os.PathLike[str]) -> Path:
     """The folder, created if need be; refused before any long work if it cannot be written.
 
-    >>> import tempfile
-    >>> from implicit_bias.ground.files import require_writable
     >>> require_writable(tempfile.mkdtemp()).is_dir()
     True
     """
@@ -84,7 +81,6 @@ def read_arrays(file: Path) -> dict[str, np.ndarray]:
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     """Turn whatever the content of a file provokes into one sentence: a damaged file raises errors of many kinds.
 
-    >>> from implicit_bias.ground.files import reading
     >>> with reading("a.npz", "solution"):
     ...     {}["weights"]
     Traceback (most recent call last):
@@ -114,7 +110,6 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
     Raises InputError if the file is missing, damaged or of another kind.
 
     >>> import numpy as np, pathlib, tempfile
-    >>> from implicit_bias.ground.files import read_archive, write_archive
     >>> path = pathlib.Path(tempfile.mkdtemp(), "example.npz")
     >>> path = write_archive(path, "example 1", {"colour": "red"}, {"a": np.ones(2)})
     >>> about, arrays = read_archive(path, "example 1")

@@ -43,7 +43,6 @@ def without_exponent(values: Array) -> tuple[Array, int]:
 def over_power(value: float, norm: float, degree: int) -> float:
     """value/norm^degree, though the power may overflow or vanish; NaN for norm 0.
 
-    >>> from implicit_bias.ground.scaling import over_power
     >>> over_power(1e-300, 1e-200, 2)
     1e+100
     """
@@ -61,7 +60,6 @@ def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
 
     Raises InputError for a length that differs from 1 by more than 1e-8 and, with `normalise`, for a row of zeros.
 
-    >>> from implicit_bias.ground.scaling import unit_samples
     >>> unit_samples([[3.0, 4.0]], normalise=True).round(3).tolist()
     [[0.6, 0.8]]
     """

@@ -9,7 +9,6 @@ def one_thread() -> Iterator[None]:
     """Run a block with one torch thread and restore the number afterwards.
 
     >>> import torch
-    >>> from implicit_bias.ground.threads import one_thread
     >>> with one_thread():
     ...     print(torch.get_num_threads())
     1

@@ -31,7 +31,6 @@ class LinearConstraints:
 
     Examples
     --------
-    >>> from implicit_bias.margin.constraints import LinearConstraints
     >>> bounds = LinearConstraints.of(lambda W: [W >= 0, W[0, 0] == W[1, 0]], (2, 3))
     >>> bounds.equal.sum(), bounds.violation([[1.0, 0.0, 2.0], [1.0, 0.0, -0.5]], sizes=1.0)
     (np.int64(1), 0.5)

@@ -59,8 +59,6 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None, *, normalise: bool = F
 def positive_kernel(X: Array) -> tuple[Array, SmallestEigenvalue]:
     """κ(X) (m, m) of unit samples (m, d), and λ(X), which a theorem divides by; refused if it is 0 up to rounding.
 
-    >>> import numpy as np
-    >>> from implicit_bias.theory.kernel import positive_kernel
     >>> print(positive_kernel(np.eye(2))[1])
     λ_min = 0.5 ± 9.8e-15
     """

@@ -20,8 +20,6 @@ MARGIN_LOSSES: dict[str, Loss] = {
 def log_sum_exp(margins: Tensor) -> Tensor:
     """log Σ_i exp(−q_i) of margins q (n,), however large they are.
 
-    >>> import torch
-    >>> from implicit_bias.training.losses import log_sum_exp
     >>> float(log_sum_exp(torch.tensor([1e6, 1e6 + 800.0])))
     -1000000.0
     """
@@ -45,8 +43,6 @@ CLASS_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
     """The mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
 
-    >>> import torch
-    >>> from implicit_bias.training.losses import mean_losses
     >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
     [0.75]
     """

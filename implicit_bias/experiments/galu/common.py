@@ -60,8 +60,6 @@ def means(
 ) -> pd.DataFrame:
     """Means of a column: a row for each place in the grid that has all of some kinds, a column for each kind.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.common import means
     >>> fits = pd.DataFrame({"units": [8, 8, 9], "network": ["GaLU", "ReLU", "ReLU"], "loss": [0.5, 0.25, 0.1]})
     >>> means(fits, ["units"], "loss").to_dict("index")
     {8: {'GaLU': 0.5, 'ReLU': 0.25}}

@@ -24,7 +24,6 @@ ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
 def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
     """X (m, d) and Y (m, q) of a repeat; NumPy's PCG64.
 
-    >>> from implicit_bias.experiments.galu.gaussian import samples
     >>> X, Y = samples({"m": 6, "d": 3, "outputs": 2}, seed=1)
     >>> X.shape, Y.shape
     ((6, 3), (6, 2))
@@ -36,7 +35,6 @@ def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
 def widths(settings: Settings, shares: Iterable[float]) -> list[int]:
     """The widths k with kd/m nearest to some shares.
 
-    >>> from implicit_bias.experiments.galu.gaussian import widths
     >>> widths({"m": 100, "d": 8}, [0.1, 0.5, 1.0])
     [1, 6, 12]
     """
@@ -54,7 +52,6 @@ def trained(settings: Settings, kind: str, units: Iterable[int], target: float |
     The loss is the mean square over samples and outputs at the end. With a target the training ends early once all of
     these networks are below it.
 
-    >>> from implicit_bias.experiments.galu.gaussian import trained
     >>> tiny = {"m": 12, "d": 3, "steps": 500, "batch": 6, "lr": 0.01, "repeats": 1, "seed": 1}
     >>> few, many = trained(tiny, "ReLU", [1, 12])
     >>> few["units"], few["repeat"], few["loss"] > many["loss"]
@@ -77,8 +74,6 @@ def closed_form(settings: Settings, units: int, seed: int) -> LeastSquares:
 def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
     """Long form: a row for every loss with its share kd/m and its kind, the network's name; `kind` for GaLU's `column`.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.gaussian import by_kind
     >>> fit = pd.DataFrame({"network": ["GaLU"], "m": 8, "d": 2, "units": 2, "loss": 0.5, "closed_form": 0.4})
     >>> by_kind(fit, "closed_form", "best")[["kind", "share", "loss"]].values.tolist()
     [['GaLU', 0.5, 0.5], ['best', 0.5, 0.4]]

@@ -87,8 +87,6 @@ def cost(settings: Settings) -> float:
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the rate and sharpness that err least on held-out images, for each data set, network and width.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.images import chosen
     >>> rates = pd.DataFrame({"dataset": "mnist", "network": "ReLU", "units": 16, "repeat": 1, "lr": [0.1, 0.2]})
     >>> rates = rates.assign(sharpness=0.0, held_out_error=[0.3, 0.2], test_error=[0.1, 0.4])
     >>> chosen(rates)[["lr", "test_error"]].to_numpy().tolist()

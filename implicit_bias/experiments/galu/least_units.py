@@ -38,7 +38,6 @@ def least_width(
     failing : int
         A width that is known not to meet it, as none at all is.
 
-    >>> from implicit_bias.experiments.galu.least_units import least_width
     >>> fit = lambda widths: [{"units": k, "loss": 1 / k} for k in widths]
     >>> least_width(fit, 1 / 22, start=4, most=100, at_once=3)[0]
     23
@@ -71,8 +70,6 @@ def least_width(
 def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
     """The answers: a row for every value of a column, a column for every kind of fit; NaN where no width sufficed.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.galu.least_units import least_units
     >>> tried = pd.DataFrame({"kind": "GaLU", "outputs": 4, "units": [7, 8], "loss": [0.4, 0.2]})
     >>> least_units(tried, "outputs", 0.3).to_dict("index")
     {4: {'GaLU': 8.0}}

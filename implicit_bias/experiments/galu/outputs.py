@@ -55,7 +55,6 @@ def rows(settings: Settings) -> Rows:
 def as_many_parameters(settings: Settings) -> int:
     """The width k at which k(d + d') parameters are a share 1 − LEVEL of the m·d' targets.
 
-    >>> from implicit_bias.experiments.galu.outputs import as_many_parameters
     >>> as_many_parameters({"m": 1024, "d": 32, "outputs": 1})
     22
     """

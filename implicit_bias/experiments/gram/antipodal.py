@@ -44,8 +44,6 @@ def cost(settings: Settings) -> float:
 def medians(table: pd.DataFrame) -> pd.DataFrame:
     """By activation, in order: alone and paired (median λ_min, NaN where its error hides it), error (median, paired).
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.antipodal import medians
     >>> table = pd.DataFrame({"activation": "erf", "pair": [False, True], "least": [0.5, 1e-16], "error": 1e-12})
     >>> medians(table).reset_index().to_dict("records")
     [{'activation': 'erf', 'alone': 0.5, 'paired': nan, 'error': 1e-12}]

@@ -54,8 +54,6 @@ def cost(settings: Settings) -> float:
 def powers(table: pd.DataFrame) -> pd.Series:
     """−d log λ_min/d log n of each activation between its two largest n.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.circle import powers
     >>> powers(pd.DataFrame({"activation": "relu", "n": [5, 10], "least": [0.2, 0.1]})).round(6).to_dict()
     {'relu': 1.0}
     """

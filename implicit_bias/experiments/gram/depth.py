@@ -47,8 +47,6 @@ def growth(table: pd.DataFrame) -> pd.Series:
 
     Where the first is hidden its bound stands for it, which makes the growth look smaller than it is.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.depth import growth
     >>> draws = pd.DataFrame({"activation": "erf", "layers": [1, 8], "least": [0.5, 2.0], "error": 1e-12})
     >>> growth(draws).to_dict()
     {'erf': 4.0}

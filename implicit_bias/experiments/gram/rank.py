@@ -52,8 +52,6 @@ def cost(settings: Settings) -> float:
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
     """By degree, d and n: rank (eigenvalues above the error), kept and cut (the last above and the first below).
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.rank import ranks
     >>> table = pd.DataFrame({"degree": 2, "d": 2, "n": 3, "eigenvalue": [1.0, 0.5, 1e-17], "error": 1e-15})
     >>> ranks(table).reset_index().to_dict("records")
     [{'degree': 2, 'd': 2, 'n': 3, 'rank': 2, 'kept': 0.5, 'cut': 1e-17}]
@@ -67,7 +65,6 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
 def ceiling(degree: int, d: int) -> int:
     """The number of monomials of a degree in d variables.
 
-    >>> from implicit_bias.experiments.gram.rank import ceiling
     >>> [ceiling(degree, 5) for degree in (2, 3)]
     [15, 35]
     """

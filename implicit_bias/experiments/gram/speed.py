@@ -89,8 +89,6 @@ def start(settings: Settings) -> tuple[Array, Array]:
 def residual_and_gradient(X: Array, y: Array, W: Array, a: Array, sigma: Activation) -> tuple[Array, Array]:
     """f(X) − y (n,), and the gradient of ½‖f(X) − y‖² in W (k, d).
 
-    >>> import numpy as np
-    >>> from implicit_bias.experiments.gram.speed import residual_and_gradient
     >>> from implicit_bias.kernels import activation
     >>> data = np.array([[1.0, 0.0]]), np.array([1.0])
     >>> r, gradient = residual_and_gradient(*data, np.array([[2.0, 5.0]]), np.array([1.0]), activation("relu"))
@@ -151,8 +149,6 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
     """By task, rate and activation: measured and flow, the mean rate per step at which the residual decays until the
     loss is TRAINED or the steps end; worst, ηλ_min.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.speed import speeds
     >>> run = pd.DataFrame({"step": [0, 1], "loss": [1.0, 0.25], "flow": [1.0, 0.5], "least": 0.1, "eta": 0.5})
     >>> run = run.assign(data="sphere", d=3, labels="random", rate="own", activation="relu")
     >>> speeds(run).iloc[0].round(4).to_dict()

@@ -26,7 +26,6 @@ LEAST = "$\\lambda_{\\min}(G)/E[\\sigma'^2]$"
 def unit_points(n: int, d: int, *seed: int) -> Array:
     """n points uniform on the sphere of R^d, shape (n, d); NumPy's PCG64.
 
-    >>> from implicit_bias.experiments.gram.sphere import unit_points
     >>> (unit_points(3, 5, 1, 2) ** 2).sum(axis=1).round(12).tolist()
     [1.0, 1.0, 1.0]
     """
@@ -49,7 +48,6 @@ def scaled(found: Any, activation: str) -> dict[str, float]:
 def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
     """λ_min of the points' Gram matrix, `scaled`.
 
-    >>> from implicit_bias.experiments.gram.sphere import least
     >>> {name: round(value, 6) for name, value in least([[1.0, 0.0], [0.0, 1.0]], "tanh").items()}
     {'least': 1.0, 'error': 0.0}
     """
@@ -59,7 +57,6 @@ def least(X: Array, activation: str, digits: int | None = None) -> dict[str, flo
 def style(activation: str) -> dict[str, Any]:
     """Colour, line and label of an activation: solid lines where a derivative jumps at 0, dashed ones where none does.
 
-    >>> from implicit_bias.experiments.gram.sphere import style
     >>> style("relu")
     {'color': '#E69F00', 'linestyle': '-', 'label': 'ReLU'}
     """
@@ -73,7 +70,6 @@ def style(activation: str) -> dict[str, Any]:
 def ordered(activations: Iterable[str]) -> list[str]:
     """The activations in the order of all figures.
 
-    >>> from implicit_bias.experiments.gram.sphere import ordered
     >>> ordered({"tanh", "relu"})
     ['relu', 'tanh']
     """
@@ -83,8 +79,6 @@ def ordered(activations: Iterable[str]) -> list[str]:
 def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
     """By activation and `over`: middle, low, high of `least` (quartiles); bound alone where the error hides the median.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.sphere import quartiles
     >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
     >>> quartiles(draws, "d").reset_index().to_dict("records")[1]
     {'activation': 'erf', 'd': 3, 'middle': 2.0, 'low': 1.5, 'high': 3.0, 'bound': nan}
@@ -102,7 +96,6 @@ def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
 def number(value: float) -> str:
     """Two significant digits, with an exponent for what is small.
 
-    >>> from implicit_bias.experiments.gram.sphere import number
     >>> number(0.4699), number(4.6e-46)
     ('0.47', '4.6e-46')
     """
@@ -112,8 +105,6 @@ def number(value: float) -> str:
 def as_text(found: pd.Series) -> str:
     """A median of `quartiles`, or below what it lies.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.sphere import as_text
     >>> as_text(pd.Series({"middle": 0.5})), as_text(pd.Series({"middle": float("nan"), "bound": 1e-12}))
     ('0.50', '< 1.0e-12')
     """
@@ -123,8 +114,6 @@ def as_text(found: pd.Series) -> str:
 def listed(values: pd.Series, form: str = "") -> str:
     """Every activation with its value, in the order of all figures.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.sphere import listed
     >>> listed(pd.Series({"tanh": -2.0, "relu": 1.0}), ".1f")
     'relu 1.0, tanh −2.0'
     """
@@ -136,8 +125,6 @@ def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str
 
     Triangles stand where only a bound is known.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.sphere import against
     >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
     >>> ax = against(draws, "d", "Least eigenvalues", "d", "least").axes[0]
     >>> ax.get_xlabel(), [line.get_ydata().tolist() for line in ax.get_lines()]

@@ -51,8 +51,6 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
 
     By least squares on logarithms, of each activation; NaN of fewer than two widths, or draws.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.gram.width import exponents
     >>> table = pd.DataFrame({"activation": "relu", "width": [100, 100, 10_000, 10_000], "off": [0.1, 0.1, 0.01, 0.01]})
     >>> exponents(table.assign(sampled=[0.2, 0.3, 0.25, 0.26])).to_dict("index")
     {'relu': {'off': -0.5, 'spread': -0.5}}

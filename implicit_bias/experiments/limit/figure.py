@@ -70,8 +70,6 @@ def limit_figure(table: pd.DataFrame, title: str = "The limit of gradient descen
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.limit.figure import limit_figure
     >>> row = dict(network="gln", descent="plain", step=1, ratio=1.5, inconsistency=0.1, alignment=0.9)
     >>> figure = limit_figure(pd.DataFrame([row | dict(normalised_margin=0.2, stationarity=0.3)]), "Digits")
     >>> [axes.get_title() for axes in figure.axes][:2]

@@ -43,7 +43,6 @@ class LimitConfig:
 
     `start` is 'trained' (the published training) or 'initial'. Raises InputError for values out of range.
 
-    >>> from implicit_bias.experiments.limit.study import LimitConfig
     >>> LimitConfig(network=("gln",)).train_size
     100
     """
@@ -154,8 +153,6 @@ def cost(settings: Settings) -> float:
 def ends(table: pd.DataFrame) -> pd.DataFrame:
     """The last row of every descent.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.limit.study import ends
     >>> ends(pd.DataFrame({"network": "gln", "descent": "plain", "step": [0, 9]})).step.tolist()
     [9]
     """
@@ -228,7 +225,6 @@ EXPERIMENT = Experiment(
 def titled(config: LimitConfig) -> Experiment:
     """The experiment with this configuration, and its samples named in the title.
 
-    >>> from implicit_bias.experiments.limit.study import LimitConfig, titled
     >>> titled(LimitConfig()).title
     'The limit of gradient descent (digits, n = 100)'
     """

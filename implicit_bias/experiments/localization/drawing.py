@@ -21,8 +21,6 @@ NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
 def where(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     """The rows of the cells with these settings.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.drawing import where
     >>> where(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=1, gain=3).to_dict("records")
     [{'units': 1, 'gain': 3}]
     """
@@ -39,7 +37,6 @@ def scales(one: float, two: float) -> str:
 def slashed(values: Iterable[float], form: str = "g") -> str:
     """Numbers in a row.
 
-    >>> from implicit_bias.experiments.localization.drawing import slashed
     >>> slashed([0.01, 3.0])
     '0.01/3'
     """

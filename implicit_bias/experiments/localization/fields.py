@@ -48,8 +48,6 @@ def rows(settings: Settings) -> Rows:
 def shapes(table: pd.DataFrame) -> pd.DataFrame:
     """A row per field: its IPR, and how many pixels hold nine tenths of Σw².
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.fields import shapes
     >>> one = {"units": 1, "process": "NLGP", "gain": 3.0, "unit": 0, "pixel": range(4), "weight": [0, 3.0, -1.0, 0.0]}
     >>> shapes(pd.DataFrame(one)).to_dict("records")[0]["pixels"]
     1

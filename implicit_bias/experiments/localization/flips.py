@@ -58,8 +58,6 @@ def settled(part: pd.DataFrame) -> tuple[float, float] | None:
     Not counted are those that noise makes in the end: as many as flip between the last two times. None where no more
     than these flip.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.flips import settled
     >>> times = {"time": [0, 1.0, 2.0, 4.0], "ipr": [0.0, 0.5, 1.0, 1.0]}
     >>> settled(pd.DataFrame(times | {"flips": [0.3, 0.1, 0.06, 0.0], "recent": [None, 0.2, 0.1, 0.05]}))
     (0.25, 0.5)

@@ -90,8 +90,6 @@ def cost(settings: Settings) -> float:
 def enough(part: pd.DataFrame) -> pd.Series | None:
     """The time from which on the frozen gates of a cell lead to nearly the network's IPR, as a row; None if the end.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.frozen import enough
     >>> cell = {"gates": "own", "time": [0.0, 1.0, 5.0], "network": [0.1, 0.2, 0.5], "ipr": [0.1, 0.46, 0.5]}
     >>> float(enough(pd.DataFrame(cell)).time)
     1.0

@@ -51,8 +51,6 @@ def draw(table: pd.DataFrame) -> Figure:
 def fall(part: pd.DataFrame) -> tuple[float, str]:
     """By how much medians of IPR fall most as the gain grows, and from which gain to which; NaN of a single gain.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.gain import fall
     >>> fall(pd.DataFrame({"gain": [1, 3, 10, 30], "ipr": [0.1, 0.5, 0.25, 0.375]}))
     (0.25, '0.500 at g = 3 to 0.250 at g = 10')
     """

@@ -46,7 +46,6 @@ def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTrain
 def spread(fields: Array) -> dict[str, float]:
     """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length.
 
-    >>> from implicit_bias.experiments.localization.networks import spread
     >>> spread([[0.0, 2.0, 0.0, 0.0]])
     {'ipr_low': 1.0, 'ipr': 1.0, 'ipr_high': 1.0, 'frequency': 0.0, 'length': 2.0}
     """

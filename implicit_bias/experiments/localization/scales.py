@@ -45,8 +45,6 @@ def rows(settings: Settings) -> Rows:
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each order and gain: quartiles of IPR, the median frequency, and the share of units that are local.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.localization.scales import summary
     >>> units = pd.DataFrame({"xi0": 2.0, "xi1": 1.0, "gain": 3.0, "ipr": [0.1, 0.2, 0.3], "frequency": [1, 2, 9]})
     >>> summary(units)[["ipr_low", "ipr", "ipr_high", "frequency", "local"]].round(3).to_dict("records")
     [{'ipr_low': 0.15, 'ipr': 0.2, 'ipr_high': 0.25, 'frequency': 2.0, 'local': 0.667}]

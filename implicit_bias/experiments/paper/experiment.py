@@ -28,7 +28,6 @@ def reproduction(
 ) -> Experiment:
     """The experiment with some of the paper's figures.
 
-    >>> from implicit_bias.experiments.paper.experiment import reproduction
     >>> len(reproduction(["2"]).grid(True))
     2
     """
@@ -55,7 +54,6 @@ EXPERIMENT = reproduction()
 def comparison(study: Study, config: Config | None = None) -> Experiment:
     """The experiment of one study alone, of its defaults or another configuration, drawn in three panels.
 
-    >>> from implicit_bias.experiments.paper.experiment import comparison
     >>> from implicit_bias.experiments.paper.gln import STUDY
     >>> comparison(STUDY).grid(True)[0]["contexts"]
     2

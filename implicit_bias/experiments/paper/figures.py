@@ -44,9 +44,7 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
     Three panels: error against error, inconsistency against error, and error against units, or contexts if there are
     more of these.
 
-    >>> import pandas as pd
     >>> from implicit_bias.experiments.paper.experiment import STUDIES
-    >>> from implicit_bias.experiments.paper.figures import comparison_figures
     >>> row = dict(dataset="digits", train_size=9, units=2, contexts=2, seed=1, momentum=0.0, error=0.1)
     >>> rows = [row | dict(model=model, version="corrected", inconsistency=0.05) for model in ("GD-GLN", "SVM-GLN")]
     >>> figure = comparison_figures(pd.DataFrame(rows), STUDIES["compare_gln"])["comparison"]
@@ -92,8 +90,6 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.paper.figures import paper_figure
     >>> cell = dict(study="compare_shallow_gln", dataset="digits", train_size=9, units=1, contexts=2, seed=1)
     >>> cell |= dict(cutoff="median", momentum=0.0, version="corrected", status="OPTIMAL", error=0.1)
     >>> rows = [cell | {"model": "GD-shallow"}, cell | {"model": "SVM-shallow", "inconsistency": 0.05}]

@@ -61,7 +61,6 @@ def grid(
 
     `quick` keeps n = 500, one seed, median cutoffs, no momentum and a few widths.
 
-    >>> from implicit_bias.experiments.paper.plan import grid
     >>> len(grid(["2"])), len(grid(["4"]))
     (144, 54)
     """

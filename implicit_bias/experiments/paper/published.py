@@ -35,7 +35,6 @@ def check_faults(faults: Collection[str]) -> None:
 def mixed_groups(units: int, contexts: int) -> np.ndarray:
     """The groups of a column-major reshape: gate j belongs to j mod H, so that units mix. Shape (H·C,).
 
-    >>> from implicit_bias.experiments.paper.published import mixed_groups
     >>> mixed_groups(3, 2).tolist()
     [0, 1, 2, 0, 1, 2]
     """
@@ -57,8 +56,6 @@ class Equation23(Norm):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from implicit_bias.experiments.paper.published import Equation23
     >>> norm = Equation23([0, 0, 1, 1])
     >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
     >>> A = np.full((4, 4), 0.25) - np.kron(np.eye(2), np.ones((2, 2))) + 2 * np.eye(4)
@@ -98,7 +95,6 @@ def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection
     """SVM-GLN as published: the group lasso over the wrong groups.
 
     >>> from implicit_bias import HyperplaneGates, load_binary
-    >>> from implicit_bias.experiments.paper.published import published_svm_gln
     >>> task = load_binary("digits", train_size=60)
     >>> published_svm_gln(task.X_train, task.y_train, HyperplaneGates(3, 2)).norm.groups.tolist()
     [0, 1, 2, 0, 1, 2]
@@ -116,7 +112,6 @@ def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[
     The correct norm of the predictors has no groups: without eq. 23 this is `svm_l2`.
 
     >>> from implicit_bias import HyperplaneGates, load_binary, solve
-    >>> from implicit_bias.experiments.paper.published import published_svm_l2
     >>> task = load_binary("digits", train_size=60)
     >>> solve(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(3, 2))).status.name
     'OPTIMAL'
@@ -132,7 +127,6 @@ def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[
 def published_half_spaces(units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS) -> RandomHalfSpaces:
     """The contexts of SVM-RC as published: one draw, of seed 1, for every network, and a gate that is always open.
 
-    >>> from implicit_bias.experiments.paper.published import published_half_spaces
     >>> published_half_spaces(10, 3, "median").seed
     1
     """

@@ -48,7 +48,6 @@ class Config:
 
     Raises InputError for anything out of range, before any work.
 
-    >>> from implicit_bias.experiments.paper.study import Config
     >>> Config(units=[10, 20]).units
     (10, 20)
     """
@@ -91,7 +90,6 @@ class Config:
 def hyperplanes(settings: Settings) -> HyperplaneGates:
     """The gates of a cell of gated linear networks, not yet fitted.
 
-    >>> from implicit_bias.experiments.paper.study import hyperplanes
     >>> hyperplanes({"units": 3, "contexts": 4, "seed": 1, "cutoff": "median"}).units
     3
     """
@@ -136,7 +134,6 @@ class Study:
 def faults_of(settings: Settings, version: str) -> tuple[str, ...]:
     """The faults that a version of a cell has.
 
-    >>> from implicit_bias.experiments.paper.study import faults_of
     >>> faults_of({"faults": ["one draw"]}, "corrected")
     ()
     """

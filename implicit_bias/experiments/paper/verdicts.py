@@ -75,8 +75,6 @@ CONTRASTS: dict[str, tuple[Side, Side] | tuple[Side, Side, str]] = {
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Every verdict that the table has the cells for.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.paper.verdicts import verdicts
     >>> cell = dict(study="compare_gln", train_size=9, units=2, contexts=2, cutoff="median", momentum=0.0)
     >>> cell |= dict(version="corrected", status="OPTIMAL", gap=1e-8, closed=0)
     >>> rows = [cell | dict(model=m, error=e + s / 1000, seed=s)

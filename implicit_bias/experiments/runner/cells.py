@@ -15,7 +15,6 @@ from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settin
 class Cell:
     """An experiment's settings as plain JSON, and the folder of image files, which decides nothing.
 
-    >>> from implicit_bias.experiments.runner.cells import cells_of
     >>> from implicit_bias.experiments.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
     >>> cell = cells_of(norms, norms.grid(True))[0]
@@ -63,7 +62,6 @@ class Result:
 def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | None = None) -> list[Cell]:
     """The cells of some settings, each once.
 
-    >>> from implicit_bias.experiments.runner.cells import cells_of
     >>> from implicit_bias.experiments.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
     >>> len(cells_of(norms, norms.grid(False)))
@@ -81,7 +79,6 @@ def _task(dataset: str, train_size: int, root: str | None) -> BinaryTask:
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
     """The `data` of experiments on one of the binary tasks, split as published.
 
-    >>> from implicit_bias.experiments.runner.cells import binary_task
     >>> binary_task({"dataset": "digits", "train_size": 9}, None).X_train.shape
     (9, 65)
     """
@@ -91,7 +88,6 @@ def binary_task(settings: Settings, root: str | None) -> BinaryTask:
 def digest(content: Any) -> str:
     """Twelve digits of plain JSON content, in whatever order its names are.
 
-    >>> from implicit_bias.experiments.runner.cells import digest
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
     """

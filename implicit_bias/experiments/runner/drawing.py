@@ -20,8 +20,6 @@ COLOURS = {
 def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[None]:
     """The style of all figures drawn within: letters of this size, and panels' titles relative to it.
 
-    >>> import matplotlib as mpl
-    >>> from implicit_bias.experiments.runner.drawing import styled
     >>> with styled(8):
     ...     mpl.rcParams["font.size"]
     8.0
@@ -33,7 +31,6 @@ def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[Non
 def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Any:
     """A figure's axes, shape (rows, columns), each of this size in inches.
 
-    >>> from implicit_bias.experiments.runner.drawing import panels
     >>> axes = panels("Two", columns=2)
     >>> axes[0, 0].figure.get_suptitle()
     'Two'
@@ -46,8 +43,6 @@ def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float
 def band(ax: Axes, values: pd.Series, **style: Any) -> None:
     """A line through the means of `values` over its index, and a band of one standard deviation about it.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.runner.drawing import band, panels
     >>> ax = panels("Loss")[0, 0]
     >>> band(ax, pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
     >>> ax.get_lines()[0].get_ydata().tolist()
@@ -83,7 +78,6 @@ def pictures(figure: Figure, name: str) -> dict[str, bytes]:
     """A figure as the contents of `name`.png (200 dots per inch) and `name`.pdf.
 
     >>> from matplotlib.figure import Figure
-    >>> from implicit_bias.experiments.runner.drawing import pictures
     >>> sorted(pictures(Figure(), "a"))
     ['a.pdf', 'a.png']
     """

@@ -40,7 +40,6 @@ def compute(cell: Cell, one_core: bool = True) -> Result:
 def machine_kind() -> str:
     """What a record says of the machine: system, architecture, cores.
 
-    >>> from implicit_bias.experiments.runner.engines import machine_kind
     >>> machine_kind().endswith("cores")
     True
     """
@@ -147,7 +146,6 @@ def dask(scheduler: str | None) -> Engine:
 def installed() -> str:
     """This package's version, and a sum of its files: the same wherever the same code is installed.
 
-    >>> from implicit_bias.experiments.runner.engines import installed
     >>> installed() == installed()
     True
     """

@@ -46,7 +46,6 @@ class Experiment:
     table comes from a file, so what is not a number or a truth value is text, and a gap is NaN.
 
     >>> from implicit_bias.experiments.galu import norms
-    >>> from implicit_bias.experiments.runner.experiment import Experiment
     >>> experiment = Experiment.of(norms)
     >>> experiment.name, experiment.grid(True)[0]["sigma_y"]
     ('norms', 0.0)
@@ -137,7 +136,6 @@ class Collection:
 def product(**lists: Iterable[Any]) -> list[Settings]:
     """The settings of every combination, the last list innermost.
 
-    >>> from implicit_bias.experiments.runner.experiment import product
     >>> product(units=(4, 8), seed=(1,))
     [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
     """

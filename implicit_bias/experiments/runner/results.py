@@ -67,8 +67,6 @@ Page = Callable[[Figured, dict[str, bytes]], bytes]
 def as_csv(table: pd.DataFrame) -> bytes:
     """A table with nine digits per number.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.runner.results import as_csv, from_csv
     >>> from_csv(as_csv(pd.DataFrame({"loss": [2 / 3, None]}))).loss.tolist()
     [0.666666667, nan]
     """
@@ -101,7 +99,6 @@ def tabulated(run: Run, *, quick: bool = False) -> list[Figured]:
 def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
     """Every setting with the values that it takes in some cells, or that these go through.
 
-    >>> from implicit_bias.experiments.runner.results import lists_of
     >>> lists_of([{"d": 5, "seed": [1, 2]}, {"d": 6, "seed": [1, 2]}])
     {'d': [5, 6], 'seed': [1, 2]}
     """

@@ -79,7 +79,6 @@ def run(
     --------
     >>> from implicit_bias.experiments.galu import COLLECTION
     >>> from implicit_bias.experiments.runner.cells import cells_of
-    >>> from implicit_bias.experiments.runner.run import run
     >>> (norms,) = COLLECTION.chosen("norms")
     >>> len(run(cells_of(norms, norms.grid(True)[:1])).table())
     1

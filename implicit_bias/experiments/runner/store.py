@@ -18,7 +18,6 @@ class Store:
     >>> import tempfile
     >>> from implicit_bias.experiments.galu import COLLECTION
     >>> from implicit_bias.experiments.runner.cells import Result, cells_of
-    >>> from implicit_bias.experiments.runner.store import Store
     >>> (norms,) = COLLECTION.chosen("norms")
     >>> store, (cell, *_) = Store(tempfile.mkdtemp()), cells_of(norms, norms.grid(True))
     >>> store.put(cell, Result([{"train_loss": 0.1}], 2.0, "here"))

@@ -30,7 +30,6 @@ class Verdict:
 
     Examples
     --------
-    >>> from implicit_bias.experiments.runner.verdicts import Verdict
     >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
     Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
     """
@@ -56,7 +55,6 @@ class Verdict:
     def row(self) -> dict[str, str]:
         """Its line of a table.
 
-        >>> from implicit_bias.experiments.runner.verdicts import Verdict
         >>> Verdict("a", "1", "below 2", True).row()
         {'claim': 'a', 'found': '1', 'threshold': 'below 2', 'outcome': 'yes'}
         """
@@ -66,7 +64,6 @@ class Verdict:
 def decide(claim: str, found: str, value: float, relation: str, limit: float, unit: str = "") -> Verdict:
     """The verdict of a comparison: 'above', 'below', 'at least' or 'at most' a limit; undecided if a number is NaN.
 
-    >>> from implicit_bias.experiments.runner.verdicts import decide
     >>> print(decide("the loss falls", "to 40 %", 40, "below", 50, " %"))
     Yes: the loss falls; found: to 40 %; threshold: below 50 %.
     >>> decide("the loss falls", "to nan %", float("nan"), "below", 50, " %").found
@@ -86,8 +83,6 @@ def span(values: pd.Series, form: str) -> str:
 def named(values: pd.Series, form: str) -> str:
     """Values with their names.
 
-    >>> import pandas as pd
-    >>> from implicit_bias.experiments.runner.verdicts import named
     >>> named(pd.Series({"GaLU": 0.24, "ReLU": -0.2}), ".0%")
     'GaLU 24%, ReLU −20%'
     """
@@ -97,7 +92,6 @@ def named(values: pd.Series, form: str) -> str:
 def outcome(verdicts: Sequence[Verdict]) -> str:
     """The outcome of several verdicts together: partly if some hold and some do not.
 
-    >>> from implicit_bias.experiments.runner.verdicts import Verdict, outcome
     >>> outcome([Verdict("a", "1", "below 2", True), Verdict("b", "3", "below 2", False)])
     'partly'
     """
