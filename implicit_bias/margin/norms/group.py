@@ -22,7 +22,27 @@ from implicit_bias.ground.scaling import length
 from implicit_bias.margin.norms.base import GroupForm, Norm
 
 
-class Frobenius(Norm):
+class EuclideanNorm(Norm):
+    """‖LW‖_F for a linear map L of the weights, which a subclass gives as `seen`."""
+
+    def seen(self, W: Any) -> Any:
+        """LW of weights or a CVXPY expression W (k, d); here W itself."""
+        return W
+
+    def value(self, W: Array) -> float:
+        """‖LW‖_F."""
+        return float(length(self.seen(self.of_gates(W))))
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖LW‖_F."""
+        return cp.norm(cp.vec(self.seen(W), order="C"), 2)
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression:
+        """‖LW‖²_F."""
+        return cp.sum_squares(self.seen(W))
+
+
+class Frobenius(EuclideanNorm):
     """‖W‖_F: one group of all gates (shallow GLN, linear models, SVM-HL). Its own dual.
 
     >>> import numpy as np
@@ -33,25 +53,9 @@ class Frobenius(Norm):
 
     made_of: tuple[str, ...] | None = ()
 
-    def _seen(self, W: Any) -> Any:
-        """What the Frobenius norm is taken of, linear in weights or a CVXPY expression W (k, d): W itself."""
-        return W
-
-    def value(self, W: Array) -> float:
-        """‖W‖_F."""
-        return float(length(self._seen(self.of_gates(W))))
-
     def dual(self, V: Array) -> float:
         """‖V‖_F."""
         return float(length(self.of_gates(V)))
-
-    def expression(self, W: cp.Expression) -> cp.Expression:
-        """‖W‖_F."""
-        return cp.norm(cp.vec(self._seen(W), order="C"), 2)
-
-    def quadratic(self, W: cp.Expression) -> cp.Expression:
-        """‖W‖²_F."""
-        return cp.sum_squares(self._seen(W))
 
     def group_form(self, k: int) -> GroupForm:
         """One group of all gates."""
@@ -140,7 +144,7 @@ class GroupLasso(Norm):
         return f"GroupLasso({len(self.labels)} groups, {self.gates} gates)"
 
 
-class PredictorL2(Frobenius):
+class PredictorL2(EuclideanNorm):
     """The L2 norm of a GLN's predictors in ζ coordinates: the norm of SVM-L2.
 
         ‖ζ‖ = ‖Aζ‖_F,   A = J/√(HK) − Q/√K + √K·I,   ‖β‖₂ = K^{(H−2)/2} ‖Aζ‖_F
@@ -202,7 +206,7 @@ class PredictorL2(Frobenius):
         squares[-1] = self.units * self.contexts
         return squares
 
-    def _seen(self, W: Any) -> Any:
+    def seen(self, W: Any) -> Any:
         """Bζ."""
         return self.factor @ W
 
