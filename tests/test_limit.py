@@ -379,8 +379,8 @@ def test_the_command_keeps_what_is_finished_when_a_later_network_is_refused(tmp_
     assert "cannot separate" in json.loads((tmp_path / "limit.json").read_text())["end"]
 
 
-def test_ctrl_c_keeps_the_networks_that_are_finished(tmp_path, monkeypatch):
-    """Within a descent of the second network; the same command then goes on with that one."""
+def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
+    """Within a descent of the second network, whose rows so far are shown; the same command then begins it again."""
     real, begun = study.descend_to_limit, []
 
     def interrupted(network, *arguments, **options):
@@ -391,7 +391,13 @@ def test_ctrl_c_keeps_the_networks_that_are_finished(tmp_path, monkeypatch):
     done = limit(tmp_path, "--network", "gln", "linear")
     assert done.returncode == 130
     assert "1 of 2 cells are stored" in done.stderr
-    assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln"}
+    table = pd.read_csv(tmp_path / "limit.csv")
+    ends = table.groupby(["network", "descent"]).end.last()
+    assert ends.to_dict() == {
+        ("gln", "loss-scaled"): "converged",
+        ("gln", "plain"): "max_steps",
+        ("linear", "loss-scaled"): "interrupted",
+    }
     assert json.loads((tmp_path / "limit.json").read_text())["end"] == "interrupted"
     assert limit(tmp_path, "--network", "gln", "linear").returncode == 0
     assert len(begun) == 5

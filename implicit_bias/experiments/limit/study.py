@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
 from implicit_bias.comparison import alignment, inconsistency, optimality_ratio
 from implicit_bias.datasets import BinaryTask
@@ -133,11 +134,17 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     found: Rows = []
 
     def descend(label: str, network: GatedNetwork, config: LossScaled | PlainDescent) -> int:
-        descent = descend_to_limit(network, task.X_train, task.y_train, config, measure=measure)
-        if descent.end == "interrupted":
-            raise KeyboardInterrupt
+        with tqdm(total=round(limit), desc=f"{name}, {label}", unit="s", leave=False) as bar:
+
+            def show(step: int, seconds: float) -> None:
+                bar.set_postfix_str(f"step {step}", refresh=False)
+                bar.update(min(int(seconds), bar.total) - bar.n)
+
+            descent = descend_to_limit(network, task.X_train, task.y_train, config, measure=measure, progress=show)
         about = {"descent": label, "end": descent.end} | optimum
         found.extend({str(name): float(row[name]) for name in row} | about for row in descent.table.to_dict("records"))
+        if descent.end == "interrupted":
+            raise KeyboardInterrupt(found)
         return int(descent.table.step.iloc[-1])
 
     steps = descend("loss-scaled", network, LossScaled(settings["tolerance"], max_seconds=limit))

@@ -18,6 +18,7 @@ import joblib
 
 import implicit_bias
 from implicit_bias.experiments.runner.cells import Cell, Result
+from implicit_bias.experiments.runner.experiment import Rows
 from implicit_bias.ground.checks import InputError, as_count
 from implicit_bias.ground.threads import one_thread
 
@@ -30,11 +31,20 @@ ANSWER, PATIENCE = 10.0, 60.0
 
 
 def compute(cell: Cell, one_core: bool = True) -> Result:
-    """Compute a cell here, on one core where others share the machine."""
+    """Compute a cell here, on one core where others share the machine.
+
+    KeyboardInterrupt may carry the rows so far; it then goes on with the cell and what it has of a result.
+    """
     start = time.perf_counter()
-    with one_thread() if one_core else nullcontext():
-        rows = cell.rows()
-    return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
+
+    def result(rows: Rows) -> Result:
+        return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
+
+    try:
+        with one_thread() if one_core else nullcontext():
+            return result(cell.rows())
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(*((cell, result(rows)) for rows in stop.args)) from None
 
 
 def machine_kind() -> str:

@@ -93,7 +93,7 @@ def figured(run: Run, experiment: Experiment, *, quick: bool = False) -> Figured
 def tabulated(run: Run, *, quick: bool = False) -> list[Figured]:
     """The table of every experiment of which a cell is done."""
     parts = [(run.of(experiment), experiment) for experiment in dict.fromkeys(cell.experiment for cell in run.cells)]
-    return [figured(part, experiment, quick=quick) for part, experiment in parts if part.results]
+    return [figured(part, experiment, quick=quick) for part, experiment in parts if part.results or part.partial]
 
 
 def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:

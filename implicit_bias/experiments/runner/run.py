@@ -5,8 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -30,6 +29,8 @@ class Run:
     cells: Sequence[Cell]
     results: dict[Cell, Result]
     seconds: float
+    #: Rows so far of the cell that Ctrl-C ended: they are tabulated, not stored, and the cell begins again.
+    partial: dict[Cell, Result] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -39,12 +40,14 @@ class Run:
     def of(self, experiment: Experiment) -> Run:
         """The cells of one experiment only."""
         own = [cell for cell in self.cells if cell.experiment is experiment]
-        return Run(own, {cell: self.results[cell] for cell in own if cell in self.results}, self.seconds)
+        results, partial = ({c: part[c] for c in own if c in part} for part in (self.results, self.partial))
+        return Run(own, results, self.seconds, partial)
 
     def table(self) -> pd.DataFrame:
         """All rows, settings first, in the order of the cells, whatever order they ended in."""
-        done = [cell for cell in self.cells if cell in self.results]
-        rows = [cell.settings | row for cell in done for row in self.results[cell].rows]
+        known = self.results | self.partial
+        done = [cell for cell in self.cells if cell in known]
+        rows = [cell.settings | row for cell in done for row in known[cell].rows]
         columns = next((list(cell.experiment.columns) for cell in done), [])
         return pd.DataFrame(rows, columns=columns or None)
 
@@ -99,9 +102,12 @@ def run(
     left = [cell for cell in cells if cell not in done]
     for cell in left:
         cell.data()
-    with suppress(KeyboardInterrupt):
+    partial: dict[Cell, Result] = {}
+    try:
         for cell, result in (engine or local())(sorted(left, key=lambda cell: -cell.cost)) if left else ():
             if store is not None:
                 store.put(cell, result)
             keep(cell, result, False)
-    return Run(cells, done, time.perf_counter() - start)
+    except KeyboardInterrupt as stop:
+        partial = dict(stop.args)
+    return Run(cells, done, time.perf_counter() - start, partial)
