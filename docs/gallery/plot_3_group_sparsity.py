@@ -2,7 +2,7 @@
 Sparsity of the units
 =====================
 
-The norm of SVM-GLN, :math:`\\sum_h \\|\\zeta_h\\|_2`, is a group lasso with a group a unit: it has corners where a
+The norm of SVM-GLN, :math:`\\sum_h \\|\\zeta_h\\|_2`, is a group lasso with one group per unit: it has corners where a
 whole unit is zero, and its solution uses some units only. The Frobenius norm
 :math:`(\\sum_h \\|\\zeta_h\\|_2^2)^{1/2}` has no corners there, and its solution uses all.
 

@@ -24,7 +24,7 @@ COMMANDS = {
     "reproduce paper": ("the paper's figures 2 to 5, as published and corrected", "reproduce"),
     "reproduce galu": ("the figures of the GaLU paper drawn again, with a verdict on each claim", "reproduce"),
     "reproduce localization": (
-        "where localised receptive fields come from: networks and gated linear models",
+        "where localized receptive fields come from: networks and gated linear models",
         "reproduce",
     ),
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),

@@ -49,7 +49,7 @@ class SinglePulse(Ring):
         object.__setattr__(self, "n", as_count(self.n, "n"))
         check_size(self.n, "a pattern")
         if not isinstance(self.lengths, tuple | list) or len(self.lengths) != 2:
-            raise InputError(f"lengths must be two ranges, one a class, not {shown(self.lengths)}")
+            raise InputError(f"lengths must be two ranges, one per class, not {shown(self.lengths)}")
         ranges = []
         for given in self.lengths:
             pair = given if isinstance(given, tuple | list) else (given, given)

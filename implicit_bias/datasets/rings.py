@@ -76,7 +76,7 @@ class Ring(ABC):
     def _check_labels(self) -> None:
         labels = as_floats(self.labels, "labels", 1)
         if len(labels) != 2 or labels[0] == labels[1]:
-            raise InputError(f"labels must be two different numbers, one a class, not {shown(self.labels)}")
+            raise InputError(f"labels must be two different numbers, one per class, not {shown(self.labels)}")
         check_range(np.abs(labels), "labels", *LABELS)
         object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
 
@@ -123,7 +123,7 @@ class RingProcess(Ring):
     def __post_init__(self) -> None:
         spectra = as_floats(self.spectra, "spectra", 2)
         if len(spectra) != 2:
-            raise InputError(f"spectra must have 2 rows, one a class, not {len(spectra)}")
+            raise InputError(f"spectra must have 2 rows, one per class, not {len(spectra)}")
         size = spectra.max(axis=1, keepdims=True)
         check_range(np.abs(size[:, 0]), "spectra", *SPECTRA)
         if not (size > 0).all() or (spectra < -NEGLIGIBLE * size).any():
@@ -229,7 +229,7 @@ def nonlinear_gaussian_process(
     check_size(n * n, "a covariance")
     scales = as_floats(length_scales, "length_scales", 1)
     if len(scales) != 2 or not (scales > 0).all():
-        raise InputError(f"length_scales must be two positive numbers, one a class, not {shown(length_scales)}")
+        raise InputError(f"length_scales must be two positive numbers, one per class, not {shown(length_scales)}")
     distance = np.minimum(np.arange(n), n - np.arange(n))
     with np.errstate(over="ignore"):
         spectra = np.fft.fft(np.exp(-((distance / scales[:, None]) ** 2))).real

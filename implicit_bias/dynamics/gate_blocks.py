@@ -71,7 +71,7 @@ class MomentSums:
             )
         targets = as_targets(y, features.n)
         if targets.shape[1] > 1:
-            raise InputError("the moments are of one target a sample; take those of each target apart")
+            raise InputError("the moments are of one target per sample; take those of each target apart")
         sizes = largest_entries(features.X) * largest_entries(features.gate_values)
         for values, what in ((sizes, "the features"), (largest_entries(targets), "y")):
             check_range(values, what, *SIZES)

@@ -83,7 +83,7 @@ class Moments:
         Raises
         ------
         InputError
-            For targets that are not finite or not one a sample, and for features or targets beyond 1e-60 to 1e60.
+            For targets that are not finite or not one per sample, and for features or targets beyond 1e-60 to 1e60.
         """
         return cls.accumulate([(features, y)])
 

@@ -83,7 +83,7 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Labels −1 and +1, one a sample; `both` present if asked."""
+    """Labels −1 and +1, one per sample; `both` present if asked."""
     y = as_column(values, samples, name)
     classes = np.unique(y)
     if not np.isin(classes, (-1.0, 1.0)).all():
@@ -100,7 +100,7 @@ def as_targets(y: Any, samples: int) -> Array:
     """Targets (n, q) from (n,) or (n, q)."""
     Y = as_floats(y, "y", 2 if dimensions(y) == 2 else 1)
     if len(Y) != samples:
-        raise InputError(f"y has {len(Y)} targets for {samples} samples; give one a sample")
+        raise InputError(f"y has {len(Y)} targets for {samples} samples; give one per sample")
     check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 1e-100, 1e100)
     return Y.reshape(samples, -1)
 
@@ -132,7 +132,7 @@ def as_mixing(T: Any, gates: int) -> Any:
     """A matrix (k, k̂), dense or sparse."""
     T = T if hasattr(T, "tocsr") else as_floats(T, "the mixing matrix", 2)
     if T.shape[0] != gates:
-        raise InputError(f"the mixing matrix must have {gates} rows, one a gate, not {T.shape[0]}")
+        raise InputError(f"the mixing matrix must have {gates} rows, one per gate, not {T.shape[0]}")
     return T
 
 

@@ -41,7 +41,7 @@ class HermiteSeries:
 
     def __call__(self, pairs: GaussianPairs) -> Numbers:
         """The series, by Horner's rule; `mean_squares` for a point and itself."""
-        # Of a single length there is one product a term, not one a pair.
+        # Of a single length there is one product per term, not one per pair.
         r, s = (self.rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
         # An even σ' has no odd coefficients.
         step = 1 if self.coefficients[:, 1::2].any() else 2

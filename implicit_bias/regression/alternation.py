@@ -24,7 +24,7 @@ class Alternation:
     Attributes
     ----------
     hidden : array, shape (k, d)
-        A, a row a unit.
+        A, one row per unit.
     readout : array, shape (q, k)
         B; unit j has ‖a_j‖ = ‖b_j‖.
     loss : float

@@ -93,7 +93,7 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     Raises
     ------
     InputError
-        For targets that are not finite or not one a sample, a negative ridge, a tolerance out of range, features that
+        For targets that are not finite or not one per sample, a negative ridge, a tolerance out of range, features that
         are all zero, or sizes that would leave floating point.
 
     References

@@ -128,7 +128,7 @@ def improve_filters(
     X = as_floats(X, "X", 2)
     targets = as_targets(y, len(X))
     if targets.shape[1] > 1:
-        raise InputError("improve_filters takes one target a sample; improve the filters of each target apart")
+        raise InputError("improve_filters takes one target per sample; improve the filters of each target apart")
     as_count(steps, "steps", least=0)
     check_callable(progress, "progress")
     rng = np.random.default_rng(as_seed(seed))

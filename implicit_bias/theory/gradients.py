@@ -59,7 +59,7 @@ def initial_gradients(
         raise InputError(f"directions must have the {X.shape[1]} columns of X, not {directions.shape[1]}")
     alpha = np.ones(len(directions)) if readout is None else as_floats(readout, "readout", 1)
     if len(alpha) != len(directions):
-        raise InputError(f"readout must have {len(directions)} numbers, one a direction, not {len(alpha)}")
+        raise InputError(f"readout must have {len(directions)} numbers, one per direction, not {len(alpha)}")
     features = GatedFeatures(X, (X @ directions.T > 0).astype(np.float64))
     return -slope / len(X) * alpha[:, None] * features.adjoint(y)
 

@@ -61,7 +61,7 @@ class MarginFunction:
 
     @torch.no_grad()
     def _check(self, w: Tensor) -> None:
-        """Refuse outputs that are not one a sample, and f_{2w} ≠ 2^L f_w for the network's own L."""
+        """Refuse outputs that are not one per sample, and f_{2w} ≠ 2^L f_w for the network's own L."""
         w = w / w.norm()
         self._set(w)
         outputs = self.twin(self.inputs, self.contexts)

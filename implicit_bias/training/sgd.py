@@ -87,7 +87,7 @@ class History:
     Attributes
     ----------
     table : DataFrame
-        One row an epoch (or every few), the first before training: epoch, step; loss, error and minimum margin
+        One row per epoch (or every few), the first before training: epoch, step; loss, error and minimum margin
         min_i y_i f(x_i) over the training set; norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L
         for L layers of weights.
     config : SGD

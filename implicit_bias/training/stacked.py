@@ -1,4 +1,4 @@
-"""Many networks of one shape, trained together by Adam: one product a layer for all of them."""
+"""Many networks of one shape, trained together by Adam: one product per layer for all of them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -13,7 +13,7 @@ from implicit_bias.experiments.runner import COLOURS, Settings, Verdict, decide,
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"
-CLAIM = "ReLU units localise without biases; sigmoid and erf units need them."
+CLAIM = "ReLU units localize without biases; sigmoid and erf units need them."
 rows = one_row
 cost = seconds
 RATES = {"relu": {"lr": 0.2}} | SATURATING
@@ -65,8 +65,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         texts = [f"{(own > LOCAL).sum()} of {len(own)} local, IPR up to {own.max():.2f}" for own in (with_, without)]
         text = f"without biases {texts[1]}; with biases {texts[0]}; the clone's IPR up to {clone:.2f}"
         if activation == "relu":
-            found.append(decide(f"{name} localises without biases", text, without.min(), "above", LOCAL, of))
+            found.append(decide(f"{name} localizes without biases", text, without.min(), "above", LOCAL, of))
         else:
-            found.append(decide(f"{name} does not localise without biases", text, without.max(), "at most", LOCAL, of))
-            found.append(decide(f"{name} localises with biases", texts[0], with_.min(), "above", LOCAL, of))
+            found.append(decide(f"{name} does not localize without biases", text, without.max(), "at most", LOCAL, of))
+            found.append(decide(f"{name} localizes with biases", texts[0], with_.min(), "above", LOCAL, of))
     return found

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from implicit_bias.experiments.localization.networks import N
 from implicit_bias.experiments.runner import COLOURS, ribbon
 
-#: An IPR from which a field counts as localised: twice 3/n, that of white noise.
+#: An IPR from which a field counts as localized: twice 3/n, that of white noise.
 LOCAL = 6 / N
 STYLES: dict[str, dict[str, Any]] = {
     "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},

@@ -15,7 +15,7 @@ from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, d
 
 TITLE = "Flips of the gates in training"
 SOURCE = "sign flips of the gates"
-CLAIM = "Gates stop flipping early in training, before the fields localise."
+CLAIM = "Gates stop flipping early in training, before the fields localize."
 cost = seconds
 #: Held-out samples.
 HELD_OUT = 4000
@@ -97,7 +97,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How much of the time and of the fields' way is gone when most flips are over, in cells whose fields localise."""
+    """How much of the time and of the fields' way is gone when most flips are over, in cells whose fields localize."""
     found, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):
@@ -107,7 +107,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         settling = pd.DataFrame.from_dict(gone, orient="index", columns=["time", "way"])
         at = f"at g = {slashed(settling.index)}, when {100 * MOST:.0f} % of the flips are over"
         time, way = (f"{slashed(settling[name], '.0f')} % gone {at}" for name in settling)
-        claims = f"K = {units}: gates settle early", f"K = {units}: gates settle before fields localise"
+        claims = f"K = {units}: gates settle early", f"K = {units}: gates settle before fields localize"
         found.append(decide(claims[0], f"{time}; {start}", settling.time.max(), "at most", most, " % of the time"))
         found.append(decide(claims[1], way, settling.way.max(), "at most", most, " % of the IPR's way"))
     return found

@@ -1,4 +1,4 @@
-"""Do nonlinear data localise fields, and their Gaussian clone not? IPR against gain, for three activations.
+"""Do nonlinear data localize fields, and their Gaussian clone not? IPR against gain, for three activations.
 
 x = erf(g z)/Z on a ring of 40 pixels, ξ = (3, 1). One ReLU unit without bias (labels 1 and 0, w ~ N(0, 0.01/n), lr 0.1,
 4000 steps of 500 fresh samples); 40 sigmoid or erf units with biases (labels 1 and −1, w ~ N(0, 1/n), lr 4 and 1),
@@ -14,7 +14,7 @@ from implicit_bias.experiments.runner import Settings, Verdict, decide, panels, 
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"
-CLAIM = "Nonlinear data localise receptive fields, the more the larger the gain, and a Gaussian clone does not."
+CLAIM = "Nonlinear data localize receptive fields, the more the larger the gain, and a Gaussian clone does not."
 rows = one_row
 cost = seconds
 
@@ -64,7 +64,7 @@ def fall(part: pd.DataFrame) -> tuple[float, str]:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Where fields localise and the clone's do not, and where IPRs fall with the gain by more than the clone's vary."""
+    """Where fields localize and the clone's do not, and where IPRs fall with the gain by more than the clone's vary."""
     found = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)
@@ -75,7 +75,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         clones = f"median IPR up to {widest:.3f}"
         most, path = fall(ours)
         vary = widest - clone.ipr.min()
-        found.append(decide(f"{name}: nonlinear data localise fields", text, last.ipr.max(), "above", LOCAL))
+        found.append(decide(f"{name}: nonlinear data localize fields", text, last.ipr.max(), "above", LOCAL))
         found.append(decide(f"{name}: their clone does not", clones, widest, "below", LOCAL))
         found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
     return found

@@ -1,4 +1,4 @@
-"""Do single pulses localise fields? One ReLU unit on blocks of ones, and of the variants with signs and flips.
+"""Do single pulses localize fields? One ReLU unit on blocks of ones, and of the variants with signs and flips.
 
 Lengths 11 against 3, and 8–14 against 1–5, on a ring of 40 pixels; without biases, w ~ N(0, 0.01/n), lr 0.05, 3000
 steps of 300 fresh samples, 24 starts. `signs`: −1 in place of 0; `flip`: the sign of each pattern turned with
@@ -16,7 +16,7 @@ from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, d
 
 TITLE = "One ReLU unit on single pulses"
 SOURCE = "single pulses"
-CLAIM = "Single pulses localise fields."
+CLAIM = "Single pulses localize fields."
 cost = seconds
 RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}
 LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")}
@@ -63,12 +63,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether all variants localise, or any."""
+    """Whether all variants localize, or any."""
     variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
     least, best = variants.iloc[0], variants.iloc[-1]
     texts = [f"median IPR {row.ipr:.3f} ({name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]
     count = f"; {(table.ipr > LOCAL).sum()} of {len(table)} variants are local"
     return [
-        decide("every variant localises fields", texts[0] + count, least.ipr, "above", LOCAL),
-        decide("some variant localises fields", texts[1], best.ipr, "above", LOCAL),
+        decide("every variant localizes fields", texts[0] + count, least.ipr, "above", LOCAL),
+        decide("some variant localizes fields", texts[1], best.ipr, "above", LOCAL),
     ]

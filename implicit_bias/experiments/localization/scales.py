@@ -17,7 +17,7 @@ from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, d
 
 TITLE = "Which class has the longer correlations"
 SOURCE = "nonlinear Gaussian process"
-CLAIM = "Fields localise where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂."
+CLAIM = "Fields localize where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂."
 cost = seconds
 #: A share of units that does not count.
 FEW = 0.1
@@ -85,7 +85,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     share = 100 * waves.local[gains].max() + 0 * last
     more = f"median peak frequency {there.frequency:g} at g = {last:g}; ξ₁ > ξ₂: {here.frequency:g}"
     return [
-        decide("ξ₁ > ξ₂: fields localise", iprs[0], here.ipr, "above", LOCAL),
+        decide("ξ₁ > ξ₂: fields localize", iprs[0], here.ipr, "above", LOCAL),
         decide("ξ₁ < ξ₂: few units are local", few, share, "at most", 100 * FEW, " % of the units"),
         decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, " waves, as where ξ₁ > ξ₂"),
     ]

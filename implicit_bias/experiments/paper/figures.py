@@ -191,7 +191,7 @@ def _scatters(axes: Any, table: pd.DataFrame, layout: PaperFigure) -> None:
 
 
 def _legend(drawing: Figure, table: pd.DataFrame, layout: PaperFigure) -> None:
-    """One entry a model, one a momentum, and the signs."""
+    """One entry per model, one per momentum, and the signs."""
     handles = [Line2D([], [], markersize=4, linewidth=1, **_style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):
