@@ -9,7 +9,7 @@ drawn, and what it says. All else is done for every experiment alike:
     engines.py      where cells are computed: this process, local processes, a Dask cluster
     store.py        rows on disk, a file per cell
     results.py      rows to files: table, figures, record, and the page of findings
-    verdicts.py     what becomes of a claim, as a table
+    verdicts.py     whether a claim holds, as a table
     drawing.py      palette and style of all figures
 
 The module of a figure needs what is imported here.
