@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from implicit_bias import load_binary
+from implicit_bias import HyperplaneGates, load_binary, svm_gln
+from implicit_bias.margin.solvers.native import working_set
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +20,16 @@ def mnist_root():
     if not root or not (Path(root) / "MNIST" / "raw" / "train-images-idx3-ubyte").is_file():
         pytest.skip("no MNIST files: set IMPLICIT_BIAS_DATA to the folder that holds MNIST/raw")
     return root
+
+
+@pytest.fixture
+def tiny_sets(monkeypatch):
+    """Working sets at a size that small problems need."""
+    for name, value in (("ALL_UP_TO", 20), ("START_UP_TO", 25), ("FIRST", 20)):
+        monkeypatch.setattr(working_set, name, value)
+
+
+@pytest.fixture(scope="session")
+def gln():
+    task = load_binary("digits", train_size=300)
+    return svm_gln(task.X_train, task.y_train, HyperplaneGates(6, 2, seed=1).fit(task.X_pool))

@@ -28,21 +28,7 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.margin.solvers.native import solver as native
-from implicit_bias.margin.solvers.native import working_set
 from tests.cases import PAIRS, problem
-
-
-@pytest.fixture
-def tiny_sets(monkeypatch):
-    """Working sets at a size that small problems need."""
-    for name, value in (("ALL_UP_TO", 20), ("START_UP_TO", 25), ("FIRST", 20)):
-        monkeypatch.setattr(working_set, name, value)
-
-
-@pytest.fixture(scope="module")
-def gln():
-    task = load_binary("digits", train_size=300)
-    return svm_gln(task.X_train, task.y_train, HyperplaneGates(6, 2, seed=1).fit(task.X_pool))
 
 
 @pytest.mark.parametrize("C", [np.inf, 0.05])
