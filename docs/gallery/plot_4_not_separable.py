@@ -12,8 +12,8 @@ the λ-weighted samples of both classes have the same mass and the same centre.
 """
 
 # %%
-# A checkerboard of three by three fields with two hyperplanes on it, one per unit. ``solve`` finds that nothing separates
-# and returns the λ, which it checked in the original coordinates.
+# A checkerboard of three by three fields with two hyperplanes on it, one per unit. ``solve`` finds that nothing
+# separates and returns the λ, which it checked in the original coordinates.
 
 import numpy as np
 
