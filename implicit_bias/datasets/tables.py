@@ -33,8 +33,8 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None, weights
     """Read samples from a CSV or NPZ file.
 
     CSV: one sample per row; the column `label` (default: the last) holds the two classes, the column `weights`
-    (default: none) sample weights, columns whose name starts with `gate_` gate values, all others are inputs. A first row that
-    holds a number is data, not names.
+    (default: none) sample weights, columns whose name starts with `gate_` gate values, all others are inputs. A first
+    row that holds a number is data, not names.
     NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k), `groups` (k,) and `sample_weight` (n,).
 
     Raises

@@ -117,7 +117,7 @@ def write_alone(found: Figured, folder: Path, record: str, page: Page | None = N
     """
     found, contents = replace(found, record=found.signed()), found.contents()
     shown = [name for name in contents if name.endswith(".png")]
-    text = findings_page(f"the claim of {found.experiment.source}", [section(found, shown)])
+    text = findings_page(found.experiment.source, [section(found, shown)])
     contents |= {"findings.md": text, record: json.dumps(found.record, indent=2).encode()}
     contents |= {"report.html": page(found, contents)} if page else {}
     return [write_atomically(folder / name, content) for name, content in contents.items()]
@@ -133,7 +133,7 @@ def write(collection: Collection, found: Iterable[Figured], folder: Path) -> lis
     every = {**_earlier(collection, folder, set(new)), **new}
     ordered = [every[name] for name in collection.figures if name in every]
     sections = (section(one, [f"{one.experiment.name}.png"]) for one in ordered)
-    contents["findings.md"] = findings_page(f"the claims of {collection.source}", sections)
+    contents["findings.md"] = findings_page(collection.source, sections)
     records = {one.experiment.name: one.record for one in ordered}
     contents["record.json"] = json.dumps({"figures": records}, indent=2).encode()
     return [write_atomically(folder / name, content) for name, content in contents.items()]
@@ -151,9 +151,9 @@ def section(found: Figured, pictures: Iterable[str]) -> str:
     return "\n\n".join(parts)
 
 
-def findings_page(whose: str, sections: Iterable[str]) -> bytes:
+def findings_page(source: str, sections: Iterable[str]) -> bytes:
     """The page of all findings in a folder."""
-    return ("\n\n".join(["# Findings", f"What becomes of {whose}.", *sections]) + "\n").encode()
+    return ("\n\n".join(["# Findings", f"Which claims hold: {source}.", *sections]) + "\n").encode()
 
 
 def load_alone(experiment: Experiment, folder: Path, record: str, command: str) -> Figured:

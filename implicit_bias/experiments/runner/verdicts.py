@@ -1,4 +1,4 @@
-"""What becomes of a claim: the figure found, the threshold it is held against, and the outcome, as a table."""
+"""Whether a claim holds: the figure found, the threshold it is held against, and the outcome, as a table."""
 
 from __future__ import annotations
 
