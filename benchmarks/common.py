@@ -1,7 +1,5 @@
 """What the benchmarks share: samples, problems on disk, measured processes, the machine, tables and figures."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import gc

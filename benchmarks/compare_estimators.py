@@ -5,8 +5,6 @@ cross-validation on the training part, then one timed fit. Every fit uses one th
 so that a busy machine slows all of them alike. Finished cells are kept in --store: the same command goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

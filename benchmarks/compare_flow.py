@@ -1,7 +1,5 @@
 """Measure gradient flow in closed form against integration and against gradient descent in torch; see --help."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Measure Gram matrices of activations against bivariate quadrature and against sampled units; see --help."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

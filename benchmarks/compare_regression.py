@@ -1,7 +1,5 @@
 """Measure least squares on gated features against dense algebra, and Algorithm 1 against solving anew; see --help."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

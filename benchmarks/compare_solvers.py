@@ -4,8 +4,6 @@ Every run has a process of its own, and the solvers take turns. The time is what
 and certificate. Contestants hand in weights and a dual; one judge scores them all, outside the time.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

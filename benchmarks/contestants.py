@@ -1,7 +1,5 @@
 """The contestants of the comparison: each makes weights and a dual of a margin problem; the judge scores them."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Callable

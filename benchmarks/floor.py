@@ -1,7 +1,5 @@
 """The floor: what the products of an interior-point method cost at the measured rate of matrix products."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

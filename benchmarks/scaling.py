@@ -5,8 +5,6 @@ after an interruption. The floor is the time of the steps' large products at the
 a round needs once (XXᵀ, the margins of all samples) is not in it.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import tempfile

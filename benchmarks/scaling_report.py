@@ -1,7 +1,5 @@
 """The scaling's tables and its figure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Cases about the classifiers of scikit-learn's contract, and about gates, norms and solvers of one's own."""
 
-from __future__ import annotations
-
 import pickle
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases about comparisons of weights and scores, and about tasks of samples."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

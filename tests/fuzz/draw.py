@@ -1,7 +1,5 @@
 """A case draws its inputs here, and makes its calls, which are watched."""
 
-from __future__ import annotations
-
 import copy
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Cases about files: cut short, with flipped bytes, of the wrong kind, or with code inside that must never run."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

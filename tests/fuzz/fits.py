@@ -1,7 +1,5 @@
 """Cases about fits without margins: least squares, gates that are searched for, and the flow of gradient descent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

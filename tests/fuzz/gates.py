@@ -1,8 +1,6 @@
 """Cases about gates: of every kind, of the user's own, and of functions."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -86,7 +84,7 @@ class _Halves(ib.Gates):
     def __init__(self, kind: str = "fine") -> None:
         self.kind = kind
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> _Halves:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         self.n_features_in_ = np.shape(X)[1]
         self.groups = np.array({"float groups": [0.5, 1.0], "few groups": [0]}.get(self.kind, [0, 1]))
         return self

@@ -1,7 +1,5 @@
 """Cases about Gram matrices of activations and their smallest eigenvalues."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

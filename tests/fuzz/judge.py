@@ -10,12 +10,10 @@ Longdoubles of x86 hold numbers from 1e-4932 to 1e4932 with 19 digits, so nothin
 thousand times finer than that of the answers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,7 +46,7 @@ class Raw:
     intercept: bool = False
 
     @classmethod
-    def gated(cls, X: Array, G: Array, y: Array, norm: str, **more: Any) -> Raw:
+    def gated(cls, X: Array, G: Array, y: Array, norm: str, **more: Any) -> Self:
         """From inputs (n, d) and gate values (n, k)."""
         wide = np.longdouble
         return cls(G.astype(wide)[:, :, None] * X.astype(wide)[:, None, :], y, norm, factors=(X, G), **more)

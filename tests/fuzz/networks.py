@@ -1,8 +1,6 @@
 """Cases about networks."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -129,7 +127,7 @@ class Own(ib.GatedNetwork):
         return {}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Own:
+    def from_config(cls, config: dict[str, Any]) -> Self:
         return cls(np.ones(1))
 
 

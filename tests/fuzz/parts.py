@@ -1,7 +1,5 @@
 """Cases about features, norms and the builders of problems."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

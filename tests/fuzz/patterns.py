@@ -1,7 +1,5 @@
 """Cases about synthetic tasks: clusters, rules, and patterns on a ring."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samples, gates and margin problems to draw: ordinary, degenerate, and of every scale."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

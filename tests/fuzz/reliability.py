@@ -13,8 +13,6 @@ worker process with a time limit and ends in one of these ways, of which only th
     python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Cases about files of samples: CSV and NPZ, whole, odd and damaged."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

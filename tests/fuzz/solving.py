@@ -1,7 +1,5 @@
 """Cases about margin problems and their solution: every answer goes before the judge."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

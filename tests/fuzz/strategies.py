@@ -1,7 +1,5 @@
 """Strategies: how an argument is drawn, and which odd values of it are fine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction

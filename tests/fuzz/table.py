@@ -1,7 +1,5 @@
 """The table of cases: which public callable each of them is about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Cases about what the theorems say of samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cases about the training of networks, alone and together, and its limit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

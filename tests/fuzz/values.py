@@ -5,8 +5,6 @@ must be taken for what it means. *Damage* leaves nothing that could be meant (Na
 refused. What lies between (a `bfloat16` tensor, numbers in strings) may be refused or understood, but not mistaken.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import types
