@@ -1,5 +1,6 @@
 """The table of cases: which public callable each of them is about."""
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -65,12 +66,14 @@ def row(
     entry(name or function, share)(run)
 
 
-def records(kinds: dict[Any, tuple[Any, ...]], brief: bool = True) -> None:
-    """Entries about records of numbers without methods, by what they are made of; if `brief`, they print no arrays."""
+def records(kinds: dict[Any, Any], brief: bool = True) -> None:
+    """Entries about records of numbers, by what they are made of: printed and pickled; `brief` ones print no arrays."""
     for kind, parts in kinds.items():
 
-        def run(draw: Draw, kind: Any = kind, parts: tuple[Any, ...] = parts) -> None:
-            text = repr(draw.call(kind, *parts))
+        def run(draw: Draw, kind: Any = kind, parts: Any = parts) -> None:
+            record = draw.call(kind, **parts(draw)) if callable(parts) else draw.call(kind, *parts)
+            text, again = repr(record), pickle.loads(pickle.dumps(record))
+            expect(str(record) == str(again) and text == repr(again), "pickled otherwise")
             expect(not brief or not ("array(" in text or "DataFrame" in text), "it prints its arrays")
 
         entry(kind, share=1)(run)
