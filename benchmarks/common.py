@@ -217,8 +217,8 @@ def repeats_of(description: str | None, default: int) -> int:
 
 def publish(
     out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame, figure: Figure
-) -> None:
-    """Print a report, and write it with its table, its record (the table as `runs`) and its figure."""
+) -> int:
+    """Print a report, and write it with its table, its record (the table as `runs`) and its figure; the exit code."""
     text = "\n\n".join(parts) + "\n"
     print(text)
     record = record | {runs: json.loads(table.to_json(orient="records", double_precision=15))}
@@ -226,6 +226,7 @@ def publish(
     contents |= {"json": json.dumps(record, indent=2).encode(), "png": drawn(figure)}
     for kind, content in contents.items():
         print(f"wrote {write_atomically(out / f'{name}.{kind}', content)}")
+    return 130 if record["interrupted"] else 0
 
 
 def surroundings_line(about: dict[str, Any], threads: str) -> str:

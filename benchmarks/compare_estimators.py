@@ -10,6 +10,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from implicit_bias.ground.files import write_atomically
 GRID = {"C": [0.01, 0.1, 1.0]}
 SQUARED = {"C": [0.1, 1.0, 10.0]}
 UNITS, STEPS = 20, 300
+KEYS = ("data", "model", "split")
+TRAINED: dict[str, Any] = {"units": 2 * UNITS, "training": SGD(steps=STEPS)}
 
 Model = tuple[Callable[[int], BaseEstimator], dict[str, list[float]]]
 MODELS: dict[str, Model] = {
@@ -44,14 +47,8 @@ MODELS: dict[str, Model] = {
     "GLN (SVM-GLN)": (lambda seed: GLNClassifier(UNITS, random_state=seed), GRID),
     "GLN (SVM-L2)": (lambda seed: GLNClassifier(UNITS, norm="predictor-l2", random_state=seed), GRID),
     "gated ReLU, random": (lambda seed: GatedReLUClassifier(2 * UNITS, random_state=seed), GRID),
-    "gated ReLU, learned": (
-        lambda seed: GatedReLUClassifier(2 * UNITS, gates="learned", training=SGD(steps=STEPS), random_state=seed),
-        GRID,
-    ),
-    "hidden layer": (
-        lambda seed: HiddenLayerClassifier(2 * UNITS, training=SGD(steps=STEPS), random_state=seed),
-        GRID,
-    ),
+    "gated ReLU, learned": (lambda seed: GatedReLUClassifier(**TRAINED, gates="learned", random_state=seed), GRID),
+    "hidden layer": (lambda seed: HiddenLayerClassifier(**TRAINED, random_state=seed), GRID),
 }
 
 
@@ -68,8 +65,7 @@ DATA: dict[str, tuple[Callable[[str | None], tuple[np.ndarray, np.ndarray]], flo
     "wine": (lambda root: load_wine(return_X_y=True), 0.7),
     "breast cancer": (lambda root: load_breast_cancer(return_X_y=True), 0.7),
     "digits": (lambda root: load_digits(return_X_y=True), 1 / 3),
-    "mnist": (lambda root: image_set("mnist", root), 0.2),
-    "fashion-mnist": (lambda root: image_set("fashion-mnist", root), 0.2),
+    **{name: (partial(image_set, name), 0.2) for name in ("mnist", "fashion-mnist")},
 }
 
 
@@ -163,20 +159,16 @@ def main() -> None:
     store = Path(options.store)
     store.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in store.read_text().splitlines()] if store.is_file() else []
-    kept = {(cell["data"], cell["model"], cell["split"]) for cell in done}
+    kept = {tuple(cell[key] for key in KEYS): cell for cell in done}
     about = surroundings()
     cells = [(d, m, s) for d in options.data for s in range(options.splits) for m in options.models]
     with threadpool_limits(1), store.open("a") as file:
         for cell in tqdm([cell for cell in cells if cell not in kept]):
-            data, model, split = cell
-            done.append(measure(data, model, split, options.data_root))
-            file.write(json.dumps(done[-1]) + "\n")
+            kept[cell] = measure(*cell, root=options.data_root)
+            file.write(json.dumps(kept[cell]) + "\n")
             file.flush()
-    chosen = [cell for cell in done if (cell["data"], cell["model"], cell["split"]) in set(cells)]
-    order = {cell: place for place, cell in enumerate(cells)}
-    chosen.sort(key=lambda cell: order[cell["data"], cell["model"], cell["split"]])
     command = f"python benchmarks/compare_estimators.py --splits {options.splits}"
-    write_atomically(options.out, report(pd.DataFrame(chosen), about, command).encode())
+    write_atomically(options.out, report(pd.DataFrame([kept[cell] for cell in cells]), about, command).encode())
     print(Path(options.out).read_text())
 
 

@@ -218,12 +218,9 @@ def run(config: Config, out: Path) -> int:
     title = f"{config.dataset}, n = {config.train_size}, H = {config.units}, K = {config.contexts}, seed {config.seed}"
     parts = [f"# Solvers on {title}", surroundings_line(about, f"{config.threads} thread(s) each")]
     parts += [f"## {problem}\n\n{readable(summary, problem)}" for problem in dict.fromkeys(summary.problem)]
-    parts.append(NOTE)
-    if interrupted:
-        parts.append("Interrupted: not every run was made.")
+    parts += [NOTE, "Interrupted: not every run was made."][: 1 + interrupted]
     record = {"config": asdict(replace(config, data_root=None)), **about, "interrupted": interrupted}
-    publish(out, "compare_solvers", parts, record, "runs", table, picture(summary, title))
-    return 130 if interrupted else 0
+    return publish(out, "compare_solvers", parts, record, "runs", table, picture(summary, title))
 
 
 def main() -> int:

@@ -227,12 +227,10 @@ def run(options: argparse.Namespace) -> int:
         raise KeyboardInterrupt
     parts = ["# The native solver's scaling", surroundings_line(about, "threads as listed")]
     parts += [section_text(name, table[table.section == name]) for name in SECTIONS if (table.section == name).any()]
-    if interrupted:
-        parts.append("Interrupted: run the same command again to go on.")
+    parts += ["Interrupted: run the same command again to go on."] * interrupted
     config = {name: value for name, value in vars(options).items() if name not in ("data_root", "out")}
     record = {"config": config, **about, "interrupted": interrupted}
-    publish(out, "scaling", parts, record, "cells", table, picture(table))
-    return 130 if interrupted else 0
+    return publish(out, "scaling", parts, record, "cells", table, picture(table))
 
 
 def main() -> int:
