@@ -127,7 +127,7 @@ def report(table: pd.DataFrame, about: dict[str, Any], command: str) -> str:
         "scikit-learn's. All get standardised inputs; the price (C, or the MLP's weight decay) is chosen for each by "
         f"three-fold cross-validation on the training part. Means over {table.split.nunique()} stratified random "
         f"splits. The gated models have {UNITS} units of two contexts, or {2 * UNITS} half-spaces; networks behind "
-        f"learned gates and hidden layers are trained for {STEPS} steps. One thread a fit.",
+        f"learned gates and hidden layers are trained for {STEPS} steps. One thread per fit.",
         f"Training samples: {shape}.",
         "## Accuracy, % (± standard deviation over splits)",
         markdown(rows(lambda key: f"{100 * mean[key]:.1f} ± {100 * spread[key]:.1f}")),
@@ -163,9 +163,10 @@ def main() -> None:
     about = surroundings()
     cells = [(d, m, s) for d in options.data for s in range(options.splits) for m in options.models]
     with threadpool_limits(1), store.open("a") as file:
-        for cell in tqdm([cell for cell in cells if cell not in kept]):
-            kept[cell] = measure(*cell, root=options.data_root)
-            file.write(json.dumps(kept[cell]) + "\n")
+        for data, model, split in tqdm([cell for cell in cells if cell not in kept]):
+            cell = measure(data, model, split, options.data_root)
+            kept[data, model, split] = cell
+            file.write(json.dumps(cell) + "\n")
             file.flush()
     command = f"python benchmarks/compare_estimators.py --splits {options.splits}"
     write_atomically(options.out, report(pd.DataFrame([kept[cell] for cell in cells]), about, command).encode())

@@ -256,7 +256,7 @@ def main() -> int:
     add_list("--norm-units", [10, 100], "norms: H")
     add("--tol", type=float, default=1e-6, help="large, threads and norms: relative gap asked for")
     add("--repeats", type=int, default=1, help="solves of a cell; their median counts")
-    add("--time-limit", type=float, default=3600.0, help="seconds a solve after which a cell is killed")
+    add("--time-limit", type=float, default=3600.0, help="seconds per solve after which a cell is killed")
     add("--out", default="results/benchmarks", help="folder for the results, and of the cells already finished")
     options = parser.parse_args()
     return guarded(lambda: run(options))

@@ -122,7 +122,12 @@ _classifier(
     # Of no use to gates that are not learned, and not looked at then.
     training=choice(SGD(steps=3), also=lambda v: True),
 )
-_classifier(ib.HiddenLayerClassifier, 3, {"units": 4, "training": SGD(steps=3)}, training=choice(SGD(steps=4)))
+_classifier(
+    ib.HiddenLayerClassifier,
+    3,
+    {"units": 4, "training": SGD(steps=3)},
+    training=choice(SGD(steps=4), also=lambda v: v is None),
+)
 
 
 @entry(ib.NotSeparableError)

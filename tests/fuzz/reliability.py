@@ -224,7 +224,7 @@ def report(results: list[Result], command: str, seconds: float, about: dict[str,
         f"{len(results) - len(bad)} end well, {len(bad)} do not. "
         f"The slowest took {slowest.seconds:.1f} s ({slowest.entry}); the limit is {LIMIT:g} s."
     )
-    page = [*INTRODUCTION, found, f"    {command}", surroundings_line(about, "1 thread a process")]
+    page = [*INTRODUCTION, found, f"    {command}", surroundings_line(about, "1 thread per process")]
     page += [markdown(rows), ANSWERS, markdown(answers)]
     if bad:
         lines = [f"- {r.number} ({r.entry}, {r.ending}): {_last_line(r)}" for r in bad[:50]]
