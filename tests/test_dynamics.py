@@ -283,7 +283,7 @@ PIXELS = {0.01: (0.162, 0.263), 1.0: (0.200, 0.217), 3.0: (0.269, 0.188), 100.0:
 
 
 @pytest.mark.parametrize("gain", NLGP)
-def test_pixel_gates_localise_as_stated(gain):
+def test_pixel_gates_localize_as_stated(gain):
     found = pixel_moments(NLGP[gain], pixel=7)
     share, error = PIXELS[gain]
     np.testing.assert_allclose(ipr(found.best_weights), share, atol=2e-3)

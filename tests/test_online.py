@@ -167,7 +167,7 @@ def test_an_odd_network_cannot_tell_symmetric_classes_apart():
     assert np.abs(found.fields).max() < 0.05
 
 
-def test_nonlinear_data_localise_one_relu_and_their_clone_does_not():
+def test_nonlinear_data_localize_one_relu_and_their_clone_does_not():
     process = nonlinear_gaussian_process(40, (3.0, 1.0), gain=3.0, labels=(1.0, 0.0))
     found = {data: train_online(data, repeats=10, steps=600, lr=0.1, batch_size=200, record=2)
              for data in (process, process.clone())}  # fmt: skip

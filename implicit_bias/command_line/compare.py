@@ -57,9 +57,11 @@ def compare(study: Study, options: argparse.Namespace) -> Outcome:
     values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
     out = Path(options.out)
     (found,) = computed([comparison(study, Config(**values))], options, out)
-    print(readable(found.table))
+    table = found.table.astype({"momentum": float})  # Read back from the file's format, 0 is whole.
+    print(readable(table))
     paths = told(write_alone(found, out, "comparison.json"))
-    document = {"summary": summarise(found.table), "rows": found.table, "record": found.record, "files": paths}
+    document = {"summary": summarise(table), "rows": table, "record": found.record, "files": paths}
+    document["findings"] = {found.experiment.name: found.findings()}
     return Outcome(130 if found.record["missing"] else 0, document)
 
 

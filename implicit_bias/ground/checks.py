@@ -258,7 +258,7 @@ def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = Fals
 
 
 def context_bits(contexts: Any) -> int:
-    """The b of C = 2^b contexts."""
+    """The b of 2^b contexts."""
     count = as_count(contexts, "contexts", most=2**62, limit="2^62, so that they can be numbered")
     if count & (count - 1):
         raise InputError(f"contexts must be a power of two (1, 2, 4, 8, …), not {shown(count)}")

@@ -19,6 +19,8 @@ def _build(X: Any, y: Any, gates: Gates, norm: Norm | None, C: float, name: str)
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)
     features = gates(X)
+    if norm is None and not hasattr(gates, "groups"):
+        raise InputError(f"{type(gates).__name__} has no `groups`, the unit of each gate, which its fit must set")
     return MarginProblem(features, as_signs(y, features.n), norm or GroupLasso(gates.groups), C, gates, name)
 
 

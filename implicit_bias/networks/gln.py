@@ -147,7 +147,7 @@ class GatedLinearNetwork(GatedNetwork):
         return copy.deepcopy(self._gates[0])
 
     def effective_weights(self) -> Array:
-        """ζ (H·C, d): ζ_{hC+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights."""
+        """ζ (H·K, d) for K contexts: ζ_{hK+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights."""
         self.require_one_layer(len(self.shape))
         weights = to_array(self.hidden_weights[0])
         if self.readout is None:

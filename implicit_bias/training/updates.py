@@ -53,7 +53,7 @@ class SpanUpdates:
 
         f = f₀ + ΦΦᵀα,   (ΦΦᵀ)_ij = 1(c(x_i) = c(x_j)) ⟨x_i, x_j⟩,   v ← μ v + ∂ℓ/∂f,   α ← α − η v
 
-    In float64. A step costs |B|·n instead of C·d, whatever the number of contexts C.
+    In float64. A step costs |B|·n instead of K·d, whatever the number of contexts K.
     """
 
     def __init__(self, network: GatedLinearNetwork, X: np.ndarray, signs: np.ndarray) -> None:

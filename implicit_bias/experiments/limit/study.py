@@ -134,7 +134,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     found: Rows = []
 
     def descend(label: str, network: GatedNetwork, config: LossScaled | PlainDescent) -> int:
-        with tqdm(total=round(limit), desc=f"{name}, {label}", unit="s", leave=False) as bar:
+        with tqdm(total=round(limit), desc=f"{name}, {label}", unit="s", leave=False, disable=None) as bar:
 
             def show(step: int, seconds: float) -> None:
                 bar.set_postfix_str(f"step {step}", refresh=False)

@@ -33,7 +33,7 @@ def check_faults(faults: Collection[str]) -> None:
 
 
 def mixed_groups(units: int, contexts: int) -> np.ndarray:
-    """The groups of a column-major reshape: gate j belongs to j mod H, so that units mix. Shape (H·C,).
+    """The groups of a column-major reshape: gate j belongs to j mod H, so that units mix. Shape (H·K,) for K contexts.
 
     >>> mixed_groups(3, 2).tolist()
     [0, 1, 2, 0, 1, 2]
@@ -42,17 +42,17 @@ def mixed_groups(units: int, contexts: int) -> np.ndarray:
 
 
 class Equation23(Norm):
-    """The published objective of SVM-L2: ‖Aζ‖_F with the paper's eq. 23, A = J/(HC) − Q + C·I, made well posed.
+    """The published objective of SVM-L2: ‖Aζ‖_F with the paper's eq. 23, A = J/(HK) − Q + K·I, made well posed.
 
-    Q sums within the given groups. A is singular: constants c_h with Σc_h = 0 on the groups have no cost. With the
-    units as groups no margin sees them; with column-major groups the margins do see them, the published problem has
-    many solutions, and a solver's arbitrary choice decides the validation error. Here they cost `FLOOR` each, which
-    chooses the solution of least norm.
+    There are K contexts, and Q sums within the given groups. A is singular: constants c_h with Σc_h = 0 on the groups
+    have no cost. With the units as groups no margin sees them; with column-major groups the margins do see them, the
+    published problem has many solutions, and a solver's arbitrary choice decides the validation error. Here they cost
+    `FLOOR` each, which chooses the solution of least norm.
 
     Parameters
     ----------
-    groups : array of int, shape (H·C,)
-        The group of each gate, H groups of C gates each.
+    groups : array of int, shape (H·K,)
+        The group of each gate, H groups of K gates each.
 
     Examples
     --------
