@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias.features.patterns import PatternBlocks
-from implicit_bias.ground.blocks import ROWS, symmetric_blocks
+from implicit_bias.ground.blocks import ROWS, row_blocks, symmetric_blocks
 from implicit_bias.ground.checks import Array, as_factor, as_mixing, as_numbers, as_rows, finite
-from implicit_bias.ground.scaling import length, without_exponent
+from implicit_bias.ground.rounding import UNIT, precise_product, share, two_sum
+from implicit_bias.ground.scaling import TINY, length, without_exponent
 
 #: Numbers of a dense chunk of samples.
 AT_ONCE = 2**25
@@ -99,11 +100,54 @@ class Features(ABC):
         w = np.abs(as_numbers(W, (self.k, self.d), "weights")).ravel()
         return np.concatenate([np.abs(rows) @ w for rows in np.array_split(self.dense(), max(1, self.n // ROWS))])
 
-    def adjoint_magnitudes(self, a: Any) -> Array:
-        """Σ_i |a_i| ‖φ_j(x_i)‖ for a (n,), which the rounding of a row of Φᵀa is a share of; shape (k,)."""
-        a = np.abs(as_numbers(a, (self.n,), "sample weights"))
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(a @ length(self._blocks(), axis=2))
+    def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
+        """ΦW as the sum of two arrays (n,), and a bound (n,) of their error: a share of `magnitudes` per term.
+
+        `precise`: by error-free products, an error far below that of one rounding.
+        """
+        if not precise:
+            f = self.apply(W)
+            return f, np.zeros(self.n), self._terms * TINY + share(2 * self._terms) * self.magnitudes(W)
+        w = as_numbers(W, (self.k, self.d), "weights").reshape(-1, 1)
+        parts = [precise_product(rows, w) for rows in np.array_split(self.dense(), max(1, self.n // ROWS))]
+        upper, lower, error = (np.concatenate(part)[:, 0] for part in zip(*parts, strict=True))
+        return upper, lower, error
+
+    def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
+        """Φᵀa as the sum of two arrays (k, d), and a bound (k,) of the lengths of their rows' errors.
+
+        As `apply_bounded`; samples with a_i = 0 play no part.
+        """
+        a = as_numbers(a, (self.n,), "sample weights")
+        used = np.flatnonzero(a)
+        if 0 < len(used) < self.n:
+            return self.select(used).adjoint_bounded(a[used], precise)
+        if not precise:
+            terms = 2 * (self.n + self.d + 2)
+            with np.errstate(over="ignore", invalid="ignore"):
+                sizes = np.abs(a) @ self._block_lengths()
+            return self.adjoint(a), np.zeros((self.k, self.d)), terms * TINY + share(terms) * sizes
+        upper, lower, error = np.zeros((3, self.k, self.d))
+        for rows in row_blocks(self.n):
+            more, rest, off = self._adjoint_precisely(rows, a[rows])
+            upper, lost = two_sum(upper, more)
+            lower, error = lower + (lost + rest), error + off + 4 * UNIT * (np.abs(lower) + np.abs(lost) + np.abs(rest))
+        return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4))
+
+    def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
+        """Φᵀa of some rows by error-free products: two arrays (k, d), and a bound of each entry's error."""
+        parts = precise_product(a[None], self.select(rows).dense())
+        upper, lower, error = (part.reshape(self.k, self.d) for part in parts)
+        return upper, lower, error
+
+    @property
+    def _terms(self) -> int:
+        """How many roundings a sum (ΦW)_i takes."""
+        return self.k * self.d
+
+    def _block_lengths(self) -> Array:
+        """‖φ_j(x_i)‖, shape (n, k)."""
+        return np.asarray(length(self._blocks(), axis=2))
 
     def gram(self) -> Array:
         """ΦΦᵀ, shape (n, n). Raises InputError if that overflows."""

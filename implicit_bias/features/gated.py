@@ -23,6 +23,7 @@ from implicit_bias.ground.checks import (
     finite,
     shown,
 )
+from implicit_bias.ground.rounding import UNIT, pair_sum, precise_product, two_product, two_sum
 from implicit_bias.ground.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 
 
@@ -103,14 +104,41 @@ class GatedFeatures(Features):
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray((self.gate_values * a[:, None]).T @ self.X)
 
-    def adjoint_magnitudes(self, a: Any) -> Array:
-        """Σ_i |a_i g_j(x_i)| ‖x_i‖ for a (n,), which the rounding of a row of Φᵀa is a share of; shape (k,)."""
-        a = np.abs(as_numbers(a, (self.n,), "sample weights"))
-        result = np.zeros(self.k)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for rows in row_blocks(self.n):
-                result += (a[rows] * length(self.X[rows], axis=1)) @ np.abs(self.gate_values[rows])
-        return result
+    def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
+        """ΦW as the sum of two arrays (n,), and a bound (n,) of their error, as for any features."""
+        if not precise:
+            return super().apply_bounded(W)
+        W = as_numbers(W, (self.k, self.d), "weights")
+        found = []
+        for rows in row_blocks(self.n):
+            upper, lower, error = precise_product(self.X[rows], W.T)
+            G = self.gate_values[rows]
+            product, lost = two_product(G, upper)
+            total, rest, off = pair_sum(product, lost + G * lower)
+            found.append((total, rest, off + (np.abs(G) * (error + 4 * UNIT * np.abs(lower))).sum(axis=1)))
+        upper, lower, error = (np.concatenate(part) for part in zip(*found, strict=True))
+        return upper, lower, error
+
+    def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
+        """Φᵀa of some rows by error-free products: two arrays (k, d), and a bound of each entry's error."""
+        weights, lost = two_product(self.gate_values[rows].T, a)
+        upper, lower, error = precise_product(weights, self.X[rows])
+        if not lost.any():
+            return upper, lower, error
+        more, rest, off = precise_product(lost, self.X[rows])
+        upper, again = two_sum(upper, more)
+        sizes = np.abs(lower) + np.abs(rest) + np.abs(again)
+        return upper, lower + rest + again, error + off + 4 * UNIT * sizes
+
+    @property
+    def _terms(self) -> int:
+        """How many roundings a sum (ΦW)_i takes: d and k, one after the other."""
+        return self.k + self.d + 2
+
+    def _block_lengths(self) -> Array:
+        """|g_j(x_i)| ‖x_i‖, shape (n, k)."""
+        lengths = np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
+        return np.abs(self.gate_values) * lengths[:, None]
 
     def gram(self) -> Array:
         """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
