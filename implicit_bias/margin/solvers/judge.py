@@ -1,16 +1,23 @@
 """The judge: scores any weights and dual of a margin problem, whichever solver produced them."""
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array, InputError, as_numbers
+from implicit_bias.ground.checks import LARGEST, Array, InputError, as_numbers
+from implicit_bias.ground.rounding import UNIT, pair_sum
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers.solution import FARKAS_TOLERANCE, Certificate
+from implicit_bias.margin.solvers.cone import into_cone
+from implicit_bias.margin.solvers.rational import null_vector
+from implicit_bias.margin.solvers.solution import Certificate
 
-#: The error of a margin (ΦW)_i + b, as a share of the sum of the sizes of its terms.
-ROUNDING = 4 * np.finfo(float).eps
+#: Rounding that takes more than this share of the gap, and more than this share of a bound, is computed away.
+OF_THE_GAP, OF_A_BOUND = 0.02, 1e-13
+#: ‖Φᵀ(λ∘y)‖ below this share of Σ λ_i ‖φ(x_i)‖ may be zero in truth, which rational arithmetic then decides.
+NEARLY_ZERO = 1e-9
 
 
 def certify(
@@ -18,10 +25,15 @@ def certify(
 ) -> Certificate:
     """Score weights (k, d), dual (n,), intercept and multipliers (m,), from wherever: the bounds hold for any of them.
 
+    The bounds count their own rounding, at a share per term; where that is much of the gap, margins and Φᵀ(λ∘y) are
+    summed again without errors. Weights outside the cone of linear constraints are moved into it, in rational
+    arithmetic. Whether a dual with Φᵀ(λ∘y) ≈ 0 proves that nothing separates is decided in rational arithmetic, too.
+
     Raises
     ------
     InputError
-        If a shape is wrong, or an intercept or multipliers are given to a problem without.
+        If a shape is wrong, an intercept or multipliers are given to a problem without, or the norm's `value` and
+        `dual` contradict each other.
 
     Examples
     --------
@@ -34,30 +46,71 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    if problem.hard or problem.constraints is None:
-        W, b = _sized(W, b)
-    lam, mu = _sized(np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), _multipliers(problem, multipliers))
-    lam = _balanced(problem, lam)
-    scale, objective = _upper_bound(problem, W, b)
-    W, b = scale * W, scale * b
-    margins = problem.margins(W, b)
-    mu, pull, violation = _constrained(problem, W, mu)
-    V = problem.adjoint(lam) - pull
-    residual = _residual(problem, lam, V, problem.features.units())
-    if problem.hard and np.isinf(objective) and residual <= FARKAS_TOLERANCE:
-        size = lam.sum()
-        return Certificate(W, lam / size, objective, np.inf, np.inf, margins, residual, b, mu / size, violation)
-    scale, lower = _lower_bound(problem, lam, V)
-    gap = (objective - lower) / objective if 0 < objective < np.inf else np.inf
-    return Certificate(W, scale * lam, objective, lower, gap, margins, residual, b, scale * mu, violation)
+    if problem.constraints is not None:
+        W = into_cone(problem.constraints, W)
+    W, b = _sized(W, b)
+    lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
+    upper, lower = _upper_bound(problem, W, b), _lower_bound(problem, lam, mu)
+    gap = _gap(upper.bound, lower.bound)
+    if upper.blurred(gap):
+        upper = _upper_bound(problem, W, b, precise=True)
+    if lower.blurred(gap):
+        lower = _lower_bound(problem, lam, mu, precise=True)
+    farkas = _farkas_residual(problem, lower)
+    if problem.hard and np.isinf(upper.bound) and farkas <= NEARLY_ZERO:
+        proof = null_vector(problem, lower.lam, lower.mu)
+        if proof is not None:
+            return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
+    contradiction = problem.norm.contradiction(upper.W, lower.V)
+    if contradiction is None and lower.bound > upper.bound:
+        contradiction = f"the value {upper.bound:.9g} is reached below the lower bound {lower.bound:.9g} of its dual"
+    if contradiction is not None:
+        raise InputError(f"{problem.norm!r} contradicts itself: {contradiction}; mend its `value` or `dual`")
+    gap = _gap(upper.bound, lower.bound)
+    return Certificate(
+        upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu
+    )
 
 
-def _residual(problem: MarginProblem, lam: Array, V: Array, units: Array) -> float:
-    """‖V‖ as a share of Σ_i λ_i ‖φ(x_i)‖, inputs in `units` (d,); 0 for a proof by samples without features alone."""
-    reach = float(lam @ problem.features.row_norms(units))
-    if 0 < reach < np.inf:
-        return float(length(V / units)) / reach
-    return float(not (lam[problem.features.closed()] > 0).any())
+@dataclass(frozen=True)
+class Upper:
+    """Weights and what their best multiple reaches: an objective of at most `bound`; at best, rounding aside, `hope`."""
+
+    W: Array
+    b: float
+    margins: Array
+    bound: float
+    hope: float
+
+    def blurred(self, gap: float) -> bool:
+        """Whether rounding takes too much."""
+        return self.hope < np.inf and not self.bound - self.hope <= max(OF_THE_GAP * gap, OF_A_BOUND) * self.hope
+
+
+@dataclass(frozen=True)
+class Lower:
+    """λ, μ and V = Φᵀ(λ∘y) − Eᵀμ, and what they prove: at least `bound`; at best, rounding aside, `hope`."""
+
+    lam: Array
+    mu: Array
+    V: Array
+    bound: float
+    hope: float
+
+    def blurred(self, gap: float) -> bool:
+        """Whether rounding takes too much."""
+        return self.hope - self.bound > max(OF_THE_GAP * gap if gap < np.inf else 0.0, OF_A_BOUND) * self.hope
+
+
+def _gap(objective: float, lower: float) -> float:
+    if objective == 0:
+        return 0.0
+    return (objective - lower) / objective if objective < np.inf else np.inf
+
+
+def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    array = as_numbers(values, shape, name)
+    return np.where(np.isfinite(array), array, 0.0)
 
 
 def _sized(values: Array, companion: Any) -> tuple[Array, Any]:
@@ -66,98 +119,129 @@ def _sized(values: Array, companion: Any) -> tuple[Array, Any]:
     return (values / largest, companion / largest) if largest > 0 else (values, companion)
 
 
-def _multipliers(problem: MarginProblem, multipliers: Any) -> Array:
-    """μ (m,), finite; zeros if none are given."""
-    if problem.constraints is None:
+def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[Array, Array]:
+    """λ (n,) and μ (m,), finite and of size 1; a μ of zeros if none is given, no negative one of an inequality."""
+    constraints = problem.constraints
+    if constraints is None:
         if multipliers is not None and np.size(multipliers):
             raise InputError(
                 "the problem has no linear constraints: build it with constraints=…, or leave multipliers out"
             )
-        return np.zeros(0)
-    rows = len(problem.constraints.equal)
-    return np.zeros(rows) if multipliers is None else _finite(multipliers, (rows,), "multipliers")
+        return _sized(lam, np.zeros(0))
+    rows = len(constraints.equal)
+    mu = np.zeros(rows) if multipliers is None else _finite(multipliers, (rows,), "multipliers")
+    return _sized(lam, constraints.feasible(mu))
 
 
-def _constrained(problem: MarginProblem, W: Array, mu: Array) -> tuple[Array, Array | float, float]:
-    """The feasible multipliers, Eᵀμ, and by how much W violates the constraints."""
-    constraints = problem.constraints
-    if constraints is None:
-        return mu, 0.0, 0.0
-    mu = constraints.feasible(mu)
-    violation = constraints.violation(W, problem.features.largest() / np.min(problem.required_margin))
-    return mu, constraints.pull(mu), violation
-
-
-def _balanced(problem: MarginProblem, lam: Array) -> Array:
-    """λ with Σ y_iλ_i = 0 where the intercept is free: the λ of the heavier class scaled down; else λ itself."""
-    if not problem.intercept:
-        return lam
-    upper, lower = lam[problem.y > 0].sum(), lam[problem.y < 0].sum()
-    least = min(upper, lower)
-    if not 0 < least < np.inf or not max(upper, lower) < np.inf:
-        return np.zeros_like(lam)
-    return lam * np.where(problem.y > 0, least / upper, least / lower)
-
-
-def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
-    array = as_numbers(values, shape, name)
-    return np.where(np.isfinite(array), array, 0.0)
-
-
-def _upper_bound(problem: MarginProblem, W: Array, b: float) -> tuple[float, float]:
+def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = False) -> Upper:
     """The best multiple t ≥ 0 of W and b, and the objective there."""
-    # Margins less their rounding: large prices, or weights that nearly cancel, would turn it into a false bound.
-    f = problem.margins(W, b) - ROUNDING * (problem.features.magnitudes(W) + abs(b))
-    value = problem.norm.value(W)
+    f, error = _margins(problem, W, b, precise)
+    t = _best_multiple(problem, problem.norm.value(W), f - error)
+    W, b = t * W, t * b
+    f, error = _margins(problem, W, b, precise)
+    value = problem.norm.value_bound(W)
+    if problem.constraints is not None:
+        # The entries are rounded twice on the way from a point of the cone.
+        value *= 1 + 4 * UNIT
+        error = error + 4 * UNIT * (problem.features.magnitudes(W) + abs(b))
+    return Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))
+
+
+def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
+    """The margins y_i ((ΦW)_i + b), and bounds of their errors."""
+    upper, lower, error = problem.features.apply_bounded(W, precise)
+    b_, zero = np.full_like(upper, b), np.zeros_like(upper)
+    upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
+    f = upper + lower
+    return problem.y * f, error + more + UNIT * np.abs(f)
+
+
+def _objective(problem: MarginProblem, value: float, f: Array) -> float:
+    """What weights of norm `value` and margins of at least f reach, rounded up; of hard margins, their multiple."""
     if problem.hard:
         worst = float((f / problem.required_margin).min())
-        return (1.0 / worst, value / worst) if worst > 0 else (1.0, np.inf)
-    required = np.broadcast_to(problem.required_margin, len(f))
-    if problem.constraints is not None:
-        # A multiple would magnify weights that are zero up to the constraints' tolerance.
-        return 1.0, value + float(problem.prices @ np.maximum(required - f, 0.0))
-    return _best_multiple(value, f, required, problem.prices)
+        return value / worst * (1 + 4 * UNIT) if worst > 0 else np.inf
+    slack = problem.prices * np.maximum(problem.required_margin - f, 0.0)
+    cost = math.fsum([value, *slack.tolist()]) * (1 + 4 * UNIT) if np.isfinite(slack).all() else np.inf
+    return cost if np.isfinite(cost) else np.inf
 
 
-def _best_multiple(value: float, f: Array, required: Array, prices: Array) -> tuple[float, float]:
-    """The t ≥ 0 that minimises t‖W‖ + Σ p_i (m_i − t f_i)₊, and that minimum; ‖W‖ = `value`.
+def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
+    """The t ≥ 0 with margins of at least m_i, or that minimises t‖W‖ + Σ p_i (m_i − t f_i)₊; ‖W‖ = `value`.
 
-    Convex and piecewise linear in t: the slope rises by p_i f_i at m_i/f_i (f_i > 0), up to ‖W‖ − Σ_{f_i<0} p_i f_i;
-    summed from that end, it loses nothing to large prices.
+    The latter is convex and piecewise linear in t: the slope rises by p_i f_i at m_i/f_i (f_i > 0), up to
+    ‖W‖ − Σ_{f_i<0} p_i f_i; summed from that end, it loses nothing to large prices.
     """
-    positive = f > 0
+    if problem.hard:
+        worst = float((f / problem.required_margin).min())
+        return 1.0 / worst if worst > 0 else 1.0
+    positive, prices = f > 0, problem.prices
     with np.errstate(over="ignore", invalid="ignore"):
-        breaks = required[positive] / f[positive]
+        breaks = np.broadcast_to(problem.required_margin, len(f))[positive] / f[positive]
         order = np.argsort(breaks)
         to_come = np.cumsum((prices[positive] * f[positive])[order][::-1])[::-1]
         slopes = value - prices[~positive] @ f[~positive] - np.append(to_come, 0.0)
         first = int(np.argmax(slopes >= 0))
-        t = 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
-        cost = t * value + float(prices @ np.maximum(required - t * f, 0.0))
-    # Beyond floating point nothing is known of it.
-    return t, cost if np.isfinite(cost) else np.inf
+        return 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
 
 
-def _lower_bound(problem: MarginProblem, lam: Array, V: Array) -> tuple[float, float]:
-    """The largest multiple of λ and V that is feasible, and its Σ m_iλ_i."""
-    if not lam.any():
-        return 1.0, 0.0
-    size = float(as_numbers(problem.norm.dual(V), (), f"the dual norm of {problem.norm!r}"))
-    if V.any() and not size > 0:
-        raise InputError(f"{problem.norm!r} gave the dual norm {size:g} for V other than 0; mend its `dual`")
-    size = _with_rounding(problem, lam, V, size)
+def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> Lower:
+    """The largest multiple of λ and μ that is feasible, and its Σ m_iλ_i."""
+    lam = _balanced(problem, lam)
+    V, size, _ = _pulled(problem, lam, mu, precise)
+    if not lam.any() or not size < np.inf:
+        return Lower(lam, mu, V, 0.0, 0.0)
     used = lam > 0
-    scale = min(1.0 / size if size > 0 else np.inf, float((problem.prices[used] / lam[used]).min()))
-    if not np.isfinite(scale):
-        return 1.0, np.inf
-    return scale, float(np.sum(problem.required_margin * (scale * lam)))
+    # At most so large that sums stay in floating point.
+    scale = min(1 / max(size, 1 / LARGEST), float((problem.prices[used] / lam[used]).min()))
+    lam, mu = _balanced(problem, scale * lam), scale * mu
+    V, size, least = _pulled(problem, lam, mu, precise)
+    priced = float((lam / problem.prices).max())
+    total = math.fsum((problem.required_margin * lam).tolist())
+    bound = total * (1 - 8 * UNIT) / max(1.0, size, priced)
+    return Lower(lam, mu, V, bound, total / max(1.0, least, priced))
 
 
-def _with_rounding(problem: MarginProblem, lam: Array, V: Array, size: float) -> float:
-    """How large ‖V‖_* = `size` may be in truth: V is a sum of terms, and known up to their rounding."""
-    # Group by group where the norm allows it: a light group may be all cancellation beside heavy ones.
-    error = problem.norm.dual_bound(ROUNDING * problem.features.adjoint_magnitudes(lam))
-    if error is not None:
-        return size + error
-    plain = _residual(problem, lam, V, np.ones(problem.features.d))
-    return size * (1 + ROUNDING / plain) if plain > 0 else size
+def _pulled(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, float, float]:
+    """V = Φᵀ(λ∘y) − Eᵀμ, the most that ‖V‖_* may be in truth, and what it is without rounding."""
+    norm, constraints = problem.norm, problem.constraints
+    upper, lower, error = problem.features.adjoint_bounded(problem.y * lam, precise)
+    if constraints is not None:
+        E_upper, E_lower, E_error = constraints.pull_bounded(mu, precise)
+        upper, lower, more = pair_sum(np.stack([upper, -E_upper], axis=2), np.stack([lower, -E_lower], axis=2))
+        error = error + E_error + length(more, axis=1)
+    V = upper + lower
+    size = norm.dual_upper(V, error + 2 * UNIT * length(V, axis=1))
+    if not (size > 0 or (size == 0 and not V.any())):
+        raise InputError(f"{norm!r} gave the dual norm {size:g} for V other than 0; mend its `dual`")
+    return V, size, float(norm.dual(V))
+
+
+def _balanced(problem: MarginProblem, lam: Array) -> Array:
+    """λ with Σ y_iλ_i = 0, exactly, where the intercept is free: smaller λ for the heavier class; else λ itself."""
+    if not problem.intercept:
+        return lam
+    positive = problem.y > 0
+    sums = lam[positive].sum(), lam[~positive].sum()
+    if not (min(sums) > 0 and max(sums) < np.inf):
+        return np.zeros_like(lam)
+    lam = lam * np.where(positive, min(sums) / sums[0], min(sums) / sums[1])
+    # Whole multiples of a unit so large that all sums are exact; what one class then has too much, its largest give.
+    unit = 2.0 ** (np.frexp(lam.sum())[1] - 52)
+    lam = np.floor(lam / unit)
+    excess = lam[positive].sum() - lam[~positive].sum()
+    for i in np.argsort(-lam * (positive if excess > 0 else ~positive), kind="stable"):
+        given = min(lam[i], abs(excess))
+        lam[i], excess = lam[i] - given, excess - np.copysign(given, excess)
+        if excess == 0:
+            break
+    return lam * unit
+
+
+def _farkas_residual(problem: MarginProblem, lower: Lower) -> float:
+    """‖V‖ as a share of Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size; infinity without λ."""
+    units = problem.features.units()
+    reach = float(lower.lam @ problem.features.row_norms(units))
+    if 0 < reach < np.inf:
+        return float(length(lower.V / units)) / reach
+    return 0.0 if (lower.lam[problem.features.closed()] > 0).any() else np.inf
