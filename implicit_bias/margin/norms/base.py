@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import inf, nextafter
 from typing import Any
 
 import cvxpy as cp
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from implicit_bias.features.base import Features
 from implicit_bias.ground.checks import Array, InputError, as_floats
+from implicit_bias.ground.scaling import length, without_exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,13 @@ class GroupForm:
 
     expand: sp.csr_array
     groups: np.ndarray
+
+
+def above(size: float, by: int) -> float:
+    """size · 2^by, rounded up; what is no number bounds nothing."""
+    with np.errstate(over="ignore"):
+        scaled = float(np.ldexp(size, by))
+    return inf if np.isnan(scaled) else nextafter(scaled, inf) if scaled else 0.0
 
 
 class Norm(ABC):
@@ -69,8 +78,55 @@ class Norm(ABC):
             raise InputError(f"the norm is for weights of {self.gates} gates, not of {len(W)}")
         return W
 
+    def rounding(self, k: int, d: int) -> float:
+        """The share of itself by which `value` or `dual` of k × d numbers may be off; 1e-12 unless a class knows."""
+        return 1e-12
+
     def dual_bound(self, lengths: Array) -> float | None:
         """sup ‖V‖_* over all V whose rows have at most these lengths (k,), for the rounding of V; None if not known."""
+        return None
+
+    def value_bound(self, W: Array) -> float:
+        """No less than ‖W‖: `value` and its rounding.
+
+        >>> import numpy as np
+        >>> from implicit_bias import Frobenius
+        >>> 5 < Frobenius().value_bound(np.array([[3.0, 4.0]])) < 5 + 1e-13
+        True
+        """
+        W, by = without_exponent(W)
+        return above(self.value(W) * (1 + 2 * self.rounding(*W.shape)), by)
+
+    def dual_upper(self, V: Array, error: Array | None = None) -> float:
+        """No less than ‖V′‖_* of any V′ whose rows differ from those of V by at most the lengths `error` (k,).
+
+        ‖V′‖_* ≤ ‖V‖_* + sup ‖V′ − V‖_*, the latter by `dual_bound`, and the rounding of both. For a norm that gives no
+        `dual_bound`, the dual norm is taken to grow by no larger a share than the length of V. Infinity for V that is
+        not finite.
+
+        >>> import numpy as np
+        >>> from implicit_bias import GroupLasso
+        >>> round(GroupLasso([0, 1]).dual_upper(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([0.5, 1.0])), 9)
+        6.0
+        """
+        error = np.zeros(len(V)) if error is None else np.asarray(error, dtype=np.float64)
+        if not (np.isfinite(V).all() and np.isfinite(error).all()):
+            return inf
+        both, by = without_exponent(np.column_stack([V, error]))
+        V, error = both[:, :-1], both[:, -1]
+        size = self._dual_within(V, error) if both.any() else 0.0
+        return above(size * (1 + 2 * self.rounding(*V.shape)), by)
+
+    def _dual_within(self, V: Array, error: Array) -> float:
+        """`dual_upper` for V and lengths of about 1, but for a share `rounding`."""
+        size, more = self.dual(V), self.dual_bound(error)
+        if more is not None:
+            return size + more
+        grown = length(error)
+        return size * (1 + grown / length(V)) if V.any() else inf if grown else size
+
+    def contradiction(self, W: Array, V: Array) -> str | None:
+        """What at W and V (k, d) shows that `value` or `dual` is none, with its numbers; None if nothing does."""
         return None
 
     def refuses(self, features: Features) -> str | None:
