@@ -31,7 +31,7 @@ def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
 def _summary(table: pd.DataFrame) -> str:
     solved = table[table.outcome == "ok"]
     reached = int((solved.gap <= solved.tol).sum())
-    proved = int((solved.status == "NOT_SEPARABLE").sum())
+    proved = int(solved.status.str.startswith("NOT_SEPARABLE").sum())
     others = f", {proved} were proved not separable" if proved else ""
     most = f"; at most {solved.iterations.max():.0f} iterations" if len(solved) else ""
     return f"**{reached} of {len(table)} reached the certified gap asked for{others}{most}.**"

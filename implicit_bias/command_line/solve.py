@@ -23,7 +23,7 @@ def declare(parser: Parser, command: str) -> None:
             ("samples.npz --max-seconds 60 --json", "the best answer of a minute, as JSON"),
         ],
         {
-            0: "OPTIMAL, or proved NOT_SEPARABLE",
+            0: "OPTIMAL, or proved NOT_SEPARABLE (at all, or below a norm)",
             1: "an answer worse than asked, saved with its certified gap",
             2: EXIT_CODES[2],
             130: "interrupted; the best answer so far is saved",

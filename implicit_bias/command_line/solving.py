@@ -22,7 +22,7 @@ from implicit_bias.margin.solvers import Solution, Status, solve
 from implicit_bias.saving.solutions import save_solution
 
 #: The exit code of every status.
-CODES = {Status.OPTIMAL: 0, Status.NOT_SEPARABLE: 0, Status.INTERRUPTED: 130}
+CODES = {Status.OPTIMAL: 0, Status.NOT_SEPARABLE: 0, Status.NOT_SEPARABLE_BELOW: 0, Status.INTERRUPTED: 130}
 
 
 def solved(options: Namespace) -> Outcome:

@@ -150,13 +150,15 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _judge(self, solution: Solution, label: Any, C: float) -> None:
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # A search over many fits must end, too.
-        if solution.status is Status.NOT_SEPARABLE:
+        if solution.status.inseparable:
             raise NotSeparableError(
-                f"class {label}: {solution.status.value} (Farkas residual {solution.farkas_residual:.1e})", solution
+                f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})", solution
             )
         if solution.status is not Status.OPTIMAL:
             warnings.warn(
-                f"class {label}: {solution.status.value} (gap {solution.gap:.1e})", ConvergenceWarning, stacklevel=3
+                f"class {label}: {solution.status.value} (gap {solution.gap:.1e}; {solution.reason})",
+                ConvergenceWarning,
+                stacklevel=3,
             )
         elif not solution.weights.any():
             warnings.warn(

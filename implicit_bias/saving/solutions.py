@@ -10,9 +10,9 @@ from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, shown, wi
 from implicit_bias.ground.files import read_archive, reading, write_archive
 from implicit_bias.margin.solvers.solution import Solution, Status
 
-KIND = "solution 2"
+KIND = "solution 3"
 _ARRAYS = ("weights", "dual", "margins", "multipliers")
-_FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "violation", "seconds", "tol")
+_FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "seconds", "tol")
 
 
 def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any) -> Path:
@@ -37,6 +37,7 @@ def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any)
     if not isinstance(solution, Solution):
         raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
+    about["reason"] = solution.reason
     arrays = {name: np.asarray(getattr(solution, name)) for name in _ARRAYS + _FLOATS}
     clash = {"about", "file", *arrays} & set(more)
     if clash:
@@ -76,7 +77,7 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
     with reading(path, "solution"):
         fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         fields |= {name: arrays[name].item() for name in _FLOATS}
-        fields |= {name: about[name] for name in ("solver", "iterations")}
+        fields |= {name: about[name] for name in ("solver", "iterations", "reason")}
         _check(fields)
         return Solution(**fields, status=Status[about["status"]])
 
@@ -88,5 +89,6 @@ def _check(fields: dict[str, Any]) -> None:
     sound = len(shapes["weights"]) == 2 and len(n) == 1 and shapes["margins"] == n and len(shapes["multipliers"]) == 1
     sound = sound and all(fields[name].dtype.kind == "f" for name in _ARRAYS)
     sound = sound and all(isinstance(fields[name], float) for name in _FLOATS)
-    if not (sound and isinstance(fields["solver"], str) and isinstance(fields["iterations"], int)):
+    texts = isinstance(fields["solver"], str) and isinstance(fields["reason"], str)
+    if not (sound and texts and isinstance(fields["iterations"], int)):
         raise TypeError("another content")

@@ -20,7 +20,7 @@ from implicit_bias.gates import ConstantGate, HyperplaneGates
 from implicit_bias.ground.checks import InputError, as_count, as_positive, one_of
 from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, Status, solve
+from implicit_bias.margin.solvers import Solution, solve
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.limit import descend_to_limit
@@ -127,7 +127,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     name = settings["network"]
     network, problem = build(settings, task)
     solution = None if problem is None else solve(problem)
-    if solution is not None and solution.status is Status.NOT_SEPARABLE:
+    if solution is not None and solution.status.inseparable:
         raise InputError(f"the {name} network cannot separate the samples; use a smaller --train-size or more --units")
     optimum = {} if solution is None else {"optimum": solution.objective, "gap": solution.gap}
     twin, measure, limit = copy.deepcopy(network), measurer(task, problem, solution), settings["max_seconds"]

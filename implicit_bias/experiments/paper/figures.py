@@ -197,7 +197,7 @@ def _legend(drawing: Figure, table: pd.DataFrame, layout: PaperFigure) -> None:
         for momentum in sorted(table.momentum.unique()):
             line: Any = DASHES.get(momentum, ":")
             handles.append(Line2D([], [], color="0.4", linestyle=line, linewidth=1, label=f"momentum {momentum:g}"))
-    if (table.status == "NOT_SEPARABLE").any():
+    if table.status.str.startswith("NOT_SEPARABLE").any():
         sign: dict[str, Any] = {"color": "0.4", "linestyle": "none"}
         handles.append(Line2D([], [], marker="o", markerfacecolor="white", label="some seeds not separable", **sign))
         handles.append(Line2D([], [], marker="x", label="no seed separable", **sign))

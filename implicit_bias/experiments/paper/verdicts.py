@@ -146,7 +146,7 @@ def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
     part = part[~part[keys].assign(momentum=once).duplicated()]
     if part.empty:
         return
-    optimal, inseparable = part[part.status == "OPTIMAL"], part[part.status == "NOT_SEPARABLE"]
+    optimal, inseparable = part[part.status == "OPTIMAL"], part[part.status.str.startswith("NOT_SEPARABLE")]
     gaps = f", with gaps up to {optimal.gap.max():.1e}" if len(optimal) else ""
     yield Verdict(
         "every margin problem is OPTIMAL or proved NOT_SEPARABLE",

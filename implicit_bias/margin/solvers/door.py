@@ -13,8 +13,9 @@ from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate
-from implicit_bias.margin.solvers.judge import certify
+from implicit_bias.margin.solvers.judge import NEARLY_ZERO, certify
 from implicit_bias.margin.solvers.native import NativeSolver
+from implicit_bias.margin.solvers.obstacle import obstacle
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress
 from implicit_bias.margin.solvers.solution import Certificate, Solution, Status
@@ -23,6 +24,8 @@ from implicit_bias.margin.solvers.solution import Certificate, Solution, Status
 SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS}
 #: What may end a solver early; that an answer is optimal, or that there is none, only the judge says.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
+#: Who tries in turn where nobody was named and the first one's answer is INACCURATE, up to how many entries of Φ.
+AFTERWARDS, TRIED_AGAIN_UP_TO = ("CLARABEL", "ECOS"), 3_000_000
 
 
 def solver_names() -> list[str]:
@@ -54,9 +57,10 @@ def solve(
     problem : MarginProblem
     solver : str or function, optional
         One of `solver_names()`. If not given: NATIVE, our interior-point method, where the norm is a sum of group
-        norms and there are no constraints, else CLARABEL. OSQP takes hard margins with a quadratic norm only. The
-        choice changes the time, not the answer. A function of the problem and the options that returns an `Answer` is
-        a solver of your own.
+        norms and there are no constraints, else CLARABEL; where its answer is INACCURATE and the problem is not large,
+        CLARABEL and ECOS in turn, and `solver` and `reason` of the solution say so. OSQP takes hard margins with a
+        quadratic norm only. The choice changes the time, not the answer. A function of the problem and the options
+        that returns an `Answer` is a solver of your own.
     tol : float
         The relative gap asked for. A larger certified gap gives INACCURATE.
     max_iterations : int, optional
@@ -77,7 +81,9 @@ def solve(
     -------
     Solution
         With the certificate recomputed from weights and dual in the original coordinates. Data that are not
-        separable give the status NOT_SEPARABLE and, in `dual`, the λ that proves it; the weights are then NaN.
+        separable give the status NOT_SEPARABLE and, in `dual`, the λ that proves it in rational arithmetic, or, where
+        that proof would be too long, NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. The
+        weights are then NaN. INACCURATE comes with a `reason`.
         Ctrl-C in NATIVE gives INTERRUPTED and the best answer so far.
 
     Raises
@@ -103,24 +109,75 @@ def solve(
         run.load()
     begin = time.perf_counter()
     closed = closed_sample(problem) if problem.hard else None
-    nowhere = np.zeros((problem.features.k, problem.features.d))
-    answer = run(problem, options) if closed is None else Answer(nowhere, closed, 0)
+    if closed is not None:
+        answer = Answer(np.zeros((problem.features.k, problem.features.d)), closed, 0)
+        status, certificate = _judged(problem, answer, tol)
+    else:
+        answer = _asked(problem, name, run, options)
+        status, certificate = _judged(problem, answer, tol)
+    reasons: list[str] = []
+    for other in _others(problem, name) if solver is None else ():
+        if status is not Status.INACCURATE:
+            break
+        left = None if max_seconds is None else max_seconds - (time.perf_counter() - begin)
+        if left is not None and left <= 0:
+            break
+        reasons.append(f"{name} ended at a gap of {certificate.gap:.1e}")
+        again = _asked(problem, other, SOLVERS[other], replace(options, max_seconds=left, start=None, callback=None))
+        found = _judged(problem, again, tol)
+        if found[0] is not Status.INACCURATE or found[1].gap < certificate.gap:
+            name, answer, (status, certificate) = other, again, found
+    if status is Status.INACCURATE:
+        reasons.append(obstacle(problem, certificate, tol))
+    return Solution(
+        **vars(certificate),
+        status=status,
+        iterations=answer.iterations,
+        seconds=time.perf_counter() - begin,
+        solver=name,
+        tol=tol,
+        reason="; ".join(reasons),
+    )
+
+
+def _asked(
+    problem: MarginProblem, name: str, run: Callable[[MarginProblem, Options], Answer], options: Options
+) -> Answer:
+    """The answer of one solver."""
+    answer = run(problem, options)
     if not isinstance(answer, Answer) or answer.stopped not in STOPPED:
         raise InputError(
             f"the solver {name} must return an Answer(weights, dual, iterations), and for `stopped` None or a limit's "
             f"status, not {shown(answer)}"
         )
+    return answer
+
+
+def _judged(problem: MarginProblem, answer: Answer, tol: float) -> tuple[Status, Certificate]:
+    """What the judge makes of an answer; where it has no separating weights, a proof that there are none is sought."""
     certificate = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
-    status = Status.INACCURATE if answer.stopped is None else answer.stopped
-    if abs(certificate.gap) <= tol and certificate.violation <= tol:
-        status = Status.OPTIMAL
-    if problem.hard and np.isinf(certificate.objective) and answer.stopped in (None, Status.ITERATION_LIMIT):
-        proof = _proof(problem, answer, certificate)
-        status, certificate = (status, certificate) if proof is None else (Status.NOT_SEPARABLE, proof)
-    seconds = time.perf_counter() - begin
-    return Solution(
-        **vars(certificate), status=status, iterations=answer.iterations, seconds=seconds, solver=name, tol=tol
-    )
+    ended = answer.stopped in (None, Status.ITERATION_LIMIT)
+    if problem.hard and ended and certificate.separable and np.isinf(certificate.objective):
+        candidate = farkas_candidate(problem, certificate.dual)
+        if candidate is not None:
+            proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
+            certificate = max(certificate, proof, key=lambda one: one.lower_bound)
+    if not certificate.separable or (
+        problem.hard and ended and np.isinf(certificate.objective) and certificate.farkas_residual <= NEARLY_ZERO
+    ):
+        nothing = {name: getattr(certificate, name) * np.nan for name in ("weights", "margins")}
+        proved = Status.NOT_SEPARABLE_BELOW if certificate.separable else Status.NOT_SEPARABLE
+        return proved, replace(certificate, **nothing, intercept=0.0)
+    if certificate.gap <= tol:
+        return Status.OPTIMAL, certificate
+    return answer.stopped or Status.INACCURATE, certificate
+
+
+def _others(problem: MarginProblem, name: str) -> list[str]:
+    """The solvers to try after `name`, unless the problem is so large that they would take far longer."""
+    if problem.features.n * problem.features.k * problem.features.d > TRIED_AGAIN_UP_TO:
+        return []
+    return [other for other in AFTERWARDS if other != name and problem.lacks(SOLVERS[other].needs) is None]
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
@@ -187,15 +244,3 @@ def _chosen(
     fitting = (name for name, known in SOLVERS.items() if problem.lacks(known.needs) is None)
     name = next(fitting) if solver is None else one_of(solver, SOLVERS, "solver")
     return name, SOLVERS[name]
-
-
-def _proof(problem: MarginProblem, answer: Answer, certificate: Certificate) -> Certificate | None:
-    """The certificate, without weights, of a λ that proves that nothing separates; None if we find no such λ."""
-    found = (answer.dual, answer.multipliers)
-    candidate = farkas_candidate(problem, certificate.dual) if certificate.separable else found
-    if candidate is None:
-        return None
-    proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
-    if proof.separable:
-        return None
-    return replace(proof, weights=proof.weights * np.nan, margins=proof.margins * np.nan, violation=0.0)

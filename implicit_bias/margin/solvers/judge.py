@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from implicit_bias.ground.checks import LARGEST, Array, InputError, as_numbers
 from implicit_bias.ground.rounding import UNIT, pair_sum
@@ -16,8 +17,9 @@ from implicit_bias.margin.solvers.solution import Certificate
 
 #: Rounding that takes more than this share of the gap, and more than this share of a bound, is computed away.
 OF_THE_GAP, OF_A_BOUND = 0.02, 1e-13
-#: ‖Φᵀ(λ∘y)‖ below this share of Σ λ_i ‖φ(x_i)‖ may be zero in truth, which rational arithmetic then decides.
-NEARLY_ZERO = 1e-9
+#: ‖Φᵀ(λ∘y)‖ below this share of Σ λ_i ‖φ(x_i)‖ says that no weights of useful size separate. Below the second, μ's
+#: terms included, it may be zero in truth, which rational arithmetic then decides.
+NEARLY_ZERO, PERHAPS_ZERO = 1e-9, 1e-6
 
 
 def certify(
@@ -56,8 +58,8 @@ def certify(
         upper = _upper_bound(problem, W, b, precise=True)
     if lower.blurred(gap):
         lower = _lower_bound(problem, lam, mu, precise=True)
-    farkas = _farkas_residual(problem, lower)
-    if problem.hard and np.isinf(upper.bound) and farkas <= NEARLY_ZERO:
+    farkas, pulled = _farkas_residual(problem, lower)
+    if problem.hard and np.isinf(upper.bound) and farkas <= PERHAPS_ZERO * (1 + pulled):
         proof = null_vector(problem, lower.lam, lower.mu)
         if proof is not None:
             return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
@@ -67,14 +69,12 @@ def certify(
     if contradiction is not None:
         raise InputError(f"{problem.norm!r} contradicts itself: {contradiction}; mend its `value` or `dual`")
     gap = _gap(upper.bound, lower.bound)
-    return Certificate(
-        upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu
-    )
+    return Certificate(upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu)
 
 
 @dataclass(frozen=True)
 class Upper:
-    """Weights and what their best multiple reaches: an objective of at most `bound`; at best, rounding aside, `hope`."""
+    """Weights and what their best multiple reaches: an objective of at most `bound`; if rounding is kind, of `hope`."""
 
     W: Array
     b: float
@@ -84,12 +84,14 @@ class Upper:
 
     def blurred(self, gap: float) -> bool:
         """Whether rounding takes too much."""
-        return self.hope < np.inf and not self.bound - self.hope <= max(OF_THE_GAP * gap, OF_A_BOUND) * self.hope
+        if not self.bound < np.inf:
+            return self.hope < np.inf
+        return self.bound - self.hope > max(OF_THE_GAP * gap, OF_A_BOUND) * self.hope
 
 
 @dataclass(frozen=True)
 class Lower:
-    """λ, μ and V = Φᵀ(λ∘y) − Eᵀμ, and what they prove: at least `bound`; at best, rounding aside, `hope`."""
+    """λ, μ and V = Φᵀ(λ∘y) − Eᵀμ, and what they prove: at least `bound`; if rounding is kind, `hope`."""
 
     lam: Array
     mu: Array
@@ -160,7 +162,7 @@ def _objective(problem: MarginProblem, value: float, f: Array) -> float:
     """What weights of norm `value` and margins of at least f reach, rounded up; of hard margins, their multiple."""
     if problem.hard:
         worst = float((f / problem.required_margin).min())
-        return value / worst * (1 + 4 * UNIT) if worst > 0 else np.inf
+        return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
     slack = problem.prices * np.maximum(problem.required_margin - f, 0.0)
     cost = math.fsum([value, *slack.tolist()]) * (1 + 4 * UNIT) if np.isfinite(slack).all() else np.inf
     return cost if np.isfinite(cost) else np.inf
@@ -238,10 +240,16 @@ def _balanced(problem: MarginProblem, lam: Array) -> Array:
     return lam * unit
 
 
-def _farkas_residual(problem: MarginProblem, lower: Lower) -> float:
-    """‖V‖ as a share of Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size; infinity without λ."""
+def _farkas_residual(problem: MarginProblem, lower: Lower) -> tuple[float, float]:
+    """‖V‖ and Σ_j |μ_j| ‖E_j‖ as shares of Σ_i λ_i ‖φ(x_i)‖, inputs in units of their sizes; infinity without λ."""
     units = problem.features.units()
     reach = float(lower.lam @ problem.features.row_norms(units))
     if 0 < reach < np.inf:
-        return float(length(lower.V / units)) / reach
-    return 0.0 if (lower.lam[problem.features.closed()] > 0).any() else np.inf
+        E = (
+            None
+            if problem.constraints is None
+            else problem.constraints.E @ sp.diags_array(np.tile(1 / units, len(lower.V)))
+        )
+        pulled = 0.0 if E is None else float(np.abs(lower.mu) @ np.sqrt((E**2).sum(axis=1)))
+        return float(length(lower.V / units)) / reach, pulled / reach
+    return (0.0 if (lower.lam[problem.features.closed()] > 0).any() else np.inf), 0.0

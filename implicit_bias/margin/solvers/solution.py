@@ -7,8 +7,6 @@ import numpy as np
 
 from implicit_bias.ground.checks import Array
 
-#: A Farkas residual at or below this proves that the data are not separable, up to rounding.
-FARKAS_TOLERANCE = 1e-13
 #: λ_i up to this share of the largest count as zero.
 IDLE = 1e-5
 
@@ -24,9 +22,18 @@ class Status(Enum):
     OPTIMAL = "certified to the tolerance; nothing to do"
     INACCURATE = "the gap is larger than asked; scale inputs alike, loosen tol, raise max_iterations, change the solver"
     NOT_SEPARABLE = "no weights separate these samples; use more units or contexts, or a soft margin (finite C)"
+    NOT_SEPARABLE_BELOW = (
+        "no weights of a norm below the lower bound separate these samples; "
+        "use more units or contexts, or a soft margin (finite C)"
+    )
     ITERATION_LIMIT = "stopped at the iteration limit; increase max_iterations"
     TIME_LIMIT = "stopped at the time limit; increase max_seconds"
     INTERRUPTED = "interrupted; this is the best answer so far: solve again with start= this solution to go on"
+
+    @property
+    def inseparable(self) -> bool:
+        """Whether it says that nothing separates, at all or below some norm."""
+        return self in (Status.NOT_SEPARABLE, Status.NOT_SEPARABLE_BELOW)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,32 +43,35 @@ class Certificate:
     Any W and b with m = min_i y_i((ΦW)_i + b)/m_i > 0 give the upper bound ‖W‖/m, any λ ≥ 0 the lower bound
     Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_* (soft margin: λ_i ≤ C c_i as well, and the slack of the best multiple of W and b; free
     intercept b: Σ y_iλ_i = 0 as well, for which the λ of one class are scaled down; else b = 0). Linear constraints
-    E vec(W) ≤ 0 take multipliers μ ≥ 0, Φᵀ(λ∘y) − Eᵀμ stands in place of Φᵀ(λ∘y), and a soft margin takes W as it is.
+    E vec(W) ≤ 0 take multipliers μ ≥ 0, Φᵀ(λ∘y) − Eᵀμ stands in place of Φᵀ(λ∘y), and W lies in their cone.
+
+    The bounds are those of `weights` and `dual` as they stand, in exact arithmetic: the rounding of every sum on the
+    way is counted against them. They rest on the norm's `value` and `dual`.
 
     Attributes
     ----------
     weights : array, shape (k, d)
-        W, scaled to be feasible: every y_i((ΦW)_i + b) ≥ m_i, one with equality (soft margin: the best multiple).
+        W, scaled to be feasible: every y_i((ΦW)_i + b) ≥ m_i, one with equality (soft margin: the best multiple), up to
+        rounding, which `objective` counts.
     dual : array, shape (n,)
-        λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1; if the data are not separable, 1ᵀλ = 1.
+        λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1, up to rounding, which `lower_bound` counts; if nothing separates,
+        1ᵀλ = 1.
     objective : float
-        The upper bound, the objective at `weights`; infinity if they do not separate.
+        The upper bound, reached by a multiple of `weights`; infinity if they do not separate.
     lower_bound : float
-        Σ m_iλ_i of the scaled dual.
+        The lower bound, proved by a multiple of `dual`; infinity if it proves, by rational arithmetic, that nothing
+        separates.
     gap : float
         (objective − lower_bound) / objective; infinity if there is no upper bound.
     margins : array, shape (n,)
         y_i ((ΦW)_i + b) at `weights` and `intercept`.
     farkas_residual : float
         ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size, so that a large one hides no small one:
-        at rounding level, λ proves that no W separates.
+        the inverse of how many times longer than the features a W that separates must be.
     intercept : float
         b, scaled with W; 0 unless it is free.
     multipliers : array, shape (m,)
         μ of the linear constraints, scaled with λ; empty without constraints.
-    violation : float
-        By how much W violates them: what repairing the worst of them by one weight changes in a margin, as a share of
-        the smallest required margin; 0 without constraints.
 
     Examples
     --------
@@ -80,7 +90,6 @@ class Certificate:
     farkas_residual: float
     intercept: float
     multipliers: Array = field(repr=False)
-    violation: float
 
     @property
     def minimum_margin(self) -> float:
@@ -95,7 +104,7 @@ class Certificate:
     @property
     def separable(self) -> bool:
         """Whether `weights` separate, or `dual` at least fails to prove that nothing does."""
-        return self.objective < np.inf or self.farkas_residual > FARKAS_TOLERANCE
+        return self.objective < np.inf or self.lower_bound < np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +121,8 @@ class Solution(Certificate):
     solver : str
     tol : float
         The relative gap that was asked for.
+    reason : str
+        Of INACCURATE: what in the data or the solver keeps the gap from `tol`. Empty where there is nothing to say.
 
     Examples
     --------
@@ -126,12 +137,15 @@ class Solution(Certificate):
     seconds: float
     solver: str
     tol: float
+    reason: str = ""
 
     def __str__(self) -> str:
-        head = f"{self.status.name}: {self.status.value}"
+        head = f"{self.status.name}: {self.status.value}" + (f"\n  {self.reason}" if self.reason else "")
         how = f"{self.solver}, {self.iterations} iterations, {self.seconds:.2f} s"
         if self.status is Status.NOT_SEPARABLE:
-            return f"{head}\n  Farkas residual {self.farkas_residual:.1e}   ({how})"
+            return f"{head}\n  proved by {np.count_nonzero(self.dual)} samples in rational arithmetic   ({how})"
+        if self.status is Status.NOT_SEPARABLE_BELOW:
+            return f"{head}\n  lower bound {self.lower_bound:.9g}   ({how})"
         return (
             f"{head}\n  objective {self.objective:.9g}, lower bound {self.lower_bound:.9g}, "
             f"gap {self.gap:.1e}, minimum margin {self.minimum_margin:.6g}   ({how})"
