@@ -53,7 +53,7 @@ def test_imports_point_downwards(path):
 
 #: Inside margin/solvers: what passes between the parties, and the parties, which know nothing of each other.
 RECORDS = {"solution", "progress", "options", "answer", "base"}
-PARTIES = {"judge", "farkas", "cvxpy_solvers", "native"}
+PARTIES = {"judge", "farkas", "obstacle", "cvxpy_solvers", "native"}
 SOLVERS = PACKAGE / "margin" / "solvers"
 
 

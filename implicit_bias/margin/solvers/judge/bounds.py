@@ -1,4 +1,4 @@
-"""The judge: scores any weights and dual of a margin problem, whichever solver produced them."""
+"""The bounds that weights and dual prove, their own rounding counted."""
 
 import math
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from implicit_bias.ground.checks import LARGEST, Array, InputError, as_numbers
 from implicit_bias.ground.rounding import UNIT, pair_sum
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers.cone import into_cone
-from implicit_bias.margin.solvers.rational import null_vector
+from implicit_bias.margin.solvers.judge.cone import into_cone
+from implicit_bias.margin.solvers.judge.rational import null_vector
 from implicit_bias.margin.solvers.solution import Certificate
 
 #: Rounding that takes more than this share of the gap, and more than this share of a bound, is computed away.
