@@ -15,17 +15,18 @@ from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate
 from implicit_bias.margin.solvers.judge import NEARLY_ZERO, certify
 from implicit_bias.margin.solvers.native import NativeSolver
+from implicit_bias.margin.solvers.native.precise import PreciseSolver
 from implicit_bias.margin.solvers.obstacle import obstacle
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress
 from implicit_bias.margin.solvers.solution import Certificate, Solution, Status
 
 #: The solvers by name, the preferred ones first. What is called with a problem and options, and answers.
-SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS}
+SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECISE": PreciseSolver()}
 #: What may end a solver early; that an answer is optimal, or that there is none, only the judge says.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 #: Who tries in turn where nobody was named and the first one's answer is INACCURATE, up to how many entries of Φ.
-AFTERWARDS, TRIED_AGAIN_UP_TO = ("CLARABEL", "ECOS"), 3_000_000
+AFTERWARDS, TRIED_AGAIN_UP_TO = ("CLARABEL", "PRECISE", "ECOS"), 3_000_000
 
 
 def solver_names() -> list[str]:
@@ -33,7 +34,7 @@ def solver_names() -> list[str]:
 
     >>> from implicit_bias import solver_names
     >>> solver_names()
-    ['NATIVE', 'CLARABEL', 'ECOS', 'OSQP', 'SCS']
+    ['NATIVE', 'CLARABEL', 'ECOS', 'OSQP', 'SCS', 'PRECISE']
     """
     return list(SOLVERS)
 
@@ -116,16 +117,19 @@ def solve(
         answer = _asked(problem, name, run, options)
         status, certificate = _judged(problem, answer, tol)
     reasons: list[str] = []
-    for other in _others(problem, name) if solver is None else ():
-        if status is not Status.INACCURATE:
-            break
+    last = name
+    for other in AFTERWARDS if solver is None and _small(problem) else ():
         left = None if max_seconds is None else max_seconds - (time.perf_counter() - begin)
-        if left is not None and left <= 0:
+        if status not in (Status.INACCURATE, Status.NOT_SEPARABLE_BELOW) or (left is not None and left <= 0):
             break
-        reasons.append(f"{name} ended at a gap of {certificate.gap:.1e}")
-        again = _asked(problem, other, SOLVERS[other], replace(options, max_seconds=left, start=None, callback=None))
+        limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
+        if other == name or SOLVERS[other].refuses(problem, limited):
+            continue
+        again = _asked(problem, other, SOLVERS[other], limited)
         found = _judged(problem, again, tol)
-        if found[0] is not Status.INACCURATE or found[1].gap < certificate.gap:
+        reasons.append(f"{last} ended at a gap of {certificate.gap:.1e}")
+        last = other
+        if found[1].gap < certificate.gap or _says(found[0]) > _says(status):
             name, answer, (status, certificate) = other, again, found
     if status is Status.INACCURATE:
         reasons.append(obstacle(problem, certificate, tol))
@@ -173,11 +177,14 @@ def _judged(problem: MarginProblem, answer: Answer, tol: float) -> tuple[Status,
     return answer.stopped or Status.INACCURATE, certificate
 
 
-def _others(problem: MarginProblem, name: str) -> list[str]:
-    """The solvers to try after `name`, unless the problem is so large that they would take far longer."""
-    if problem.features.n * problem.features.k * problem.features.d > TRIED_AGAIN_UP_TO:
-        return []
-    return [other for other in AFTERWARDS if other != name and problem.lacks(SOLVERS[other].needs) is None]
+def _says(status: Status) -> int:
+    """How much a status says about a problem without known weights."""
+    return [Status.NOT_SEPARABLE_BELOW, Status.NOT_SEPARABLE].index(status) + 1 if status.inseparable else 0
+
+
+def _small(problem: MarginProblem) -> bool:
+    """Whether solvers of general cone programs take no longer than a user waits unasked."""
+    return problem.features.n * problem.features.k * problem.features.d <= TRIED_AGAIN_UP_TO
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:

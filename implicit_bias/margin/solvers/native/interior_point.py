@@ -23,9 +23,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from implicit_bias.margin.solvers.native.arrays import Tensor, as_numpy, library
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point, Residual
 from implicit_bias.margin.solvers.solution import Status
@@ -64,7 +63,7 @@ def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[f
     if prices is None:
         worst = float(margins.min())
         return (value / worst if worst > 0 else float("inf")), worst
-    f, p = margins.cpu().numpy(), prices.cpu().numpy()
+    f, p = as_numpy(margins), as_numpy(prices)
     pays = f > 0
     with np.errstate(over="ignore"):
         ends = 1.0 / f[pays]
@@ -79,30 +78,35 @@ def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[f
 
 @dataclass(frozen=True)
 class Program:
-    """The kernels, the prices p (n,) of slack that bound λ, None for a hard margin, and ỹ (n,) of a free intercept."""
+    """The kernels, the prices p (n,) of slack that bound λ, None for a hard margin, and ỹ (n,) of a free intercept.
+
+    `no_margin`: a largest hard margin below this counts as none.
+    """
 
     kernels: GroupKernels
     prices: Tensor | None = None
     tilt: Tensor | None = None
+    no_margin: float = NO_MARGIN
 
     @cached_property
     def equalities(self) -> Tensor:
         """E, shape (n, 1), or (n, 2) with a free intercept."""
         columns = [-self.kernels.ones] + ([] if self.tilt is None else [self.tilt])
-        return torch.stack(columns, dim=1)
+        return library(columns[0]).stack(columns, 1)
 
     def balanced(self, lam: Tensor) -> Tensor:
         """λ with sum 1 and ỹᵀλ = 0: the λ of the heavier class scaled down."""
         if self.tilt is not None:
-            sides = [lam @ self.tilt.clamp_min(0), -lam @ self.tilt.clamp_max(0)]
-            least = torch.minimum(*sides)
-            lam = lam * torch.where(self.tilt > 0, least / sides[0], least / sides[1])
+            xp = library(lam)
+            sides = [lam @ xp.clip(self.tilt, 0, None), -lam @ xp.clip(self.tilt, None, 0)]
+            least = min(sides)
+            lam = lam * xp.where(self.tilt > 0, least / sides[0], least / sides[1])
         return lam / lam.sum()
 
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
         """What λ proves and W_h = η_h Φ_hᵀ(λ∘y) reaches, with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
-        reach = float(q.max().clamp_min(0).sqrt())
-        value = float(eta @ q.clamp_min(0).sqrt())
+        sizes = library(q).clip(q, 0, None) ** 0.5
+        reach, value = float(sizes.max()), float(eta @ sizes)
         scale = 1 / reach if reach > 0 else float("inf")
         if self.prices is not None:
             scale = min(scale, float((self.prices / lam).min()))
@@ -111,29 +115,30 @@ class Program:
     def start(self) -> Point:
         """An iterate with room on every side and balanced products."""
         kernels, prices = self.kernels, self.prices
-        lam = kernels.ones if prices is None else torch.minimum(prices, prices.median())
+        xp, lam = library(kernels.ones), kernels.ones
+        if prices is not None:
+            lam = xp.minimum(prices, prices[xp.argsort(prices)[(kernels.n - 1) // 2]])
         lam = self.balanced(lam)
-        eta = lam.new_ones(kernels.H)
         q, P = kernels.sweep(lam)
-        rho = (1.1 * q.max() + q.mean() + 1e-12).sqrt()
+        rho = (1.1 * q.max() + q.mean() + 1e-12) ** 0.5
         u = lam[:0]
         if prices is not None:
-            rho = torch.maximum(rho, 2 * (lam / prices).max())
+            rho = max(rho, 2 * (lam / prices).max())
             u = rho / (2 * kernels.n * (prices * rho - lam))
-        return self.feasible(lam, eta, q, P, rho, u, rho.new_zeros(self.equalities.shape[1] - 1))
+        return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
         """The iterate of λ, ρ, b (0 or 1,) and multiples of η and u without residual; ν keeps z away from zero."""
-        w, taken = lam[:0], rho.new_zeros(())
+        w, taken = lam[:0], 0 * rho
         if self.prices is not None:
-            u = u * (0.9 / (u @ self.prices)).clamp_max(1.0)
+            u = u * min(0.9 / (u @ self.prices), 1.0)
             w, taken = self.prices * rho - lam, u @ self.prices
         eta = eta * ((1 - taken) / (eta @ (q / rho**2 + 1) / 2))
         f = P @ eta / rho + self.equalities[:, 1:] @ b
         f = f if self.prices is None else f + u
         least = f.min()
-        nu = least - 0.1 * (f @ lam - least).abs() - 0.01 * f.abs().max() / len(f) - 1e-12
-        return Point(lam, f - nu, eta, (rho - q / rho) / 2, u, w, torch.cat([nu[None], b]), rho)
+        nu = least - 0.1 * abs(f @ lam - least) - 0.01 * abs(f).max() / len(f) - 1e-12
+        return Point(lam, f - nu, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
         """What the iterate misses, with f = K(η)λ/ρ."""
@@ -154,7 +159,7 @@ class Program:
         return Residual(
             (P2 - shrunk * P) @ step.eta - shrunk * ((P2 - shrunk * P) @ at.eta),
             at.rho * curl / 2,
-            torch.zeros_like(at.nu),
+            0 * at.nu,
             -step.eta @ (cross - q * shrunk) - at.eta @ (q2 - 4 * cross * shrunk + 3 * q * shrunk**2) / 2,
         )
 
@@ -213,7 +218,7 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             patience = PATIENCE if best.bounds.gap < 1 else 3 * PATIENCE
             stuck = len(bounds) >= patience and best.bounds == bounds[-patience]
             bounds.append(best.bounds)
-            done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / NO_MARGIN)
+            done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / program.no_margin)
             if done or stop or iteration == max_iterations:
                 return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
             astray = start is not None and iteration == WARM_STEPS and best.bounds.gap >= 1

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from implicit_bias.margin.solvers.native.arrays import (
+    Tensor,
+    add_to_diagonal_,
+    all_finite,
+    library,
+    lu_factor,
+    lu_solve,
+)
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 
@@ -35,10 +40,11 @@ class Point:
     def room(self, direction: Point) -> float:
         """The longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
         names = [name for pair in PAIRS for name in pair]
-        values = torch.cat([self.rho[None], *(getattr(self, name) for name in names)])
-        changes = torch.cat([direction.rho[None], *(getattr(direction, name) for name in names)])
-        lengths = torch.where(changes < 0, -values / changes, torch.ones_like(values))
-        return min(1.0, float(lengths.min()))
+        xp = library(self.lam)
+        values = xp.hstack([self.rho, *(getattr(self, name) for name in names)])
+        changes = xp.hstack([direction.rho, *(getattr(direction, name) for name in names)])
+        falls = changes < 0
+        return min(1.0, float((values[falls] / -changes[falls]).min())) if falls.any() else 1.0
 
     def products(self) -> dict[str, Tensor]:
         """λz, ηs and uw, by the name of the first factor."""
@@ -46,11 +52,11 @@ class Point:
 
     def complementarity(self) -> float:
         """μ: the mean of all products."""
-        return float(torch.cat(list(self.products().values())).mean())
+        return float(library(self.lam).hstack(list(self.products().values())).mean())
 
     def finite(self) -> bool:
         """Whether no number of a direction is lost."""
-        return all(bool(torch.isfinite(value).all()) for value in vars(self).values())
+        return all(all_finite(value) for value in vars(self).values())
 
 
 @dataclass(frozen=True)
@@ -82,23 +88,24 @@ class NewtonSystem:
         self.at, self.prices = at, prices
         H, f = P.shape[1], P @ at.eta
         matrix = kernels.weighted(at.eta / at.rho)
-        matrix.diagonal().add_(at.z / at.lam)
+        add_to_diagonal_(matrix, at.z / at.lam)
         c, corner = f / at.rho, at.eta @ q / at.rho**3
         if prices is not None:
-            matrix.diagonal().add_(at.u / at.w)
+            add_to_diagonal_(matrix, at.u / at.w)
             c, corner = c + at.u * prices / at.w, corner + at.u @ (prices**2 / at.w)
         if not cholesky_(matrix):
             raise ArithmeticError("the normal matrix is no longer positive definite")
         self.factor = matrix
-        self.columns = torch.hstack([P, E, -c[:, None]])
+        xp = library(P)
+        self.columns = xp.hstack([P, E, -c[:, None]])
         self.solved = cholesky_solve(matrix, self.columns)
         border = -(self.columns.T @ self.solved)
-        border[:H, :H] -= torch.diag(at.s / at.eta)
+        add_to_diagonal_(border[:H, :H], -at.s / at.eta)
         border[:H, -1] -= (q / at.rho**2 + 1) / 2
         border[-1, :H] -= (q / at.rho**2 + 1) / 2
         border[-1, -1] += corner
-        *self.border, singular = torch.linalg.lu_factor_ex(border)
-        if singular:
+        self.border = lu_factor(border)
+        if self.border is None:
             raise ArithmeticError("the bordered system is singular")
 
     def direction(self, residual: Residual, products: dict[str, Tensor]) -> Point:
@@ -109,8 +116,8 @@ class NewtonSystem:
             a, d = a + products["u"] / at.w, d - prices @ (products["u"] / at.w)
         Ma = cholesky_solve(self.factor, a[:, None])[:, 0]
         b = products["eta"] / at.eta - residual.eta
-        right = torch.hstack([b, -residual.nu, d]) - self.columns.T @ Ma
-        small = torch.linalg.lu_solve(*self.border, right[:, None])[:, 0]
+        right = library(a).hstack([b, -residual.nu, d]) - self.columns.T @ Ma
+        small = lu_solve(self.border, right)
         eta, nu, rho = small[:H], small[H:-1], small[-1]
         lam = Ma - self.solved @ small
         z = -(products["lam"] + at.z * lam) / at.lam
