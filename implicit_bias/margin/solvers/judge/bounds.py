@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from implicit_bias.ground.checks import LARGEST, Array, InputError, as_numbers
 from implicit_bias.ground.rounding import UNIT, pair_sum
-from implicit_bias.ground.scaling import length
+from implicit_bias.ground.scaling import length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.judge.cone import into_cone
 from implicit_bias.margin.solvers.judge.rational import null_vector
@@ -17,6 +17,8 @@ from implicit_bias.margin.solvers.solution import Certificate
 
 #: Rounding that takes more than this share of the gap, and more than this share of a bound, is computed away.
 OF_THE_GAP, OF_A_BOUND = 0.02, 1e-13
+#: Relative room for answers whose digits were chosen with care.
+ABOUT_RIGHT = 0.02
 #: ‖Φᵀ(λ∘y)‖ below this share of Σ λ_i ‖φ(x_i)‖ says that no weights of useful size separate. Below the second, μ's
 #: terms included, it may be zero in truth, which rational arithmetic then decides.
 NEARLY_ZERO, PERHAPS_ZERO = 1e-9, 1e-6
@@ -116,9 +118,12 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 
 def _sized(values: Array, companion: Any) -> tuple[Array, Any]:
-    """Both over the largest entry of either: only the direction counts, and large numbers would overflow."""
-    largest = max(np.abs(values).max(initial=0.0), np.abs(companion).max(initial=0.0))
-    return (values / largest, companion / largest) if largest > 0 else (values, companion)
+    """Both over about the largest entry of either: only the direction counts, and large numbers would overflow.
+
+    A power of two changes no digit.
+    """
+    largest = nearest_power_of_two(max(np.abs(values).max(initial=0.0), np.abs(companion).max(initial=0.0)))
+    return values / largest, companion / largest
 
 
 def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[Array, Array]:
@@ -139,7 +144,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     """The best multiple t ≥ 0 of W and b, and the objective there."""
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
-    W, b = t * W, t * b
+    W, b = _times(t, W, b, precise)
     f, error = _margins(problem, W, b, precise)
     value = problem.norm.value_bound(W)
     if problem.constraints is not None:
@@ -147,6 +152,14 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
         value *= 1 + 4 * UNIT
         error = error + 4 * UNIT * (problem.features.magnitudes(W) + abs(b))
     return Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))
+
+
+def _times(t: float, values: Array, companion: Any, precise: bool) -> tuple[Array, Any]:
+    """Both times t. Where rounding matters, what a power of two makes about right is not rounded again."""
+    power = nearest_power_of_two(t)
+    if precise and abs(t / power - 1) < ABOUT_RIGHT:
+        t = power
+    return t * values, t * companion
 
 
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
@@ -196,12 +209,13 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     used = lam > 0
     # At most so large that sums stay in floating point.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.prices[used] / lam[used]).min()))
-    lam, mu = _balanced(problem, scale * lam), scale * mu
+    lam, mu = _times(scale, lam, mu, precise)
+    lam = _balanced(problem, lam)
     V, size, least = _pulled(problem, lam, mu, precise)
     priced = float((lam / problem.prices).max())
     total = math.fsum((problem.required_margin * lam).tolist())
-    bound = total * (1 - 8 * UNIT) / max(1.0, size, priced)
-    return Lower(lam, mu, V, bound, total / max(1.0, least, priced))
+    bound = total * (1 - 8 * UNIT) / max(size, priced * (1 + 2 * UNIT))
+    return Lower(lam, mu, V, bound, total / max(least, priced, 1 / LARGEST))
 
 
 def _pulled(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, float, float]:
