@@ -11,6 +11,8 @@ from implicit_bias.margin.constraints import LinearConstraints
 
 #: A row of E, or a weight in terms of the free ones: coefficients by column.
 Row = dict[int, Fraction]
+#: How often violated inequalities are taken for equalities.
+ROUNDS = 5
 #: Coefficients of equalities, and those that their elimination makes of them, up to which it is exact.
 ELIMINATED_UP_TO = 200_000
 
@@ -18,9 +20,9 @@ ELIMINATED_UP_TO = 200_000
 def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     """Weights (k, d) near W that keep E vec(W) ≤ 0, and its equalities, but for the rounding of their own entries.
 
-    The weights that equalities determine are computed from the others. What then violates an inequality goes along a
-    direction D into the cone, ED < 0 in every row that leaves room and ED = 0 in the others, as far as the worst needs.
-    Zeros if D is not exactly such a direction.
+    The weights that equalities determine are computed from the others, inequalities that are violated taken for
+    equalities. If others then are violated, again and again, W goes along a direction D into the cone, ED < 0 in every
+    row that leaves room and ED = 0 in the others, as far as the worst needs; zeros if D is no such direction.
 
     Raises
     ------
@@ -38,6 +40,14 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     rows = _rows(constraints)
     if all(_keeps(row, equal, w) for row, equal in zip(rows, constraints.equal, strict=True)):
         return W
+    # What violates a constraint a little mostly means to keep it with equality.
+    kept = constraints.equal.copy()
+    for _ in range(ROUNDS):
+        point = _determined(w, _solved([row for row, is_kept in zip(rows, kept, strict=True) if is_kept]))
+        violated = np.array([_value(row, point) > 0 for row in rows]) & ~kept
+        if not violated.any():
+            return np.array([float(value) for value in point]).reshape(W.shape)
+        kept |= violated
     direction, tight = _interior(constraints)
     pivots = _solved([row for row, is_tight in zip(rows, tight, strict=True) if is_tight])
     point, inward = _determined(w, pivots), _determined(direction, pivots)

@@ -33,6 +33,8 @@ from implicit_bias.margin.solvers.solution import Status
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 #: A largest margin below this (samples have mean square length 1) counts as none; a proof is then sought.
 NO_MARGIN = 1e-9
+#: How far below 0, as a share of the largest, a margin may be of which none is asked.
+ALLOWED = 1e-12
 #: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are;
 #: three times as many while no weights separate.
 SHORTEST_STEP, PATIENCE = 1e-6, 15
@@ -80,18 +82,27 @@ def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[f
 class Program:
     """The kernels, the prices p (n,) of slack that bound λ, None for a hard margin, and ỹ (n,) of a free intercept.
 
-    `no_margin`: a largest hard margin below this counts as none.
+    `no_margin`: a largest hard margin below this counts as none. `asked` (n,): 1, and 0 for rows whose margin need only
+    not be negative, as linear constraints have; their λ are multipliers, without a price (0), and the sum of the others
+    is 1. `free` (n,): which of these have a margin of 0, and a multiplier of any sign.
     """
 
     kernels: GroupKernels
     prices: Tensor | None = None
     tilt: Tensor | None = None
     no_margin: float = NO_MARGIN
+    asked: Tensor | None = None
+    free: Tensor | None = None
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Whose λ sum to 1: `asked`, or everybody's."""
+        return self.kernels.ones if self.asked is None else self.asked
 
     @cached_property
     def equalities(self) -> Tensor:
         """E, shape (n, 1), or (n, 2) with a free intercept."""
-        columns = [-self.kernels.ones] + ([] if self.tilt is None else [self.tilt])
+        columns = [-self.counts] + ([] if self.tilt is None else [self.tilt])
         return library(columns[0]).stack(columns, 1)
 
     def balanced(self, lam: Tensor) -> Tensor:
@@ -101,30 +112,38 @@ class Program:
             sides = [lam @ xp.clip(self.tilt, 0, None), -lam @ xp.clip(self.tilt, None, 0)]
             least = min(sides)
             lam = lam * xp.where(self.tilt > 0, least / sides[0], least / sides[1])
-        return lam / lam.sum()
+        return lam / (lam @ self.counts)
 
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
         """What λ proves and W_h = η_h Φ_hᵀ(λ∘y) reaches, with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
         sizes = library(q).clip(q, 0, None) ** 0.5
         reach, value = float(sizes.max()), float(eta @ sizes)
         scale = 1 / reach if reach > 0 else float("inf")
-        if self.prices is not None:
-            scale = min(scale, float((self.prices / lam).min()))
-        return Bounds(scale * float(lam.sum()), upper_bound(value, f, self.prices)[0])
+        prices = self.prices
+        total, kept = float(lam @ self.counts), True
+        if self.asked is not None:
+            rows, least = self.asked > 0, -ALLOWED * abs(f).max()
+            kept = f[~rows].min() >= least and (f[self.free] <= -least).all()
+            lam, f, prices = lam[rows], f[rows], None if prices is None else prices[rows]
+        if prices is not None:
+            scale = min(scale, float((prices / lam).min()))
+        return Bounds(scale * total, upper_bound(value, f, prices)[0] if kept else float("inf"))
 
     def start(self) -> Point:
         """An iterate with room on every side and balanced products."""
         kernels, prices = self.kernels, self.prices
         xp, lam = library(kernels.ones), kernels.ones
         if prices is not None:
-            lam = xp.minimum(prices, prices[xp.argsort(prices)[(kernels.n - 1) // 2]])
+            priced = prices > 0
+            middle = prices[priced][xp.argsort(prices[priced])[(int(priced.sum()) - 1) // 2]]
+            lam = xp.where(priced, xp.minimum(prices, middle), middle)
         lam = self.balanced(lam)
         q, P = kernels.sweep(lam)
         rho = (1.1 * q.max() + q.mean() + 1e-12) ** 0.5
         u = lam[:0]
         if prices is not None:
-            rho = max(rho, 2 * (lam / prices).max())
-            u = rho / (2 * kernels.n * (prices * rho - lam))
+            rho = max(rho, 2 * (lam[priced] / prices[priced]).max())
+            u = xp.where(priced, rho / (2 * kernels.n * (prices * rho - lam)), 0 * lam)
         return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
@@ -138,7 +157,11 @@ class Program:
         f = f if self.prices is None else f + u
         least = f.min()
         nu = least - 0.1 * abs(f @ lam - least) - 0.01 * abs(f).max() / len(f) - 1e-12
-        return Point(lam, f - nu, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
+        z = f - nu * self.counts
+        if self.asked is not None:
+            # Rows that ask for no margin may have a negative one: a residual, until it is gone.
+            z = library(f).where(self.free, 0 * z, library(f).maximum(z, 0.1 * abs(f).mean()))
+        return Point(lam, z, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
         """What the iterate misses, with f = K(η)λ/ρ."""
@@ -248,11 +271,12 @@ def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point
     second, bend = guess.products(), program.bend(at, guess, q, P)
     step = system.direction(
         Residual(**{name: value + vars(bend)[name] for name, value in vars(missing).items()}),
-        {name: product + second[name] - target for name, product in at.products().items()},
+        {name: product + second[name] - target * (product != 0) for name, product in at.products().items()},
     )
     if at.room(step) < 0.5:
         # Large second-order terms can leave no room where the first order alone has some.
-        plain = system.direction(missing, {name: product - target for name, product in at.products().items()})
+        centred = {name: product - target * (product != 0) for name, product in at.products().items()}
+        plain = system.direction(missing, centred)
         step = max(step, plain, key=at.room)
     length = TO_BOUNDARY * at.room(step)
     return at.moved(length, step) if length > SHORTEST_STEP and step.finite() else None

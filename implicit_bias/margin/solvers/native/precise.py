@@ -35,7 +35,6 @@ class PreciseSolver(Solver):
     """Our interior-point method in 60 digits; up to 40 samples of 400 features."""
 
     name = "PRECISE"
-    needs = "groups"
     takes = frozenset({"max_seconds"})
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
@@ -43,7 +42,9 @@ class PreciseSolver(Solver):
         features = problem.features
         if features.n > SAMPLES or features.k * features.d > FEATURES:
             return f"its arithmetic is for at most {SAMPLES} samples of {FEATURES} features; use NATIVE"
-        return super().refuses(problem, options)
+        if problem.constraints is not None and len(problem.constraints.equal) > FEATURES:
+            return f"its arithmetic is for at most {FEATURES} linear constraints; use CLARABEL"
+        return super().refuses(problem, options) or replace(problem, constraints=None).lacks("groups")
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
         """Weights and dual of `problem` to a relative gap of `options.tol`, before they are rounded to doubles.
@@ -61,8 +62,10 @@ class PreciseSolver(Solver):
             W2, b2, _, again = _solved(raised, options, begin)
             kind = [_weights(problem, W, b, options.tol), _weights(problem, W2, b2, options.tol)]
             _, weights, intercept = min(kind, key=lambda found: found[0])
-            dual = answer.dual if problem.intercept else _dual(problem, lam)
-        return Answer(weights, dual, answer.iterations + again.iterations, again.stopped, intercept)
+            chosen = problem.intercept or problem.constraints is not None
+            dual = answer.dual if chosen else _dual(problem, lam)
+            iterations = answer.iterations + again.iterations
+        return Answer(weights, dual, iterations, again.stopped, intercept, answer.multipliers)
 
 
 class PreciseKernels(GroupKernels):
@@ -123,10 +126,17 @@ def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any
     T, (labels, index) = _exact(form.expand.toarray()), np.unique(form.groups, return_inverse=True)
     m = _exact(np.broadcast_to(problem.required_margin, features.n))
     scale = nearest_power_of_two(float(length(features.row_norms() / problem.required_margin)) / features.n**0.5)
-    rows = np.tensordot(_blocks(problem), T, axes=(1, 0)) * (problem.y / m / scale)[:, None, None]
-    stack = np.array([_gram(rows[:, :, index == h].reshape(features.n, -1)) for h in range(len(labels))])
-    prices = None if problem.hard else _exact(problem.prices) * m * scale
-    program = Program(PreciseKernels(stack), prices, problem.y / m if problem.intercept else None, NO_MARGIN)
+    rows = np.tensordot(_blocks(problem), T, axes=(1, 0)).transpose(0, 2, 1) * (problem.y / m / scale)[:, None, None]
+    prices, tilt, asked = None if problem.hard else _exact(problem.prices) * m * scale, problem.y / m, None
+    free = None
+    if problem.constraints is not None:
+        pulls, sizes = _pulls(problem, T)
+        rows = np.concatenate([rows, pulls])
+        asked, tilt = (np.concatenate([part, 0 * sizes]) for part in (_exact(np.ones(features.n)), tilt))
+        prices = None if prices is None else np.concatenate([prices, 0 * sizes])
+        free = np.concatenate([np.zeros(features.n, dtype=bool), problem.constraints.equal])
+    stack = np.array([_gram(rows[:, index == h].reshape(len(rows), -1)) for h in range(len(labels))])
+    program = Program(PreciseKernels(stack), prices, tilt if problem.intercept else None, NO_MARGIN, asked, free)
 
     def watch(iteration: int, bounds: Bounds) -> Status | None:
         late = options.max_seconds is not None and time.perf_counter() - begin > options.max_seconds
@@ -135,10 +145,22 @@ def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any
     limit = DEFAULT_ITERATIONS if options.max_iterations is None else options.max_iterations
     found: Outcome = descend(program, options.tol / 4, limit, None, watch)
     lam, eta, b = found.weights
-    W = T @ (np.tensordot(lam, rows, axes=(0, 0)) * eta[index]).T / scale
-    intercept, dual = b.sum() if len(b) else mpmath.mpf(0), found.lam / m / scale
+    W = T @ (np.tensordot(lam, rows, axes=(0, 0)) * eta[index][:, None]) / scale
+    intercept, dual = b.sum() if len(b) else mpmath.mpf(0), found.lam[: features.n] / m / scale
+    multipliers = None
+    if problem.constraints is not None:
+        multipliers = (found.lam[features.n :] / sizes).astype(np.float64)
     weights, rounded = W.astype(np.float64), dual.astype(np.float64)
-    return W, intercept, dual, Answer(weights, rounded, found.iterations, found.stopped, float(intercept))
+    return W, intercept, dual, Answer(weights, rounded, found.iterations, found.stopped, float(intercept), multipliers)
+
+
+def _pulls(problem: MarginProblem, T: Any) -> tuple[Any, Any]:
+    """The constraints as rows −E_jT of length 1, and the lengths they had."""
+    constraints = problem.constraints
+    E = _exact(constraints.E.toarray()).reshape(-1, problem.features.k, problem.features.d)
+    pulls = np.tensordot(-E, T, axes=(1, 0)).transpose(0, 2, 1)
+    sizes = np.array([max((row**2).sum() ** 0.5, mpmath.mpf(TINY)) for row in pulls], dtype=object)
+    return pulls / sizes[:, None, None], sizes
 
 
 def _blocks(problem: MarginProblem) -> Any:
