@@ -40,11 +40,8 @@ class Point:
     def room(self, direction: Point) -> float:
         """The longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
         # What is 0 has no partner: an equality has no slack, and what has no price no bound.
-        pairs = [
-            (name, product != 0)
-            for (pair, product) in zip(PAIRS, self.products().values(), strict=True)
-            for name in pair
-        ]
+        partners = zip(PAIRS, self.products().values(), strict=True)
+        pairs = [(name, product != 0) for pair, product in partners for name in pair]
         xp = library(self.lam)
         values = xp.hstack([self.rho, *(getattr(self, name)[keep] for name, keep in pairs)])
         changes = xp.hstack([direction.rho, *(getattr(direction, name)[keep] for name, keep in pairs)])
