@@ -78,6 +78,24 @@ def test_bad_constraints(constraints, words):
         dataclasses.replace(problem("contexts 2", "group lasso"), constraints=constraints)
 
 
+@pytest.mark.parametrize(
+    ("constraints", "optimum"),
+    [
+        (lambda W: [W >= 0], 1.0),
+        (lambda W: [W[0, 0] >= 0, cp.sum(W) <= 3 * W], 1.0),
+        (lambda W: [0 * W >= 0], 1.0),
+        (lambda W: [np.ones((2, 1)) @ W <= 0], None),
+        (lambda W: W == 0, None),
+    ],
+)
+def test_constraints_on_a_single_weight(constraints, optimum):
+    case = MarginProblem(GatedFeatures([[1.0], [-2.0]]), [1, -1], Frobenius(), constraints=constraints)
+    hard, soft = solve(case), solve(dataclasses.replace(case, C=0.1))
+    assert soft.status is Status.OPTIMAL
+    assert hard.status is (Status.OPTIMAL if optimum else Status.NOT_SEPARABLE), str(hard)
+    assert optimum is None or hard.objective == pytest.approx(optimum, rel=1e-6)
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("constraints", [lambda W: [W <= 0], lambda W: [W[0, 0] == -W[0, 1], W[0, 1] == 0]])
 def test_constraints_that_leave_nothing_to_separate_with(constraints, intercept):

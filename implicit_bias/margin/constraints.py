@@ -83,8 +83,8 @@ class LinearConstraints:
         """The most that the repair of one constraint, by the cheapest of its weights, moves: |ΔW_jl| · sizes_jl."""
         excess = self.E @ np.asarray(W, dtype=np.float64).ravel()
         excess = np.where(self.equal, np.abs(excess), np.maximum(excess, 0.0))
-        rows, columns = self.E.nonzero()
-        moved = np.broadcast_to(sizes, self.shape).ravel()[columns] / np.abs(self.E[rows, columns])
+        rows, columns, entries = sp.find(self.E)
+        moved = np.broadcast_to(sizes, self.shape).ravel()[columns] / np.abs(entries)
         cheapest = np.full(len(excess), np.inf)
         np.minimum.at(cheapest, rows, moved)
         return float((excess[excess > 0] * cheapest[excess > 0]).max(initial=0.0))
@@ -112,7 +112,8 @@ class LinearConstraints:
 def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
     """The matrix (m, k·d) of an affine expression of W without a constant term."""
     W.value = np.zeros(W.shape)
-    columns = sp.csc_array(side.grad[W]).T
+    # CVXPY gives a single number where the matrix has but one.
+    columns = sp.csc_array(np.atleast_2d(side.grad[W]) if W.size == side.size == 1 else side.grad[W]).T
     if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all():
         raise InputError("the coefficients of constraints must be finite real numbers")
     if np.any(side.value != 0):
