@@ -56,7 +56,8 @@ def test_constraints_of_a_hard_margin():
     assert bound.weights.min() > -1e-6 * bound.weights.max()
     assert bound.objective > free.objective * (1 + 1e-3)
     lie = certify(dataclasses.replace(case, constraints=lambda W: [W >= 0]), free.weights, free.dual)
-    assert lie.violation > 1e-3
+    assert lie.objective >= bound.lower_bound
+    assert lie.weights.min() >= 0
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,24 @@ def test_constraints_of_a_hard_margin():
 def test_bad_constraints(constraints, words):
     with pytest.raises(InputError, match=words):
         dataclasses.replace(problem("contexts 2", "group lasso"), constraints=constraints)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "optimum"),
+    [
+        (lambda W: [W >= 0], 1.0),
+        (lambda W: [W[0, 0] >= 0, cp.sum(W) <= 3 * W], 1.0),
+        (lambda W: [0 * W >= 0], 1.0),
+        (lambda W: [np.ones((2, 1)) @ W <= 0], None),
+        (lambda W: W == 0, None),
+    ],
+)
+def test_constraints_on_a_single_weight(constraints, optimum):
+    case = MarginProblem(GatedFeatures([[1.0], [-2.0]]), [1, -1], Frobenius(), constraints=constraints)
+    hard, soft = solve(case), solve(dataclasses.replace(case, C=0.1))
+    assert soft.status is Status.OPTIMAL
+    assert hard.status is (Status.OPTIMAL if optimum else Status.NOT_SEPARABLE), str(hard)
+    assert optimum is None or hard.objective == pytest.approx(optimum, rel=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [False, True])

@@ -1,6 +1,7 @@
 """The laws of gates, features and norms, swept over all that `cases.py` lists."""
 
 import pickle
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -105,19 +106,50 @@ def test_the_operator_is_the_dense_matrix(gate, kind):
 @every_kind
 def test_sizes_of_features(gate, kind):
     features = made(gate, kind)
-    dense, a = features.dense(), random(features.n, seed=1)
+    dense = features.dense()
     blocks, W = np.abs(dense).reshape(features.shape), random(features.k, features.d)
     np.testing.assert_allclose(features.row_norms(), np.linalg.norm(dense, axis=1), atol=1e-12)
     np.testing.assert_array_equal(features.closed(), ~dense.any(axis=1))
     assert features.closed()[5] or kind == "kernels"  # By eigenvectors, zero up to rounding.
     assert (features.largest() >= blocks.max(axis=0) * (1 - 1e-14)).all()
     np.testing.assert_allclose(features.magnitudes(W), np.abs(dense) @ np.abs(W).ravel(), rtol=1e-11, atol=1e-12)
-    lengths = np.abs(a) @ np.linalg.norm(blocks, axis=2)
-    np.testing.assert_allclose(features.adjoint_magnitudes(a), lengths, rtol=1e-11)
     u = features.units()
     assert u.shape == (features.d,)
     np.testing.assert_allclose(features.in_units(u) @ (W * u), features @ W, atol=1e-11)
     np.testing.assert_allclose(features.in_units(u).row_norms(), features.row_norms(u), atol=1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("precise", [False, True])
+def test_bounds_of_rounding(gate, kind, precise):
+    """Products of badly scaled weights and samples, in rational arithmetic; precise ones err by less than a rounding."""
+    features = made(gate, kind).select(slice(0, 9))
+    n, k, d = features.shape
+    rng = np.random.default_rng(0)
+    W, a = random(k, d) * 10.0 ** rng.uniform(-9, 9, (k, d)), random(n, seed=1) * 10.0 ** rng.uniform(-9, 9, n)
+    a[::3] = 0.0
+    phi = exact_blocks(features)
+    terms = phi * fractions(W)
+    sums, sizes = terms.sum(axis=(1, 2)), abs(terms).sum(axis=(1, 2))
+    upper, lower, error = features.apply_bounded(W, precise)
+    wrong = abs(fractions(upper) + fractions(lower) - sums)
+    assert (wrong <= fractions(error)).all()
+    assert not precise or (wrong <= sizes * Fraction(1e-20)).all()
+    terms = phi * fractions(a)[:, None, None]
+    upper, lower, error = features.adjoint_bounded(a, precise)
+    wrong = ((fractions(upper) + fractions(lower) - terms.sum(axis=0)) ** 2).sum(axis=1)
+    assert (wrong <= fractions(error) ** 2).all()
+    assert not precise or (wrong <= (abs(terms).sum(axis=(0, 2)) * Fraction(1e-20)) ** 2).all()
+
+
+def exact_blocks(features):
+    """φ_j(x_i) as fractions, shape (n, k, d)."""
+    if features.gate_values is None:
+        return fractions(features.dense().reshape(features.shape))
+    return fractions(features.gate_values)[:, :, None] * fractions(features.X)[:, None]
+
+
+fractions = np.vectorize(lambda value: Fraction(float(value)), otypes=[object])
 
 
 @every_kind

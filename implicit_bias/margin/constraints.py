@@ -120,7 +120,8 @@ class LinearConstraints:
 def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
     """The matrix (m, k·d) of an affine expression of W without a constant term."""
     W.value = np.zeros(W.shape)
-    columns = sp.csc_array(side.grad[W]).T
+    # CVXPY gives a single number where the matrix has but one.
+    columns = sp.csc_array(np.atleast_2d(side.grad[W]) if W.size == side.size == 1 else side.grad[W]).T
     if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all():
         raise InputError("the coefficients of constraints must be finite real numbers")
     if np.any(side.value != 0):
