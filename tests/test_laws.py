@@ -122,7 +122,7 @@ def test_sizes_of_features(gate, kind):
 @every_kind
 @pytest.mark.parametrize("precise", [False, True])
 def test_bounds_of_rounding(gate, kind, precise):
-    """Products of badly scaled weights and samples, in rational arithmetic; precise ones err by less than a rounding."""
+    """Products of badly scaled weights and samples, in rational arithmetic; precise ones err by hardly anything."""
     features = made(gate, kind).select(slice(0, 9))
     n, k, d = features.shape
     rng = np.random.default_rng(0)

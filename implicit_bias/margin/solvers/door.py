@@ -110,14 +110,12 @@ def solve(
         run.load()
     begin = time.perf_counter()
     closed = closed_sample(problem) if problem.hard else None
-    if closed is not None:
-        answer = Answer(np.zeros((problem.features.k, problem.features.d)), closed, 0)
-        status, certificate = _judged(problem, answer, tol)
-    else:
+    if closed is None:
         answer = _asked(problem, name, run, options)
-        status, certificate = _judged(problem, answer, tol)
-    reasons: list[str] = []
-    last = name
+    else:
+        answer = Answer(np.zeros((problem.features.k, problem.features.d)), closed, 0)
+    status, certificate = _judged(problem, answer, tol)
+    iterations, tried = answer.iterations, [(name, certificate.gap)]
     for other in AFTERWARDS if solver is None and _small(problem) else ():
         left = None if max_seconds is None else max_seconds - (time.perf_counter() - begin)
         if status not in (Status.INACCURATE, Status.NOT_SEPARABLE_BELOW) or (left is not None and left <= 0):
@@ -125,22 +123,20 @@ def solve(
         limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
         if other == name or SOLVERS[other].refuses(problem, limited):
             continue
-        again = _asked(problem, other, SOLVERS[other], limited)
-        found = _judged(problem, again, tol)
-        reasons.append(f"{last} ended at a gap of {certificate.gap:.1e}")
-        last = other
-        if found[1].gap < certificate.gap or _says(found[0]) > _says(status):
-            name, answer, (status, certificate) = other, again, found
-    if status is Status.INACCURATE:
-        reasons.append(obstacle(problem, certificate, tol))
+        answer = _asked(problem, other, SOLVERS[other], limited)
+        _, again = _judged(problem, answer, tol)
+        status, certificate = _concluded(problem, _best(certificate, again), answer, tol)
+        iterations, tried = iterations + max(answer.iterations, 0), [*tried, (other, again.gap)]
+    story = [f"{one} ended at a gap of {gap:.1e}" for one, gap in tried[: None if status is Status.INACCURATE else -1]]
+    why = [obstacle(problem, certificate, tol)] if status is Status.INACCURATE else []
     return Solution(
         **vars(certificate),
         status=status,
-        iterations=answer.iterations,
+        iterations=iterations,
         seconds=time.perf_counter() - begin,
-        solver=name,
+        solver=tried[-1][0],
         tol=tol,
-        reason="; ".join(reasons),
+        reason="; ".join([*(story if len(tried) > 1 else []), *why]),
     )
 
 
@@ -166,6 +162,14 @@ def _judged(problem: MarginProblem, answer: Answer, tol: float) -> tuple[Status,
         if candidate is not None:
             proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
             certificate = max(certificate, proof, key=lambda one: one.lower_bound)
+    return _concluded(problem, certificate, answer, tol)
+
+
+def _concluded(
+    problem: MarginProblem, certificate: Certificate, answer: Answer, tol: float
+) -> tuple[Status, Certificate]:
+    """The status that belongs to bounds after this answer; without weights where nothing separates."""
+    ended = answer.stopped in (None, Status.ITERATION_LIMIT)
     if not certificate.separable or (
         problem.hard and ended and np.isinf(certificate.objective) and certificate.farkas_residual <= NEARLY_ZERO
     ):
@@ -177,9 +181,13 @@ def _judged(problem: MarginProblem, answer: Answer, tol: float) -> tuple[Status,
     return answer.stopped or Status.INACCURATE, certificate
 
 
-def _says(status: Status) -> int:
-    """How much a status says about a problem without known weights."""
-    return [Status.NOT_SEPARABLE_BELOW, Status.NOT_SEPARABLE].index(status) + 1 if status.inseparable else 0
+def _best(one: Certificate, other: Certificate) -> Certificate:
+    """The better upper bound of two and the better lower one, each with what proves it."""
+    upper = min(one, other, key=lambda found: found.objective)
+    lower = max(one, other, key=lambda found: found.lower_bound)
+    gap = (upper.objective - lower.lower_bound) / upper.objective if upper.objective < np.inf else np.inf
+    proof = {name: getattr(lower, name) for name in ("dual", "lower_bound", "farkas_residual", "multipliers")}
+    return replace(upper, **proof, gap=gap)
 
 
 def _small(problem: MarginProblem) -> bool:

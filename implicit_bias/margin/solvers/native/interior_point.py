@@ -34,7 +34,7 @@ TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 #: A largest margin below this (samples have mean square length 1) counts as none; a proof is then sought.
 NO_MARGIN = 1e-9
 #: How far below 0, as a share of the largest, a margin may be of which none is asked.
-ALLOWED = 1e-12
+ALLOWED = 1e-20
 #: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are;
 #: three times as many while no weights separate.
 SHORTEST_STEP, PATIENCE = 1e-6, 15

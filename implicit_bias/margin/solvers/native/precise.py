@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import mpmath
+import gmpy2
 import numpy as np
 
 from implicit_bias.ground.checks import Array
@@ -28,7 +28,7 @@ OF_THE_TOLERANCE = 0.05
 #: Roundings to choose from.
 ROUNDINGS = 64
 
-_exact = np.vectorize(mpmath.mpf, otypes=[object])
+_exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
 
 class PreciseSolver(Solver):
@@ -53,7 +53,7 @@ class PreciseSolver(Solver):
         problem is solved again for margins larger by as much, and of several roundings the best is taken.
         """
         begin = time.perf_counter()
-        with mpmath.workprec(BITS):
+        with gmpy2.context(gmpy2.get_context(), precision=BITS):
             W, b, lam, answer = _solved(problem, options, begin)
             moved = 1.01 * UNIT * (problem.features.magnitudes(answer.weights) + abs(answer.intercept))
             if answer.stopped or not (moved > OF_THE_TOLERANCE * options.tol * problem.required_margin).any():
@@ -146,7 +146,7 @@ def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any
     found: Outcome = descend(program, options.tol / 4, limit, None, watch)
     lam, eta, b = found.weights
     W = T @ (np.tensordot(lam, rows, axes=(0, 0)) * eta[index][:, None]) / scale
-    intercept, dual = b.sum() if len(b) else mpmath.mpf(0), found.lam[: features.n] / m / scale
+    intercept, dual = b.sum() if len(b) else gmpy2.mpfr(0), found.lam[: features.n] / m / scale
     multipliers = None
     if problem.constraints is not None:
         multipliers = (found.lam[features.n :] / sizes).astype(np.float64)
@@ -159,7 +159,7 @@ def _pulls(problem: MarginProblem, T: Any) -> tuple[Any, Any]:
     constraints = problem.constraints
     E = _exact(constraints.E.toarray()).reshape(-1, problem.features.k, problem.features.d)
     pulls = np.tensordot(-E, T, axes=(1, 0)).transpose(0, 2, 1)
-    sizes = np.array([max((row**2).sum() ** 0.5, mpmath.mpf(TINY)) for row in pulls], dtype=object)
+    sizes = np.array([max((row**2).sum() ** 0.5, gmpy2.mpfr(TINY)) for row in pulls], dtype=object)
     return pulls / sizes[:, None, None], sizes
 
 
