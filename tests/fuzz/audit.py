@@ -3,7 +3,6 @@
 A problem is a piece of Python, made from (seed, number) alone: what runs is what `--audit-case NUMBER` prints.
 """
 
-import time
 import traceback
 import warnings
 from collections import Counter
@@ -15,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias import InputError
+from implicit_bias import InputError, Status
 from tests.fuzz.exact import Exact, faults, fractions
 from tests.fuzz.values import Array
 
 Samples = tuple[Array, Array]
+INACCURATE = Status.INACCURATE.name
 CODE = """\
 import cvxpy as cp
 import numpy as np
@@ -274,41 +274,41 @@ def _how(rng: Any, quadratic: bool) -> tuple[dict[str, str], list[str]]:
 
 @dataclass
 class Result:
-    """How a problem was answered: its faults by kind, with a number each, and what is counted of the answer."""
+    """How a problem was answered: its faults by kind, each with a number, and remarks, which are none."""
 
     number: int
     tags: list[str]
     tol: float = 0.0
     status: str = ""
     faults: dict[str, float] = field(default_factory=dict)
-    gap: float = np.inf
-    separable: bool | None = None
-    reason: str = ""
+    remarks: dict[str, float] = field(default_factory=dict)
     story: str = ""
-    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        found = "; ".join(f"{kind} {size:.1e}" for kind, size in (self.faults | self.remarks).items())
+        return f"audit {self.number} ({', '.join(self.tags)}; {self.status}, tol {self.tol:g}): {found or 'well'}"
 
 
 def run_case(seed: int, number: int) -> Result:
     """Solve a problem and judge the answer."""
     case = draw(seed, number)
-    names: dict[str, Any] = {}
-    result, begin = Result(number, case.tags, case.tol), time.perf_counter()
+    result, names = Result(number, case.tags, case.tol), dict[str, Any]()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(case.code, names)
         found = names["solution"]
-        result.status, result.gap, result.story = found.status.name, found.gap, str(found)
-        result.reason = getattr(found, "reason", "")
+        result.status, result.story = found.status.name, str(found)
         result.faults = faults(case.exact, found, case.tol)
-        if found.objective == np.inf and result.status != "NOT_SEPARABLE":
-            result.separable = case.exact.separable()
+        if found.status is Status.INACCURATE:
+            result.remarks[INACCURATE if getattr(found, "reason", "") else f"{INACCURATE}, no reason"] = found.gap
+        if found.objective == np.inf and found.status is not Status.NOT_SEPARABLE and case.exact.separable():
+            result.remarks["no weights, though separable"] = np.inf
     except InputError as error:
         result.faults, result.story = {"refused": np.inf}, str(error)
     except Exception:
         # Whatever else comes out is a finding.
         result.faults, result.story = {"foreign exception": np.inf}, traceback.format_exc()
-    result.seconds = time.perf_counter() - begin
     return result
 
 
@@ -317,20 +317,14 @@ def ended(seed: int, judged: Any) -> Result:
     if not isinstance(judged, Result):
         judged = Result(judged.number, draw(seed, judged.number).tags, faults={judged.ending: np.inf})
     if judged.faults:
-        print(one_line(judged), flush=True)
+        print(judged, flush=True)
     return judged
-
-
-def one_line(result: Result) -> str:
-    """A wrong answer, for a list."""
-    what = ", ".join(f"{kind} {size:.1e}" for kind, size in result.faults.items())
-    return f"audit {result.number} ({', '.join(result.tags)}; {result.status}, tol {result.tol:g}): {what}"
 
 
 def told(seed: int, number: int) -> int:
     """Print a problem as Python, and what became of it; the exit code."""
     result = run_case(seed, number)
-    print(f"{draw(seed, number).code}\n{result.story}\n{one_line(result)}")
+    print(f"{draw(seed, number).code}\n{result.story}\n{result}")
     return int(bool(result.faults))
 
 
@@ -341,43 +335,48 @@ free intercepts, linear constraints. Every answer of `solve` is judged in ration
 from its stated numbers alone: whether the weights reach the upper bound (to 1e-15) and lie in the cone (to the last
 bit), whether the dual proves the lower bound and is balanced where the intercept is free, and whether a claim that
 nothing separates is true, by the simplex method. `--audit-case NUMBER` prints a problem as Python, and its answer."""
-INACCURATE = """\
-By kind of problem: how many have a wrong claim, how they ended, the share of INACCURATE at tolerances of 1e-6 and less,
-INACCURATE that give no reason, and those without weights or a proof that there are none, though weights exist."""
-STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "INACCURATE")
+FOUND = """\
+What was found: how often, how large (by which share a bound is off, the dual unbalanced or a weight outside the cone;
+the gap), and the first numbers. INACCURATE is no fault, and neither are weights that were not found."""
+BY_KIND = """\
+By kind of problem: how many have a wrong answer, how they ended (`else`: limits, exceptions), and the share of
+INACCURATE at each tolerance."""
+STATUSES = ("OPTIMAL", "NOT_SEPARABLE", INACCURATE)
 
 
 def report(results: list[Result]) -> list[Any]:
     """Texts and tables for the page."""
-    wrong = [r for r in results if r.faults]
+    found = {r.number: r.faults | r.remarks for r in results}
+    kinds = Counter(kind for r in results for kind in r.faults), Counter(kind for r in results for kind in r.remarks)
     tags = ["all", *KINDS, *(tag for tag, _ in Counter(t for r in results for t in r.tags).most_common())]
+    strict = [r for r in results if r.tol <= 1e-6]
     return [
         "## Audit",
         INTRODUCTION,
-        f"{len(results)} problems; {len(wrong)} answers are wrong.",
-        [_kind_row(kind, wrong) for kind, _ in Counter(kind for r in wrong for kind in r.faults).most_common()],
-        INACCURATE,
+        f"{len(results)} problems, {sum(bool(r.faults) for r in results)} wrong answers; "
+        f"at tolerances of 1e-6 and less, {_inaccurate(strict)} are INACCURATE.",
+        FOUND,
+        [_row(kind, found) for counts in kinds for kind, _ in counts.most_common()],
+        BY_KIND,
         [_tag_row(tag, [r for r in results if tag in ("all", *r.tags)]) for tag in dict.fromkeys(tags)],
     ]
 
 
-def _kind_row(kind: str, wrong: list[Result]) -> dict[str, str]:
-    """How often a fault was found, how large, and where."""
-    sizes = {r.number: r.faults[kind] for r in wrong if kind in r.faults}
-    row = {"fault": kind, "problems": len(sizes), "median": f"{np.median([*sizes.values()]):.1e}"}
-    row |= {"largest": f"{max(sizes.values()):.1e}", "numbers": ", ".join(map(str, [*sizes][:10]))}
-    return {name: str(value) for name, value in row.items()}
+def _row(kind: str, found: dict[int, dict[str, float]]) -> dict[str, str]:
+    """How often something was found, how large, and where."""
+    sizes = {number: kinds[kind] for number, kinds in found.items() if kind in kinds}
+    middle, largest = (f"{size:.1e}" for size in (np.median([*sizes.values()]), max(sizes.values())))
+    numbers = " ".join(map(str, [*sizes][:10]))
+    return {"found": kind, "problems": str(len(sizes)), "median": middle, "largest": largest, "numbers": numbers}
 
 
 def _tag_row(tag: str, results: list[Result]) -> dict[str, str]:
     """What became of the problems with a tag."""
-    count, inaccurate = Counter(r.status for r in results), [r for r in results if r.status == "INACCURATE"]
-    strict = [r for r in results if r.tol <= 1e-6]
-    row: dict[str, Any] = {"problems": tag, "number": len(results), "wrong": sum(bool(r.faults) for r in results)}
-    row |= {name: count[name] for name in STATUSES}
-    row["else"] = len(results) - sum(count[name] for name in STATUSES)
-    row["≤ 1e-6"] = f"{sum(r.status == 'INACCURATE' for r in strict) / max(1, len(strict)):.1%}"
-    row["no reason"] = sum(not r.reason for r in inaccurate)
-    row["no weights"] = sum(r.separable is not None for r in results)
-    row["though separable"] = sum(bool(r.separable) for r in results)
-    return {name: str(value) for name, value in row.items()}
+    count = Counter(r.status if r.status in STATUSES else "else" for r in results)
+    row = {"problems": tag, "number": str(len(results)), "wrong": str(sum(bool(r.faults) for r in results))}
+    row |= {name: str(count[name]) for name in (*STATUSES, "else")}
+    return row | {f"at {tol:g}": _inaccurate([r for r in results if r.tol == tol]) for tol in (1e-3, 1e-6, 1e-8)}
+
+
+def _inaccurate(results: list[Result]) -> str:
+    return f"{sum(r.status == INACCURATE for r in results) / max(1, len(results)):.1%}"
