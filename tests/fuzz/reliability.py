@@ -9,8 +9,9 @@ worker process with a time limit and ends in one of these ways, of which only th
     raised       any other exception
     hung, died   no answer within the time limit; the process ended
 
-    python tests/fuzz/reliability.py --cases 12000 --seed 1 --jobs 2 --out docs/reliability.md
+    python tests/fuzz/reliability.py --cases 12000 --audit 10000 --seed 1 --jobs 2 --out docs/reliability.md
     python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
+    python tests/fuzz/reliability.py --seed 1 --audit-case 7    # a problem of the audit as Python, and its answer
 """
 
 import argparse
