@@ -9,8 +9,9 @@ worker process with a time limit and ends in one of these ways, of which only th
     raised       any other exception
     hung, died   no answer within the time limit; the process ended
 
-    python tests/fuzz/reliability.py --cases 12000 --seed 1 --jobs 2 --out docs/reliability.md
+    python tests/fuzz/reliability.py --cases 12000 --audit 10000 --seed 1 --jobs 2 --out docs/reliability.md
     python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
+    python tests/fuzz/reliability.py --seed 1 --audit-case 7    # a problem of the audit as Python, and its answer
 """
 
 import argparse
@@ -41,6 +42,7 @@ from common import START_LIMIT, markdown, surroundings, surroundings_line  # noq
 
 from tests.fuzz import (  # noqa: E402, F401  # noqa: E402, F401
     additions,
+    audit,
     comparisons,
     files,
     fits,
@@ -128,7 +130,7 @@ def run_entry(entry: Entry, random: Random) -> Result:
 # ------------------------------------------------------------------------------------------------------------- workers
 
 
-def _work(connection: Connection, seed: int) -> None:
+def _work(connection: Connection, seed: int, run: Callable[[int, int], Any] = run_case) -> None:
     """Run the cases whose numbers come in, with so much memory and no output but the results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
@@ -142,7 +144,11 @@ def _work(connection: Connection, seed: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     connection.send(None)
     while True:
-        connection.send(run_case(seed, connection.recv()))
+        connection.send(run(seed, connection.recv()))
+
+
+def _audit(connection: Connection, seed: int) -> None:
+    _work(connection, seed, audit.run_case)
 
 
 class Worker:
@@ -188,7 +194,7 @@ class Worker:
         self.process = None
 
 
-def run_cases(seed: int, numbers: Iterable[int], jobs: int) -> Iterator[Result]:
+def run_cases(seed: int, numbers: Iterable[int], jobs: int, work: Any = _work) -> Iterator[Any]:
     """The results of cases in `jobs` processes, in order."""
     workers: SimpleQueue[Worker] = SimpleQueue()
 
@@ -200,7 +206,7 @@ def run_cases(seed: int, numbers: Iterable[int], jobs: int) -> Iterator[Result]:
             workers.put(worker)
 
     for _ in range(jobs):
-        workers.put(Worker(seed))
+        workers.put(Worker(seed, work))
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(run, numbers)
     for _ in range(jobs):
@@ -244,6 +250,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: %(default)s)")
     parser.add_argument("--case", type=int, help="run this one alone and say what it does")
     parser.add_argument("--entry", help="only cases whose entry's name starts so")
+    parser.add_argument("--audit", type=int, default=10_000, help="margin problems to audit (default: %(default)s)")
+    parser.add_argument("--audit-case", type=int, help="solve this one alone and print it as Python")
     parser.add_argument("--out", type=Path, help="write the report to this file")
     options = parser.parse_args(arguments)
     if missing := uncovered():
@@ -253,6 +261,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n    ".join([f"case {options.case} of seed {options.seed}: {result.entry}", *result.story]))
         print(f"{result.ending}: {result.answer}\n{result.trace}")
         return int(result.ending not in WELL)
+    if options.audit_case is not None:
+        return audit.told(options.seed, options.audit_case)
     entries = wheel()
     numbers = [i for i in range(options.cases) if entries[i % len(entries)].name.startswith(options.entry or "")]
     about, begin = surroundings(), time.perf_counter()
@@ -263,13 +273,16 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{result.number} {result.entry}: {result.ending}: {_last_line(result)}", flush=True)
         if len(results) % 1000 == 0:
             print(f"{len(results)} of {len(numbers)}, {time.perf_counter() - begin:.0f} s", flush=True)
-    command = f"python tests/fuzz/reliability.py --cases {options.cases} --seed {options.seed} --jobs {options.jobs}"
-    text = report(results, command, time.perf_counter() - begin, about)
+    answers = run_cases(options.seed, range(options.audit), options.jobs, _audit)
+    audited = [audit.ended(options.seed, answer) for answer in answers]
+    command = f"python tests/fuzz/reliability.py --cases {options.cases} --audit {options.audit} --seed {options.seed}"
+    text = report(results, f"{command} --jobs {options.jobs}", time.perf_counter() - begin, about)
+    text += "\n\n".join(["", *(p if isinstance(p, str) else markdown(p) for p in audit.report(audited))]) + "\n"
     if options.out is None:
         print(text)
     else:
         options.out.write_text(text)
-    return int(any(r.ending not in WELL for r in results) or bool(missing))
+    return int(any(r.ending not in WELL for r in results) or any(r.faults for r in audited) or bool(missing))
 
 
 if __name__ == "__main__":
