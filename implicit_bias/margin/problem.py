@@ -22,6 +22,7 @@ from implicit_bias.ground.checks import (
 from implicit_bias.ground.scaling import TINY
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.norms import Norm
+from implicit_bias.margin.norms.trial import try_norm
 
 
 class MarginProgram(cp.Problem):
@@ -137,6 +138,8 @@ class MarginProblem:
         reason = self.norm.refuses(self.features)
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
+        if not self.norm.proved:
+            try_norm(self.norm, self.features)
 
     def _check_prices(self) -> None:
         """Prices must stay in floating point, as they are and in the units of the features."""

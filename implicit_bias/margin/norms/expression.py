@@ -8,14 +8,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from implicit_bias.features import Features
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.margin.norms import Norm
 
 #: Relative tolerances of the solver of dual norms, tried in turn; its value is raised by RAISED times as much.
 TOLERANCES, RAISED = (1e-10, 1e-9, 1e-8), 100
-#: Single weights at which an expression is tried.
-CORNERS = 10
 
 
 class ExpressionNorm(Norm):
@@ -24,7 +21,7 @@ class ExpressionNorm(Norm):
     CVXPY's solvers take it; the native one needs a norm with a `group_form`, such as `GroupLasso`. The dual norm
     sup {⟨V, W⟩: ‖W‖ ≤ 1} is computed by CLARABEL to 1e-10 (or 1e-9, 1e-8 where it gets no further) and raised by a
     hundred times as much, unless you give its formula: only with the formula does the lower bound of a certificate
-    depend on no solver.
+    depend on no solver. A formula is tried when a problem is built, and at its answer.
 
     Parameters
     ----------
@@ -38,7 +35,8 @@ class ExpressionNorm(Norm):
     Raises
     ------
     InputError
-        When a problem is built with it: if the expression is not scalar, convex, non-negative and homogeneous.
+        When a problem is built with it: if the expression is not scalar, convex, non-negative and homogeneous, or
+        `dual` smaller than the dual norm at weights of many kinds.
 
     Examples
     --------
@@ -66,6 +64,7 @@ class ExpressionNorm(Norm):
             )
         self.function = function
         self.dual_function = dual
+        self.has_formula = dual is not None
         self.name = name
 
     def value(self, W: Array) -> float:
@@ -95,19 +94,6 @@ class ExpressionNorm(Norm):
         if not isinstance(found, cp.Expression) or found.size != 1:
             raise InputError(f"the function of {self!r} must return one scalar CVXPY expression, not {found!r:.60}")
         return found
-
-    def refuses(self, features: Features) -> str | None:
-        """Whether the expression is convex, and at some W of all signs homogeneous and not negative."""
-        shape = (features.k, features.d)
-        if not self.expression(cp.Variable(shape)).is_convex():
-            return "its expression is not convex by CVXPY's rules"
-        mixed = np.random.default_rng(0).normal(size=shape)
-        corners = [np.eye(1, mixed.size, place).reshape(shape) for place in range(min(mixed.size, CORNERS))]
-        for W in (mixed, np.abs(mixed), np.ones(shape), *corners):
-            once, twice = self.value(W), self.value(2 * W)
-            if not min(once, self.value(-W)) >= 0 or not abs(twice - 2 * once) <= 1e-9 * abs(twice):
-                return "it is no norm: ‖2W‖ must be 2‖W‖, and not negative (for a square take its root)"
-        return None
 
     def __repr__(self) -> str:
         return f"ExpressionNorm({self.name})"
