@@ -13,5 +13,7 @@ __version__ = "0.1.0"
 # Before torch is loaded: its threads must sleep while they wait. Spinning on busy cores made two of them many times
 # slower than one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Before anything forks: its processes keep to one thread.
+from implicit_bias.ground import threads as _threads  # noqa: F401
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,6 +1,7 @@
 """The estimators keep scikit-learn's contract and give the formulations' certified answers."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -70,7 +71,7 @@ def expected_failures(estimator):
     return {}
 
 
-@pytest.mark.filterwarnings("ignore:class:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*slack at C:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learns_contract(estimator, check):
     check(estimator)
@@ -275,6 +276,24 @@ def test_unfinished_answers_warn(cancer):
     assert model.status_.name == "TIME_LIMIT"
     with pytest.warns(UserWarning, match="increase C"):
         GLNClassifier(C=1e-9).fit(*cancer)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fits_that_part_nothing_warn_and_name_the_price(cancer, seed):
+    """With a free intercept cheap slack leaves weights of 1e-8 or 1e-200 and not zero."""
+    rng = np.random.default_rng(seed)
+    C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
+    make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
+    with pytest.warns(UserWarning, match=f"zero, or next to it, since slack at C={C:g}"):
+        make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
+
+
+def test_one_class_for_all_samples_is_told(cancer):
+    X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
+    model = GLNClassifier(2, C=0.05, random_state=0)
+    with pytest.warns(UserWarning, match=r"all samples are put into one class, since slack at C=0.05"):
+        assert set(model.fit(X, y).predict(X)) == {"common"}
+    assert np.abs(model.weights_).max() > 1e-2
 
 
 @pytest.mark.parametrize(

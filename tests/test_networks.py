@@ -183,6 +183,22 @@ def test_bad_input(call, words):
         call()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_networks_without_finite_weights_are_neither_saved_nor_loaded(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    network = [gln, lambda: ReLUNetwork(12, [3, 2]).freeze()][seed % 2]()
+    path = save_network(network, tmp_path / "network.pt")
+    content = torch.load(path, weights_only=True)
+    name = rng.choice([name for name, value in content["state"].items() if isinstance(value, torch.Tensor)])
+    content["state"][name].view(-1)[0] = rng.choice([np.nan, np.inf, -np.inf])
+    torch.save(content, path)
+    with pytest.raises(InputError, match="NaN or infinity"):
+        load_network(path)
+    network.load_state_dict(content["state"])
+    with pytest.raises(InputError, match="NaN or infinity"):
+        save_network(network, path)
+
+
 def test_damaged_network_files_are_refused(tmp_path):
     path = save_network(gln(), tmp_path / "network.pt")
     whole = path.read_bytes()

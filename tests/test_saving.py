@@ -95,3 +95,54 @@ def test_damaged_solution_files_are_refused(tmp_path):
     np.savez(tmp_path / "other.npz", a=1)
     with pytest.raises(InputError, match="damaged or not a saved solution"):
         load_solution(tmp_path / "other.npz")
+
+
+def spoiled(values, rng, what):
+    """The array with one entry changed."""
+    changed = np.array(values, dtype=float)
+    changed.flat[rng.integers(changed.size)] = what
+    return changed
+
+
+#: What no answer of `solve` is: the fields that a draw changes, and words of the refusal.
+CONTRADICTIONS = {
+    "bounds crossed": (
+        lambda s, r: {"lower_bound": (low := s.objective * r.uniform(1.1, 1e18)), "gap": 1 - low / s.objective},
+        "exceeds the objective",
+    ),
+    "another gap": (lambda s, r: {"gap": r.uniform(1e-4, 1)}, "not that of its bounds"),
+    "another bound": (lambda s, r: {"lower_bound": s.lower_bound * r.uniform(0, 0.9)}, "not that of its bounds"),
+    "no gap": (lambda s, r: {"gap": np.nan}, "not that of its bounds"),
+    "a wide gap": (lambda s, r: {"objective": 2.0, "lower_bound": (b := r.uniform(0, 1.9)), "gap": 1 - b / 2}, "tol"),
+    "a violation": (lambda s, r: {"violation": 10 ** r.uniform(-5, 3)}, "exceed tol"),
+    "any tolerance": (lambda s, r: {"tol": r.uniform(1, 1e300)}, "exceed tol"),
+    "no weights": (lambda s, r: {"weights": spoiled(s.weights, r, np.nan)}, "weights or margins are NaN"),
+    "no margins": (lambda s, r: {"margins": spoiled(s.margins, r, r.choice([np.nan, np.inf]))}, "margins are NaN"),
+    "an infinite dual": (lambda s, r: {"dual": spoiled(s.dual, r, np.inf)}, "dual or another number is NaN"),
+    "a negative dual": (lambda s, r: {"dual": spoiled(s.dual, r, -r.random())}, "dual is negative"),
+    "a negative bound": (lambda s, r: {"objective": -r.random(), "gap": np.inf}, "cannot be negative"),
+    "a proof": (lambda s, r: {"status": Status.NOT_SEPARABLE}, "beside the proof"),
+    "an empty proof": (
+        lambda s, r: {
+            "status": Status.NOT_SEPARABLE,
+            "weights": s.weights * np.nan,
+            "margins": s.margins * np.nan,
+            "objective": np.inf,
+            "gap": np.inf,
+            "farkas_residual": 10 ** r.uniform(-12, 0),
+        },
+        "proves nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_solutions_that_contradict_themselves_are_refused_by_name(tmp_path, name, seed):
+    rng, (change, words) = np.random.default_rng(seed), CONTRADICTIONS[name]
+    found = solve(problem("contexts 2", "group lasso", rng.choice([0.1, np.inf]), seed=seed))
+    path = save_solution(found, tmp_path / "a.npz")
+    assert load_solution(path).gap == found.gap
+    save_solution(dataclasses.replace(found, **change(found, rng)), path)
+    with pytest.raises(InputError, match=words):
+        load_solution(path)

@@ -21,6 +21,7 @@ from implicit_bias import (
     svm_gln,
     svm_shallow,
 )
+from implicit_bias.experiments.paper.study import Config
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.door import SOLVERS
 from tests.cases import assert_farkas, inputs, problem
@@ -159,6 +160,10 @@ def test_the_program_reaches_the_certified_optimum(reduce):
         (lambda: solve(problem("constant", "frobenius"), "MAGIC"), "known: NATIVE, CLARABEL, ECOS, OSQP, SCS"),
         (lambda: solve(problem("constant", "frobenius"), tol=0), "tol"),
         (lambda: solve(problem("constant", "frobenius"), tol=np.nan), "tol"),
+        (lambda: solve(problem("constant", "frobenius"), tol=1), "tol is a relative gap and must be below 1"),
+        (lambda: solve(problem("constant", "frobenius"), tol=1e300), "below 1"),
+        (lambda: ib.GLNClassifier(tol=1.5).fit([[0.0], [1.0]], [0, 1]), "below 1"),
+        (lambda: Config(tol=2.0), "below 1"),
         (lambda: solve(problem("constant", "frobenius"), max_iterations=0), "max_iterations"),
         (lambda: solve("problem"), "MarginProblem"),
         (lambda: solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),

@@ -18,6 +18,9 @@ from implicit_bias.ground.validation import UnfittedError, as_weights, refusals,
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
 
+#: Weights that move no decision by more than this, of the margin 1 that they are to give, are as good as none.
+NOTHING = 1e-4
+
 
 class NotSeparableError(InputError):
     """A hard margin was asked for, and no weights separate the samples; `certificate` holds the proof.
@@ -94,6 +97,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         -----
         ConvergenceWarning
             If a certificate is worse than `tol` asks; `status_` says why and what to do.
+        UserWarning
+            If slack is so cheap at this C that the weights are nothing, or all samples are put into one of two classes.
         """
         for name in ("fit_intercept", "free_intercept"):
             if not isinstance(getattr(self, name), bool | np.bool_):
@@ -110,7 +115,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             problem = self._problem(inputs, np.where(codes == code, 1.0, -1.0), shared, seed)
             problem = replace(problem, sample_weight=price, intercept=self.free_intercept)
             solution = solve(problem, self.solver, tol=self.tol, max_seconds=self.max_seconds)
-            self._judge(solution, classes[code], problem.C)
+            self._judge(solution, classes[code], problem, alone=len(classes) == 2)
             problems.append(problem)
             solutions.append(solution)
         self.classes_ = classes
@@ -147,7 +152,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _judge(self, solution: Solution, label: Any, C: float) -> None:
+    def _judge(self, solution: Solution, label: Any, problem: MarginProblem, alone: bool) -> None:
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # A search over many fits must end, too.
         if solution.status.inseparable:
@@ -160,13 +165,15 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        elif not solution.weights.any():
-            warnings.warn(
-                f"class {label}: all weights are zero, since slack at C={C:g} is cheaper than any weights; "
-                "increase C, or scale the inputs up",
-                UserWarning,
-                stacklevel=3,
-            )
+            return
+        scores = problem.y * solution.margins
+        found = ""
+        if np.abs(scores - solution.intercept).max() <= max(NOTHING, self.tol):
+            found = f"class {label}: all weights are zero, or next to it, since slack at C={problem.C:g} is cheaper"
+        elif alone and len(set(scores > 0)) == 1:
+            found = f"all samples are put into one class, since slack at C={problem.C:g} is cheaper than to part them"
+        if found:
+            warnings.warn(f"{found}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
 
     def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several = len(solutions) > 1

@@ -1,5 +1,7 @@
-"""One thread of torch at a time, for work too small to share."""
+"""One thread of torch at a time, for work too small to share, and in forked processes."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,9 +17,21 @@ def one_thread() -> Iterator[None]:
     """
     import torch  # Takes seconds, which what needs no tensors is spared.
 
-    before = torch.get_num_threads()
+    before, process = torch.get_num_threads(), os.getpid()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        # A process forked in the block keeps to one.
+        if os.getpid() == process:
+            torch.set_num_threads(before)
+
+
+def _keep_to_one() -> None:
+    """A forked process has none of torch's threads, but their pool, which would wait for them for ever."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_to_one)

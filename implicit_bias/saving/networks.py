@@ -27,7 +27,7 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        If `path` cannot be written, or the network is of a class unknown to `load_network`.
+        If `path` cannot be written, the network is of a class unknown to `load_network`, or its weights are not finite.
 
     Examples
     --------
@@ -40,6 +40,8 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
     kind = type(network).__name__
     if CLASSES.get(kind) is not type(network):
         raise InputError(f"cannot save a {kind}; known: {', '.join(CLASSES)}")
+    if not _finite(network):
+        raise InputError("the network's weights hold NaN or infinity; train with smaller steps")
     content = {"format": FORMAT, "class": kind, "config": network.config(), "state": network.state_dict()}
     buffer = io.BytesIO()
     torch.save(content, buffer)
@@ -84,4 +86,10 @@ def _restored(content: Any) -> GatedNetwork:
         raise TypeError(dtype)
     network.to(dtype)
     network.load_state_dict(state)
+    if not _finite(network):
+        raise InputError("its weights hold NaN or infinity")
     return network
+
+
+def _finite(network: GatedNetwork) -> bool:
+    return all(bool(torch.isfinite(value).all()) for value in [*network.parameters(), *network.buffers()])

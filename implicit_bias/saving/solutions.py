@@ -12,6 +12,8 @@ from implicit_bias.margin.solvers.solution import Solution, Status
 
 KIND = "solution 3"
 _ARRAYS = ("weights", "dual", "margins", "multipliers")
+#: What rounding, and another version's order of sums, may change in a gap.
+_ROUNDING = 1e-9
 _FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "seconds", "tol")
 
 
@@ -62,7 +64,8 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
     Raises
     ------
     InputError
-        If the file is missing, damaged, or not such a file.
+        If the file is missing, damaged, or not such a file, or its numbers contradict each other. What needs the
+        problem, `certify` checks.
 
     Examples
     --------
@@ -79,7 +82,11 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
         fields |= {name: arrays[name].item() for name in _FLOATS}
         fields |= {name: about[name] for name in ("solver", "iterations", "reason")}
         _check(fields)
-        return Solution(**fields, status=Status[about["status"]])
+        solution = Solution(**fields, status=Status[about["status"]])
+        for sentence, wrong in _contradictions(solution).items():
+            if wrong:
+                raise InputError(sentence)
+    return solution
 
 
 def _check(fields: dict[str, Any]) -> None:
@@ -92,3 +99,28 @@ def _check(fields: dict[str, Any]) -> None:
     texts = isinstance(fields["solver"], str) and isinstance(fields["reason"], str)
     if not (sound and texts and isinstance(fields["iterations"], int)):
         raise TypeError("another content")
+
+
+def _contradictions(found: Solution) -> dict[str, bool]:
+    """What no answer of `solve` is, as sentences, and whether this one is."""
+    proof, optimal = found.status.inseparable, found.status is Status.OPTIMAL
+    values = np.concatenate([found.weights.ravel(), found.margins])
+    known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]
+    sizes = [found.objective, found.lower_bound, found.farkas_residual, found.seconds, found.tol]
+    gap = np.inf
+    if found.objective < np.inf:
+        gap = 0.0 if found.objective == 0 else (found.objective - found.lower_bound) / found.objective
+    off = gap != found.gap and not abs(gap - found.gap) <= _ROUNDING * max(1.0, abs(gap))
+    return {
+        "weights or margins are NaN or infinite": not proof and not np.isfinite(values).all(),
+        "weights or margins beside the proof that there are none": proof and not np.isnan(values).all(),
+        "the dual or another number is NaN or infinite": not np.isfinite(known).all(),
+        "the dual is negative": bool((found.dual < 0).any()),
+        "a number that cannot be negative is": not all(size >= 0 for size in sizes) or found.iterations < -1,
+        "the gap is not that of its bounds": bool(off),
+        "the lower bound exceeds the objective": bool(gap < 0),
+        "OPTIMAL, but the gap exceeds tol": optimal and not found.gap <= found.tol < 1,
+        "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and found.dual.any()),
+        "not separable at all, but below a norm only": (found.lower_bound == np.inf)
+        != (found.status is Status.NOT_SEPARABLE),
+    }

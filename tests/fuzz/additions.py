@@ -43,7 +43,7 @@ PARAMETERS: dict[str, Any] = {
     "C": number(1.0, 0.1, np.inf, np.float32(2), also=lambda v: v == np.inf),
     "fit_intercept": choice(True, False, also=lambda v: isinstance(v, bool)),
     "solver": choice(None, "NATIVE", "CLARABEL", also=lambda v: v is None, functions=False),
-    "tol": number(1e-6, 1e-3),
+    "tol": number(1e-6, 1e-3, high=1.0),
     "max_seconds": number(None, 10.0),
     "random_state": choice(0, 7, None, np.random.RandomState(1), also=is_seed),
     "class_weight": choice(None, "balanced", also=lambda v: v is None),

@@ -68,7 +68,7 @@ def _solve_options(draw: Draw) -> str:
     is_none = lambda v: v is None  # noqa: E731
     candidates: dict[str, Any] = {
         "solver": choice(None, "NATIVE", "CLARABEL", also=is_none, functions=False),
-        "tol": number(1e-6, 1e-3, 1),
+        "tol": number(1e-6, 1e-3, high=1.0),
         "max_iterations": count(None, 1, 2, np.int8(5)),
         "max_seconds": number(None, 1e-9, 10),
         "start": lambda draw: draw.scalar([None, _start(draw, problem)], is_none),

@@ -12,7 +12,7 @@ from implicit_bias.experiments.paper.published import FAULTS, check_faults
 from implicit_bias.experiments.runner.experiment import Rows, Settings, product
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.thresholds import Cutoff
-from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, one_of
+from implicit_bias.ground.checks import Array, InputError, as_count, as_tolerance, one_of
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve, solver_names
 from implicit_bias.networks import GatedNetwork
@@ -84,7 +84,7 @@ class Config:
         for version in self.versions:
             one_of(version, VERSIONS, "version")
         check_faults(self.faults)
-        as_positive(self.tol, "tol")
+        as_tolerance(self.tol)
 
 
 def hyperplanes(settings: Settings) -> HyperplaneGates:

@@ -134,7 +134,7 @@ def solve(
         status=status,
         iterations=iterations,
         seconds=time.perf_counter() - begin,
-        solver=tried[-1][0],
+        solver=min(reversed(tried), key=lambda one: one[1])[0],
         tol=tol,
         reason="; ".join([*(story if len(tried) > 1 else []), *why]),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicit_bias.ground.checks import InputError, as_count, as_floats, as_positive
+from implicit_bias.ground.checks import InputError, as_count, as_floats, as_positive, as_tolerance
 from implicit_bias.margin.solvers.progress import Progress
 from implicit_bias.margin.solvers.solution import Solution
 
@@ -23,7 +23,7 @@ class Options:
     verbose: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tol", as_positive(self.tol, "tol"))
+        object.__setattr__(self, "tol", as_tolerance(self.tol))
         if self.max_iterations is not None:
             object.__setattr__(self, "max_iterations", as_count(self.max_iterations, "max_iterations"))
         if self.max_seconds is not None:

@@ -17,8 +17,8 @@ from implicit_bias.margin.solvers.solution import Certificate
 
 #: Rounding that takes more than this share of the gap, and more than this share of a bound, is computed away.
 OF_THE_GAP, OF_A_BOUND = 0.02, 1e-13
-#: Relative room for answers whose digits were chosen with care.
-ABOUT_RIGHT = 0.02
+#: How much shorter than it could be a dual may stay, and how far from the margins asked for weights may.
+ABOUT = 0.02
 #: ‖Φᵀ(λ∘y)‖ below this share of Σ λ_i ‖φ(x_i)‖ says that no weights of useful size separate. Below the second, μ's
 #: terms included, it may be zero in truth, which rational arithmetic then decides.
 NEARLY_ZERO, PERHAPS_ZERO = 1e-9, 1e-6
@@ -144,7 +144,22 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     """The best multiple t ≥ 0 of W and b, and the objective there."""
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
-    W, b = _times(t, W, b, precise)
+    found = [_reached(problem, factor * W, factor * b, precise) for factor in [t, *_exactly(t, precise)]]
+    return min(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
+
+
+def _exactly(t: float, precise: bool) -> list[float]:
+    """Where rounding matters, a power of two about t: digits that were chosen with care are not rounded again."""
+    power = nearest_power_of_two(t)
+    return [power] if precise and power != t and abs(t / power - 1) <= ABOUT else []
+
+
+def _differ(bounds: list[float]) -> bool:
+    return bool(max(bounds) > min(bounds) * (1 + OF_A_BOUND))
+
+
+def _reached(problem: MarginProblem, W: Array, b: float, precise: bool) -> Upper:
+    """The objective of W and b, or of their multiple with margins of at least m_i."""
     f, error = _margins(problem, W, b, precise)
     value = problem.norm.value_bound(W)
     if problem.constraints is not None:
@@ -152,14 +167,6 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
         value *= 1 + 4 * UNIT
         error = error + 4 * UNIT * (problem.features.magnitudes(W) + abs(b))
     return Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))
-
-
-def _times(t: float, values: Array, companion: Any, precise: bool) -> tuple[Array, Any]:
-    """Both times t. Where rounding matters, what a power of two makes about right is not rounded again."""
-    power = nearest_power_of_two(t)
-    if precise and abs(t / power - 1) < ABOUT_RIGHT:
-        t = power
-    return t * values, t * companion
 
 
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
@@ -209,7 +216,13 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     used = lam > 0
     # At most so large that sums stay in floating point.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.prices[used] / lam[used]).min()))
-    lam, mu = _times(scale, lam, mu, precise)
+    factors = [scale, *(factor for factor in _exactly(scale, precise) if factor < scale)]
+    found = [_proved(problem, factor * lam, factor * mu, precise) for factor in factors]
+    return max(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
+
+
+def _proved(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> Lower:
+    """What λ and μ prove by their best multiple."""
     lam = _balanced(problem, lam)
     V, size, least = _pulled(problem, lam, mu, precise)
     priced = float((lam / problem.prices).max())
