@@ -43,7 +43,7 @@ def certify(
     --------
     >>> from implicit_bias import ConstantGate, certify, svm_gln
     >>> problem = svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate())
-    >>> certify(problem, weights=[[7.0, 0.0]], dual=[1.0, 1.0]).gap < 1e-14
+    >>> certify(problem, weights=[[7.0, 0.0]], dual=[1.0, 1.0]).gap < 1e-12
     True
     """
     W = _finite(weights, (problem.features.k, problem.features.d), "weights")
@@ -184,7 +184,7 @@ def _objective(problem: MarginProblem, value: float, f: Array) -> float:
         worst = float((f / problem.required_margin).min())
         return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
     slack = problem.prices * np.maximum(problem.required_margin - f, 0.0)
-    cost = math.fsum([value, *slack.tolist()]) * (1 + 4 * UNIT) if np.isfinite(slack).all() else np.inf
+    cost = math.fsum([float(value), *slack.tolist()]) * (1 + 4 * UNIT) if np.isfinite(slack).all() else np.inf
     return cost if np.isfinite(cost) else np.inf
 
 
@@ -227,8 +227,9 @@ def _proved(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> Low
     V, size, least = _pulled(problem, lam, mu, precise)
     priced = float((lam / problem.prices).max())
     total = math.fsum((problem.required_margin * lam).tolist())
-    bound = total * (1 - 8 * UNIT) / max(size, priced * (1 + 2 * UNIT))
-    return Lower(lam, mu, V, bound, total / max(least, priced, 1 / LARGEST))
+    # No finite λ proves an infinite bound.
+    bound = float(min(total * (1 - 8 * UNIT) / max(size, priced * (1 + 2 * UNIT)), LARGEST))
+    return Lower(lam, mu, V, bound, float(min(total / max(least, priced, 1 / LARGEST), LARGEST)))
 
 
 def _pulled(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, float, float]:

@@ -32,9 +32,9 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> bounds = LinearConstraints.of(lambda W: [W >= 0, W[0, 0] == 3 * W[0, 1]], (1, 2))
-    >>> into_cone(bounds, np.array([[1.0, 0.5]])), into_cone(bounds, np.array([[-1e-9, 0.5]]))
-    (array([[1.5, 0.5]]), array([[1.5, 0.5]]))
+    >>> bounds = LinearConstraints.of(lambda W: [W >= 0, W[0, 0] == W[0, 1]], (1, 3))
+    >>> into_cone(bounds, np.array([[0.5, 0.500001, -1e-9]])).tolist()
+    [[0.500001, 0.500001, 0.0]]
     """
     w = W.ravel()
     rows = _rows(constraints)

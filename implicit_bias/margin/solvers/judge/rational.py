@@ -25,10 +25,12 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
     --------
     Three samples of which the third is minus the sum of the others, to the last bit or not:
 
-    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> import numpy as np
+    >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem
     >>> third = np.array([[0.1, 0.3], [0.2, -0.7], [0.0, 0.0]])
     >>> third[2] = -third[0] - third[1]
-    >>> lam = null_vector(svm_gln(third, [1, 1, 1], ConstantGate()), np.ones(3) / 3, np.zeros(0))[0]
+    >>> problem = MarginProblem(GatedFeatures(third), [1, 1, 1], Frobenius())
+    >>> lam = null_vector(problem, np.ones(3) / 3, np.zeros(0))[0]
     >>> bool(np.abs(lam - 1 / 3).max() < 1e-15)
     True
     """
