@@ -142,8 +142,8 @@ class Features(ABC):
 
     @property
     def _terms(self) -> int:
-        """How many roundings a sum (ΦW)_i takes."""
-        return self.k * self.d
+        """How many roundings a sum (ΦW)_i takes, at least."""
+        return self.k * self.d + 2
 
     def _block_lengths(self) -> Array:
         """‖φ_j(x_i)‖, shape (n, k)."""

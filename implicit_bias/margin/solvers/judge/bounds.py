@@ -66,10 +66,13 @@ def certify(
         if proof is not None:
             return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
     contradiction = problem.norm.contradiction(upper.W, lower.V)
-    if contradiction is None and lower.bound > upper.bound:
-        contradiction = f"the value {upper.bound:.9g} is reached below the lower bound {lower.bound:.9g} of its dual"
     if contradiction is not None:
-        raise InputError(f"{problem.norm!r} contradicts itself: {contradiction}; mend its `value` or `dual`")
+        raise InputError(contradiction)
+    if lower.bound > upper.bound:
+        raise InputError(
+            f"{problem.norm!r} contradicts itself: weights reach {upper.bound:.9g}, below the lower bound "
+            f"{lower.bound:.9g} by its dual; mend its `value` or `dual`"
+        )
     gap = _gap(upper.bound, lower.bound)
     return Certificate(upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu)
 
@@ -144,23 +147,28 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     """The best multiple t ≥ 0 of W and b, and the objective there."""
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
-    found = [_reached(problem, factor * W, factor * b, precise) for factor in [t, *_exactly(t, precise)]]
+    if not precise:
+        # The product with t is one more rounding of every term, beside at least six that are counted.
+        return _reached(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
+    found = [
+        _reached(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
+        for factor in [t, *_exactly(t)]
+    ]
     return min(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
 
 
-def _exactly(t: float, precise: bool) -> list[float]:
+def _exactly(t: float) -> list[float]:
     """Where rounding matters, a power of two about t: digits that were chosen with care are not rounded again."""
     power = nearest_power_of_two(t)
-    return [power] if precise and power != t and abs(t / power - 1) <= ABOUT else []
+    return [power] if power != t and abs(t / power - 1) <= ABOUT else []
 
 
 def _differ(bounds: list[float]) -> bool:
     return bool(max(bounds) > min(bounds) * (1 + OF_A_BOUND))
 
 
-def _reached(problem: MarginProblem, W: Array, b: float, precise: bool) -> Upper:
-    """The objective of W and b, or of their multiple with margins of at least m_i."""
-    f, error = _margins(problem, W, b, precise)
+def _reached(problem: MarginProblem, W: Array, b: float, f: Array, error: Array) -> Upper:
+    """The objective of W and b with margins f, or of their multiple with margins of at least m_i."""
     value = problem.norm.value_bound(W)
     if problem.constraints is not None:
         # The entries are rounded twice on the way from a point of the cone.
@@ -210,21 +218,26 @@ def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> Lower:
     """The largest multiple of λ and μ that is feasible, and its Σ m_iλ_i."""
     lam = _balanced(problem, lam)
-    V, size, _ = _pulled(problem, lam, mu, precise)
+    V, error = _pulled(problem, lam, mu, precise)
+    size = problem.norm.dual_upper(V, error)
     if not lam.any() or not size < np.inf:
         return Lower(lam, mu, V, 0.0, 0.0)
     used = lam > 0
     # At most so large that sums stay in floating point.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.prices[used] / lam[used]).min()))
-    factors = [scale, *(factor for factor in _exactly(scale, precise) if factor < scale)]
-    found = [_proved(problem, factor * lam, factor * mu, precise) for factor in factors]
+    factors = [scale, *(factor for factor in _exactly(scale) if factor < scale)] if precise else [scale]
+    found = []
+    for factor in factors:
+        scaled, pull = _balanced(problem, factor * lam), factor * mu
+        summed = precise or problem.intercept
+        V_, error_ = _pulled(problem, scaled, pull, precise) if summed else (factor * V, 1.5 * factor * error)
+        found.append(_proved(problem, scaled, pull, V_, error_))
     return max(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
 
 
-def _proved(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> Lower:
-    """What λ and μ prove by their best multiple."""
-    lam = _balanced(problem, lam)
-    V, size, least = _pulled(problem, lam, mu, precise)
+def _proved(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> Lower:
+    """What λ and μ prove by their best multiple; V = Φᵀ(λ∘y) − Eᵀμ, its rows known up to `error`."""
+    size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
     priced = float((lam / problem.prices).max())
     total = math.fsum((problem.required_margin * lam).tolist())
     # No finite λ proves an infinite bound.
@@ -232,19 +245,16 @@ def _proved(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> Low
     return Lower(lam, mu, V, bound, float(min(total / max(least, priced, 1 / LARGEST), LARGEST)))
 
 
-def _pulled(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, float, float]:
-    """V = Φᵀ(λ∘y) − Eᵀμ, the most that ‖V‖_* may be in truth, and what it is without rounding."""
-    norm, constraints = problem.norm, problem.constraints
+def _pulled(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, Array]:
+    """V = Φᵀ(λ∘y) − Eᵀμ (k, d), and how far its rows may be off (k,)."""
+    constraints = problem.constraints
     upper, lower, error = problem.features.adjoint_bounded(problem.y * lam, precise)
     if constraints is not None:
         E_upper, E_lower, E_error = constraints.pull_bounded(mu, precise)
         upper, lower, more = pair_sum(np.stack([upper, -E_upper], axis=2), np.stack([lower, -E_lower], axis=2))
         error = error + E_error + length(more, axis=1)
     V = upper + lower
-    size = norm.dual_upper(V, error + 2 * UNIT * length(V, axis=1))
-    if not (size > 0 or (size == 0 and not V.any())):
-        raise InputError(f"{norm!r} gave the dual norm {size:g} for V other than 0; mend its `dual`")
-    return V, size, float(norm.dual(V))
+    return V, error + 2 * UNIT * length(V, axis=1)
 
 
 def _balanced(problem: MarginProblem, lam: Array) -> Array:
