@@ -404,6 +404,38 @@ def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
     assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln", "linear"}
 
 
+def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch):
+    """Whether by the same command or with more time; those that are finished are not."""
+    real, begun, slow = study.descend_to_limit, [], {"linear"}
+
+    def timed(network, *arguments, **options):
+        begun.append("linear" if network.readout is None else "gln")
+        descent = real(network, *arguments, **options)
+        return replace(descent, end="max_seconds") if begun[-1] in slow else descent
+
+    def ends():
+        return pd.read_csv(tmp_path / "limit.csv").groupby(["network", "descent"]).end.last().loc["linear"].to_dict()
+
+    monkeypatch.setattr(study, "descend_to_limit", timed)
+    for _ in range(2):
+        done = limit(tmp_path, "--network", "gln", "linear")
+        assert done.returncode == 0
+        assert "cut off: 1 of 2 cells are stored" in done.stderr
+        assert done.stdout.count("(cut off)") == 2
+        assert ends() == {"loss-scaled": "max_seconds", "plain": "max_seconds"}
+        record = json.loads((tmp_path / "limit.json").read_text())
+        assert (record["end"], record["missing"]) == ("cut off", 1)
+        assert "(1 of 2 cells, the others cut off)" in (tmp_path / "findings.md").read_text()
+    assert begun == ["gln", "gln", *["linear"] * 4]
+    slow.clear()
+    for _ in range(2):
+        done = limit(tmp_path, "--network", "gln", "linear", "--max-seconds", 300)
+        assert done.returncode == 0
+        assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
+        assert json.loads((tmp_path / "limit.json").read_text())["end"] == "finished"
+    assert begun == ["gln", "gln", *["linear"] * 6]
+
+
 class Wide(torch.nn.Module):
     """A homogeneous module with an unused parameter and outputs of shape (n, 1)."""
 

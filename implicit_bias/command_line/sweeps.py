@@ -51,7 +51,8 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
 
         found = run(cells, engine, Store(store), show)
     if found.missing:
-        print(f"interrupted: {done} of {len(cells)} cells are stored in {store}; run again to go on", file=sys.stderr)
+        finished = f"{len(found.results)} of {len(cells)} cells"
+        print(f"{found.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
     if not (found.results or found.partial):
         raise KeyboardInterrupt
     return tabulated(found, quick=options.quick)

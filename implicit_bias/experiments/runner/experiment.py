@@ -75,6 +75,9 @@ class Experiment:
     revision: int = 1
     #: The table's columns; none stands for all settings and then what the rows say.
     columns: tuple[str, ...] = ()
+    #: Settings that only cut cells off, and are not in the key: a row whose `end` is the name of one says that its cell
+    #: is not finished. Such cells are stored for their table, and computed again by the next run.
+    limits: tuple[str, ...] = ()
     #: The settings that name a cell, the others being options of the whole run; none stands for all of them.
     coordinates: tuple[str, ...] = ()
 

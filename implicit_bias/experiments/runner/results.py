@@ -36,6 +36,7 @@ class Figured:
         missing, cells = self.record["missing"], self.record["cells"]
         notes = ["a quick run"] if self.record.get("quick") else []
         notes += [f"{cells} of {cells + missing} cells"] if missing else []
+        notes += ["the others cut off"] if self.record.get("end") == "cut off" else []
         return outcome(self.verdicts()) + (f" ({', '.join(notes)})" if notes else "")
 
     def findings(self) -> dict[str, Any]:
