@@ -258,9 +258,9 @@ def test_ends_early_and_keeps_what_it_has():
     assert descent.table.step.iloc[-1] == 100
     assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
     assert descent.table.margin.iloc[-1] > descent.table.margin.iloc[0]
-    brief = descend_to_limit(gln(), X, Y, LossScaled(tolerance=1e-9, max_seconds=0.2))
+    brief = descend_to_limit(gln(), X, Y, LossScaled(tolerance=1e-9, max_seconds=1e-9))
     assert brief.end == "max_seconds"
-    assert brief.seconds >= 0.2
+    assert brief.table.step.tolist() == [0, 1]
 
 
 def test_samples_that_cannot_be_separated_do_not_break_it():
@@ -316,7 +316,7 @@ def with_biases():
     return network
 
 
-SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05)
+SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05, "--max-seconds", 1e6)
 
 
 def limit(out, *options):
@@ -346,7 +346,7 @@ def test_the_command(tmp_path):
 
 def test_the_command_on_networks_without_a_known_problem(tmp_path):
     names = ["deep-gln", "deep-relu"]
-    assert limit(tmp_path, "--network", *names, "--max-seconds", 0.2).returncode == 0
+    assert limit(tmp_path, "--network", *names, "--max-seconds", 1e-9).returncode == 0
     table = pd.read_csv(tmp_path / "limit.csv")
     assert table.network.drop_duplicates().tolist() == names
     assert table[["ratio", "optimum"]].isna().all(axis=None)
@@ -429,7 +429,7 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
     assert begun == ["gln", "gln", *["linear"] * 4]
     slow.clear()
     for _ in range(2):
-        done = limit(tmp_path, "--network", "gln", "linear", "--max-seconds", 300)
+        done = limit(tmp_path, "--network", "gln", "linear", "--max-seconds", 1e7)
         assert done.returncode == 0
         assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
         assert json.loads((tmp_path / "limit.json").read_text())["end"] == "finished"
