@@ -176,7 +176,6 @@ class RingProcess(Ring):
     def clone(self) -> RingProcess:
         """The Gaussian process with the covariances of this one.
 
-        >>> import numpy as np
         >>> from implicit_bias.datasets import nonlinear_gaussian_process
         >>> process = nonlinear_gaussian_process(gain=3.0)
         >>> bool(abs(process.clone().covariance(0) - process.covariance(0)).max() < 1e-12)

@@ -26,14 +26,7 @@ class Clusters(NamedTuple):
 
 
 def noisy_clusters(
-    m: int,
-    n: int,
-    d: int,
-    sigma_x: float = 0.1,
-    sigma_y: float = 0.0,
-    *,
-    flip: float | None = None,
-    seed: int = 1,
+    m: int, n: int, d: int, sigma_x: float = 0.1, sigma_y: float = 0.0, *, flip: float | None = None, seed: int = 1
 ) -> Clusters:
     """m samples of n clusters in R^d: centres c_i ~ N(0, I), x = c_i + N(0, σ_x² I), i uniform.
 
@@ -94,7 +87,6 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Ar
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.datasets import separable
     >>> X, y = separable(m=100, d=5, margin=0.5, seed=1)
     >>> w = np.linalg.lstsq(X, y, rcond=None)[0]

@@ -66,13 +66,7 @@ class Result:
 
 
 def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | None = None) -> list[Cell]:
-    """The cells of some settings, each once.
-
-    >>> from implicit_bias.experiments.galu import COLLECTION
-    >>> (norms,) = COLLECTION.chosen("norms")
-    >>> len(cells_of(norms, norms.grid(False)))
-    176
-    """
+    """The cells of some settings, each once."""
     texts = dict.fromkeys(json.dumps(settings) for settings in grid)
     return [Cell(experiment, json.loads(text), data_root) for text in texts]
 

@@ -121,11 +121,8 @@ def dask(scheduler: str | None) -> Engine:
     `data_root`). Results come back to this process, which stores them: the workers share no files with it. A cell
     whose worker is lost moves to another one.
 
-    Raises
-    ------
-    InputError
-        Without a scheduler's address, if none answers there, if dask is not installed, if no worker is left, or if a
-        worker runs other code.
+    Raises InputError without a scheduler's address, if none answers there, if dask is not installed, if no worker is
+    left, or if a worker runs other code.
     """
     if not scheduler:
         raise InputError("the dask engine needs the address of a running scheduler: --scheduler tcp://host:8786")

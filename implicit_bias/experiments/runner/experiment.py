@@ -105,8 +105,8 @@ class Collection:
     """The experiments of one source, which `implicit-bias reproduce NAME` runs and draws.
 
     >>> from implicit_bias.experiments.galu import COLLECTION
-    >>> COLLECTION.command, COLLECTION.figures["norms"].grid(True)[0]["sigma_y"]
-    ('reproduce galu', 0.0)
+    >>> COLLECTION.command, [experiment.name for experiment in COLLECTION.chosen("norms")]
+    ('reproduce galu', ['norms'])
     """
 
     name: str
@@ -126,12 +126,7 @@ class Collection:
         return f"reproduce {self.name}"
 
     def chosen(self, figure: str) -> Iterable[Experiment]:
-        """The experiments that 'all' or one figure's name stands for.
-
-        >>> from implicit_bias.experiments.galu import COLLECTION
-        >>> [experiment.name for experiment in COLLECTION.chosen("norms")]
-        ['norms']
-        """
+        """The experiments that 'all' or one figure's name stands for."""
         name = one_of(figure, [*self.figures, "all"], "figure")
         return self.figures.values() if name == "all" else (self.figures[name],)
 

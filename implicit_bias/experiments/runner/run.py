@@ -79,14 +79,9 @@ def run(
 ) -> Run:
     """Compute the cells that are not in `store`, the longest first; Ctrl-C ends the work and keeps what is done.
 
-    Raises
-    ------
-    InputError
-        For missing data, before any work; for a store that cannot be written, a lost scheduler and the like, with all
-        finished cells stored.
+    Raises InputError for missing data, before any work; for a store that cannot be written, a lost scheduler and the
+    like, with all finished cells stored.
 
-    Examples
-    --------
     >>> from implicit_bias.experiments.galu import COLLECTION
     >>> from implicit_bias.experiments.runner.cells import cells_of
     >>> (norms,) = COLLECTION.chosen("norms")
