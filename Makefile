@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What `make check` tests; TESTS="tests/test_kernels.py implicit_bias/kernels" takes others.
-TESTS ?= $(addprefix tests/test_,architecture.py certificate.py command_line.py comparison.py features.py gates.py \
+TESTS ?= $(addprefix tests/test_,architecture.py certificate.py command_line.py command_line_help.py comparison.py features.py gates.py \
 	laws.py networks.py norms.py solvers.py)
 # Two processes share the machine's cores, and keep the modules that they compile.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal

@@ -7,6 +7,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from implicit_bias import (
     ConstantGate,
@@ -216,3 +217,31 @@ def assert_farkas(case: MarginProblem, found: Solution) -> None:
     assert np.isnan(found.weights).all()
     again = certify(case, np.zeros_like(found.weights), found.dual)
     assert not again.separable
+
+
+#: A property test of few draws, the same ones in every run.
+FEW = settings(max_examples=30, deadline=None, derandomize=True)
+
+
+def unit(m: int, d: int, seed: int = 0) -> np.ndarray:
+    """Samples of length 1, in directions drawn evenly."""
+    X = np.random.default_rng(seed).normal(size=(m, d))
+    return X / np.linalg.norm(X, axis=1)[:, None]
+
+
+def layer(X: np.ndarray, k: int, rng: np.random.Generator) -> GatedFeatures:
+    """The features of k gates 1(⟨u, x⟩ > 0) with Gaussian u."""
+    return GatedFeatures(X, (X @ rng.normal(size=(k, X.shape[1])).T > 0).astype(float))
+
+
+def drawn(m: int, d: int, k: int, seed: int, gates: str = "hard") -> tuple[GatedFeatures, np.ndarray]:
+    """Features of m Gaussian samples and k gates of a kind, and targets."""
+    rng = np.random.default_rng(seed)
+    X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
+    values = {
+        "hard": lambda: ReLUGates(U).transform(X),
+        "soft": lambda: SoftGates(U, sharpness=3.0).transform(X),
+        "contexts": lambda: HyperplaneGates(k, 2, seed=seed).fit(X).transform(X),
+        "real": lambda: X @ U.T,
+    }[gates]()
+    return GatedFeatures(X, values), rng.normal(size=m)

@@ -1,8 +1,10 @@
-"""Commands run in this process, because a new one loads torch for seconds: what they print and end with."""
+"""Commands in this process, because a new one loads torch for seconds, or in one of their own: what they print."""
 
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -26,3 +28,12 @@ def run(*arguments, command=None):
         except SystemExit as end:  # --help and --version
             code = int(end.code or 0)
     return Done(code, out.getvalue(), err.getvalue())
+
+
+COMMAND = [sys.executable, "-m", "implicit_bias"]
+
+
+def process(*arguments, command=COMMAND, **settings):
+    """The same in a process of its own, for what only a process can show."""
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
+    return subprocess.run([*command, *map(str, arguments)], text=True, **settings)

@@ -95,3 +95,26 @@ def test_reshapes_name_their_order():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("cp.reshape", "cp.vec"):
                 assert any(keyword.arg == "order" for keyword in node.keywords), f"{path.name}:{node.lineno}"
+
+
+def arguments():
+    """The arguments of every public callable, and of the public methods of classes, by whose they are."""
+    found = {}
+    for path, name in PUBLIC:
+        value = getattr(importlib.import_module(path), name)
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            methods = inspect.getmembers(value, callable)
+            found |= {name: value} | {f"{name}.{of}": method for of, method in methods if not of.startswith("_")}
+        elif inspect.isfunction(value):
+            found[name] = value
+    return {of: inspect.signature(value).parameters for of, value in found.items()}
+
+
+def test_every_default_of_a_seed_is_1():
+    """But for weights that follow the gates' draw; a result is given its own. Estimators are scikit-learn's."""
+    asked = arguments()
+    found = {of: names["seed"].default for of, names in asked.items() if "seed" in names}
+    assert {"train", "empirical_gram", "RingProcess.stream"} <= found.keys()
+    others = {of: default for of, default in found.items() if default != 1}
+    assert others == {"GatedLinearNetwork": None, "History": inspect.Parameter.empty}
+    assert all(of.endswith("Classifier") for of, names in asked.items() if {"random_state", "rng"} & names.keys())

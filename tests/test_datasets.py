@@ -1,3 +1,5 @@
+"""Image tasks, samples of one's own from arrays and files, and synthetic tasks."""
+
 import shutil
 import urllib.error
 from pathlib import Path
@@ -5,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from implicit_bias import BinaryTask, InputError, load_binary, read_samples
-from implicit_bias.datasets import images
+from implicit_bias.datasets import images, noisy_clusters, separable
 
 
 def test_digits_are_scaled_split_and_end_in_the_constant():
@@ -235,3 +238,39 @@ def test_npz_without_the_arrays_or_with_objects(tmp_path):
         read_samples(tmp_path / "b.npz")
     with pytest.raises(InputError, match="not a readable file"):
         read_samples(tmp_path / "nowhere.csv")
+
+
+# Synthetic tasks
+
+
+def test_clusters_keep_their_draws_whatever_the_noise():
+    quiet = noisy_clusters(500, 4, 3, 0.0, 0.0, seed=1)
+    loud = noisy_clusters(500, 4, 3, 0.2, 0.5, seed=1)
+    np.testing.assert_array_equal(quiet.X, quiet.centres[quiet.cluster])
+    np.testing.assert_array_equal(quiet.cluster, loud.cluster)
+    assert np.std(loud.X - quiet.X) == pytest.approx(0.2, rel=0.05)
+    assert np.std(loud.y - quiet.y) == pytest.approx(0.5, rel=0.1)
+    assert len(set(quiet.y)) == 4
+    again = noisy_clusters(500, 4, 3, 0.2, 0.5, seed=1)
+    assert all(np.array_equal(a, b) for a, b in zip(loud, again, strict=True))
+
+
+def test_flipped_labels():
+    kept, flipped = noisy_clusters(20_000, 6, 3, flip=0.0, seed=2), noisy_clusters(20_000, 6, 3, flip=0.2, seed=2)
+    assert set(kept.y) <= {-1.0, 1.0}
+    assert all(len(set(kept.y[kept.cluster == i])) == 1 for i in range(6))
+    assert np.mean(kept.y != flipped.y) == pytest.approx(0.2, abs=3 * 0.4 / np.sqrt(20_000))
+    np.testing.assert_array_equal(noisy_clusters(50, 6, 3, flip=1.0).y, -noisy_clusters(50, 6, 3, flip=0.0).y)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.5, 6.0])
+def test_separable_samples_keep_the_margin_and_the_distribution(margin):
+    X, y = separable(4000, 3, margin, seed=3)
+    # The direction is drawn first, from the same seed.
+    w = np.random.default_rng(3).normal(size=3)
+    along = X @ (w / np.linalg.norm(w))
+    assert (y * along).min() >= margin - 1e-12
+    across = np.eye(3)[0] - (w[0] / (w @ w)) * w
+    assert stats.kstest(X @ across / np.linalg.norm(across), "norm").pvalue > 1e-3
+    tail = lambda t: 1 - stats.norm.sf(t) / stats.norm.sf(margin)  # noqa: E731
+    assert stats.kstest(y * along, tail).pvalue > 1e-3

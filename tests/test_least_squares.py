@@ -1,4 +1,4 @@
-"""Least squares on gated features against dense algebra; Algorithm 1 against solving anew; alternate convex search."""
+"""Least squares on gated features against dense algebra."""
 
 import numpy as np
 import pandas as pd
@@ -6,30 +6,16 @@ import pytest
 
 from implicit_bias import (
     GatedFeatures,
-    HyperplaneGates,
     InputError,
     KernelFeatures,
     ReLUGates,
-    SoftGates,
     alternate_convex_search,
     improve_filters,
     least_squares,
 )
 from implicit_bias.ground import blocks
 from implicit_bias.regression import closed_form
-
-
-def draw(m, d, k, seed, gates="hard"):
-    rng = np.random.default_rng(seed)
-    X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
-    values = {
-        "hard": lambda: ReLUGates(U).transform(X),
-        "soft": lambda: SoftGates(U, sharpness=3.0).transform(X),
-        "contexts": lambda: HyperplaneGates(k, 2, seed=seed).fit(X).transform(X),
-        "real": lambda: X @ U.T,
-    }[gates]()
-    return GatedFeatures(X, values), rng.normal(size=m)
-
+from tests.cases import drawn
 
 SIZES = [(60, 5, 3), (60, 5, 12), (60, 5, 13), (50, 10, 30), (64, 8, 8), (3, 4, 6), (30, 1, 1)]
 
@@ -38,7 +24,7 @@ SIZES = [(60, 5, 3), (60, 5, 12), (60, 5, 13), (50, 10, 30), (64, 8, 8), (3, 4, 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_is_the_dense_pseudo_inverse(size, gates):
     for seed in range(6):
-        features, y = draw(*size, seed, gates)
+        features, y = drawn(*size, seed, gates)
         dense = features.dense()
         expected = np.linalg.pinv(dense, rcond=1e-9) @ y
         found = least_squares(features, y)
@@ -55,7 +41,7 @@ def test_is_the_dense_pseudo_inverse(size, gates):
 @pytest.mark.parametrize("ridge", [1e-6, 1e-2, 10.0])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_ridge_is_the_dense_solution(size, ridge):
-    features, y = draw(*size, 0)
+    features, y = drawn(*size, 0)
     dense, m = features.dense(), size[0]
     expected = np.linalg.solve(dense.T @ dense + m * ridge * np.eye(dense.shape[1]), dense.T @ y)
     found = least_squares(features, y, ridge=ridge)
@@ -68,7 +54,7 @@ def test_ridge_is_the_dense_solution(size, ridge):
 def test_both_ways_of_solving_agree(size, ridge, monkeypatch):
     """By the spectrum, as small problems are, and by Cholesky's factor, which falls back where rank is lost."""
     for seed in range(8):
-        features, y = draw(*size, seed)
+        features, y = drawn(*size, seed)
         spectral = least_squares(features, y, ridge=ridge)
         monkeypatch.setattr(closed_form, "SPECTRUM_UP_TO", 0)
         factored = least_squares(features, y, ridge=ridge)
@@ -79,15 +65,15 @@ def test_both_ways_of_solving_agree(size, ridge, monkeypatch):
 
 
 def test_rank_is_lost_in_about_a_sixth_of_the_draws_and_said():
-    ranks = [least_squares(*draw(60, 5, 12, seed)).rank for seed in range(300)]
-    dense = [np.linalg.matrix_rank(draw(60, 5, 12, seed)[0].dense()) for seed in range(300)]
+    ranks = [least_squares(*drawn(60, 5, 12, seed)).rank for seed in range(300)]
+    dense = [np.linalg.matrix_rank(drawn(60, 5, 12, seed)[0].dense()) for seed in range(300)]
     assert ranks == dense
     assert 0.10 < np.mean(np.array(ranks) < 60) < 0.22
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-8, 1e8, 1e100])
 def test_scaling_inputs_and_targets_scales_the_solution(scale):
-    features, y = draw(60, 5, 12, 0)
+    features, y = drawn(60, 5, 12, 0)
     base = least_squares(features, y)
     larger = least_squares(features.scaled(scale), y)
     np.testing.assert_allclose(larger.weights * scale, base.weights, rtol=1e-6)
@@ -109,7 +95,7 @@ def test_labels_that_can_be_fitted_are_fitted_whatever_the_condition(span):
 
 
 def test_several_targets_are_solved_each_for_itself():
-    features, y = draw(40, 4, 6, 0)
+    features, y = drawn(40, 4, 6, 0)
     Y = np.stack([y, 2 * y, np.roll(y, 1)], axis=1)
     found = least_squares(features, Y)
     assert found.weights.shape == (3, 6, 4)
@@ -137,7 +123,7 @@ def test_kernel_features():
     np.testing.assert_allclose(found.weights.ravel(), np.linalg.lstsq(features.dense(), y)[0], atol=1e-10)
 
 
-FEATURES, TARGETS = draw(20, 3, 4, 0)
+FEATURES, TARGETS = drawn(20, 3, 4, 0)
 
 
 @pytest.mark.parametrize(
@@ -169,126 +155,6 @@ def test_bad_input(call, words):
         call()
 
 
-def solved_anew(X, y, units, steps, seed, ridge):
-    """Algorithm 1 as published: the least value by dense algebra at every step."""
-    rng = np.random.default_rng(seed)
-    filters = rng.normal(size=(units, X.shape[1]))
-
-    def value(filters):
-        dense, m = ReLUGates(filters)(X).dense(), len(X)
-        if ridge:
-            gram = dense.T @ dense + m * ridge * np.eye(dense.shape[1])
-            return (y @ y - y @ dense @ np.linalg.solve(gram, dense.T @ y)) / m
-        W = np.linalg.pinv(dense, rcond=1e-9) @ y
-        return np.mean((dense @ W - y) ** 2) if dense.shape[1] < m else W @ W
-
-    history = [value(filters)]
-    for _ in range(steps):
-        unit, candidate = int(rng.integers(units)), rng.normal(size=X.shape[1])
-        trial = filters.copy()
-        trial[unit] = candidate
-        found = value(trial)
-        if found <= history[-1]:
-            filters = trial
-        history.append(min(found, history[-1]))
-    return filters, np.array(history)
-
-
-@pytest.mark.parametrize("ridge", [0.0, 0.05])
-@pytest.mark.parametrize("units", [3, 9, 30])
-def test_algorithm_1_takes_the_steps_of_solving_anew(units, ridge, monkeypatch):
-    """Fewer features than samples, about as many, and more."""
-    monkeypatch.setattr("implicit_bias.regression.rank_updates.FRESH_AFTER", 16)
-    rng = np.random.default_rng(5)
-    X, y = rng.normal(size=(60, 6)), rng.normal(size=60)
-    found = improve_filters(X, y, units, steps=120, ridge=ridge, seed=3)
-    filters, history = solved_anew(X, y, units, 120, 3, ridge)
-    np.testing.assert_array_equal(found.directions, filters)
-    # More features than samples and no ridge: nothing but the norm is left to lower.
-    wide = 6 * units >= 60 and not ridge
-    lowered = found.history / found.ridge if wide else found.history
-    np.testing.assert_allclose(lowered, history, rtol=1e-5)
-    best = found.solution.loss + ridge * found.solution.norm**2 if ridge or 6 * units < 60 else found.solution.norm**2
-    assert best == pytest.approx(lowered[-1], rel=1e-6)
-    again = improve_filters(X, y, units, steps=120, ridge=ridge, seed=3)
-    np.testing.assert_array_equal(again.history, found.history)
-
-
-@pytest.mark.parametrize("seed", [21, 30, 35])
-def test_updates_past_nearly_singular_filters_keep_their_digits(seed):
-    """Units that open for fewer samples than inputs: without a fresh inverse the history was off by up to 5 in 100."""
-    rng = np.random.default_rng(seed)
-    X, y = rng.normal(size=(43, 4)), rng.normal(size=43)
-    found = improve_filters(X, y, 9, steps=60)
-    anew = improve_filters(X, y, directions=found.directions, steps=0)
-    assert found.history[-1] == pytest.approx(anew.history[0], abs=1e-6)
-
-
-def test_a_singular_update_is_no_step():
-    X = [[-16616.946119518623, 6826.800324386942], [-7.698205141422477, 7.9381497179483045]]
-    found = improve_filters(X, [-0.0234832763671875, -0.31640625], units=1, steps=90, seed=1)
-    assert np.isfinite(found.history).all()
-
-
-def test_algorithm_1_says_what_it_lowers_where_rank_is_lost():
-    """Three equal samples, one direction: the loss stays, whatever the filters."""
-    found = improve_filters(np.ones((3, 2)), [1.0, 2.0, 4.0], 3, steps=5)
-    assert found.history[-1] == pytest.approx(found.solution.loss, rel=1e-6)
-    assert found.solution.loss == pytest.approx(np.var([1.0, 2.0, 4.0]))
-
-
-def test_algorithm_1_goes_on_from_given_filters_and_stops_when_asked():
-    rng = np.random.default_rng(5)
-    X, y = rng.normal(size=(60, 6)), rng.normal(size=60)
-    first = improve_filters(X, y, 4, steps=50)
-
-    def stop(step, steps):
-        if step == 10:
-            raise KeyboardInterrupt
-
-    later = improve_filters(X, y, directions=first.directions, steps=50, seed=2, progress=stop)
-    assert later.interrupted
-    assert len(later.history) == 11
-    assert later.history[0] == pytest.approx(first.solution.loss)
-    assert not first.interrupted
-
-
-def test_alternation_never_rises_and_each_half_step_is_exact():
-    features, _ = draw(60, 4, 5, 0)
-    Y = np.random.default_rng(1).normal(size=(60, 3))
-    found = alternate_convex_search(features, Y, steps=300, tol=1e-9)
-    assert (np.diff(found.history) <= 0).all()
-    assert found.converged
-    W = found.effective_weights()
-    predicted = np.stack([features @ w for w in W], axis=1)
-    assert found.loss == pytest.approx(np.sum((predicted - Y) ** 2) / 60)
-    # Neither half can be improved by dense least squares any more.
-    hidden = features.gate_values * (features.X @ found.hidden.T)
-    readout = np.linalg.lstsq(hidden, Y)[0]
-    assert np.sum((hidden @ readout - Y) ** 2) / 60 == pytest.approx(found.loss, rel=1e-6)
-    stacked = np.concatenate([features.mixed(np.diag(row)).dense() for row in found.readout])
-    layer = np.linalg.lstsq(stacked, Y.T.ravel())[0]
-    assert np.sum((stacked @ layer - Y.T.ravel()) ** 2) / 60 == pytest.approx(found.loss, rel=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(found.hidden, axis=1), np.linalg.norm(found.readout, axis=0), rtol=1e-6)
-
-
-@pytest.mark.parametrize("size", [(60, 5, 3), (60, 5, 30)], ids=str)
-def test_alternation_with_one_output_is_least_squares(size):
-    features, y = draw(*size, 0)
-    found = alternate_convex_search(features, y, steps=50, tol=0.0)
-    assert found.loss == pytest.approx(least_squares(features, y).loss, abs=1e-9)
-
-
-def test_alternation_stops_at_ctrl_c():
-    def stop(step, loss):
-        raise KeyboardInterrupt
-
-    features, y = draw(60, 5, 3, 0)
-    found = alternate_convex_search(features, np.stack([y, y[::-1]], axis=1), progress=stop)
-    assert not found.converged
-    assert len(found.history) == 3
-
-
 @pytest.mark.long
 def test_the_gram_matrix_of_twenty_thousand_weights():
     rng = np.random.default_rng(0)
@@ -300,7 +166,7 @@ def test_the_gram_matrix_of_twenty_thousand_weights():
 
 
 def test_the_gram_matrix_of_weights_in_blocks(monkeypatch):
-    features, _ = draw(50, 5, 7, 0)
+    features, _ = drawn(50, 5, 7, 0)
     monkeypatch.setattr(blocks, "ROWS", 8)
     monkeypatch.setattr(closed_form, "AT_ONCE", 400)
     dense = features.dense()
@@ -328,25 +194,6 @@ def test_sizes_whose_squares_leave_floating_point(scale):
     np.testing.assert_allclose(scaled.weights * scale, plain.weights, rtol=1e-9)
     with pytest.raises(InputError, match="rescale"):
         alternate_convex_search(GatedFeatures(scale * X, G), y)
-
-
-def test_filters_are_those_of_any_scale():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-    for size in (2.0**-330, 2.0**330):
-        plain, scaled = improve_filters(X, y, 3, steps=20), improve_filters(size * X, y, 3, steps=20)
-        np.testing.assert_allclose(scaled.history, plain.history, rtol=1e-9)
-        np.testing.assert_allclose(
-            improve_filters(X, size * y, 3, steps=20).history, plain.history * size**2, rtol=1e-9
-        )
-
-
-def test_filters_are_never_closed_for_all_samples():
-    X = np.array([[1.0, 1.0], [1.0, 1.1]])
-    with pytest.raises(InputError, match="closed for every sample"):
-        improve_filters(X, [1.0, 2.0], directions=[[-1.0, -1.0]])
-    found = improve_filters(X, [0.0, 0.0], directions=[[1.0, 1.0]], steps=50)
-    assert found.gates().transform(X).all(axis=0).any()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
-"""The limit of gradient descent: its objective, its certified end, and the stationarity of Theorem 3.1."""
+"""Descent to the limit: its objective, its certified end, and how it ends."""
 
-import json
 import math
-from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -27,14 +24,12 @@ from implicit_bias import (
     svm_shallow,
     train,
 )
-from implicit_bias.experiments.limit import study
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.limit import Descent, descend_to_limit
 from implicit_bias.training.losses import log_sum_exp
 from implicit_bias.training.stationarity import stationarity
 from tests.cases import inputs
-from tests.commands import run
 
 X = inputs(n=60)
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -66,19 +61,6 @@ def network(request):
 
 def flat(network):
     return torch.cat([p.detach().flatten() for p in network.parameters()])
-
-
-def balanced(network, problem, W):
-    """Give a two-layer GLN the weights ζ with |w2_h| = ‖w1_h‖, where ½‖w‖² = Σ_h ‖ζ_h‖."""
-    units, contexts = network.shape[0]
-    blocks = torch.as_tensor(W).reshape(units, contexts, -1)
-    roots = blocks.flatten(1).norm(dim=1).sqrt()
-    network.double()
-    with torch.no_grad():
-        safe = torch.where(roots > 0, roots, 1.0)
-        network.hidden_weights[0].copy_((blocks / safe[:, None, None]).flatten(0, 1))
-        network.readout.weight.copy_(roots[None])
-        network.readout.bias.zero_()
 
 
 def test_log_sum_exp_is_stable():
@@ -183,39 +165,6 @@ def test_a_separable_limit_is_stationary_for_every_network(network):
         assert result.residual <= 0.1
 
 
-def test_stationarity_at_the_balanced_solution_and_elsewhere():
-    network = gln()
-    problem = svm_gln(X, Y, network.gates())
-    solution = solve(problem, tol=1e-8)
-    balanced(network, problem, solution.weights)
-    np.testing.assert_allclose(Y * network.decision_function(X), problem.margins(solution.weights), atol=1e-9)
-    exact = stationarity(network, X, Y, tolerance=1e-3)
-    assert exact.residual <= 1e-3
-    with torch.no_grad():
-        network.readout.weight *= 4
-    assert stationarity(network, X, Y, tolerance=1e-3).residual >= 0.1
-    trained = gln()
-    train(trained.double(), X, Y)
-    with torch.no_grad():
-        trained.readout.bias.zero_()
-    assert stationarity(trained, X, Y).residual >= 0.3
-
-
-def test_stationarity_takes_any_homogeneous_module():
-    class Cubic(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.w = torch.nn.Parameter(torch.tensor([1.0, 0.0]))
-
-        def forward(self, x):
-            return (x @ self.w) ** 3
-
-    result = stationarity(Cubic(), [[1.0, 3.0], [-1.0, 3.0], [2.0, 0.0]], [1, -1, 1])
-    assert result.degree == pytest.approx(3)
-    assert result.residual <= 1e-9
-    assert result.support == 2
-
-
 def test_plain_descent_is_the_written_out_loop():
     network, twin = gln().double(), gln().double()
     with torch.no_grad():
@@ -258,9 +207,9 @@ def test_ends_early_and_keeps_what_it_has():
     assert descent.table.step.iloc[-1] == 100
     assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
     assert descent.table.margin.iloc[-1] > descent.table.margin.iloc[0]
-    brief = descend_to_limit(gln(), X, Y, LossScaled(tolerance=1e-9, max_seconds=0.2))
+    brief = descend_to_limit(gln(), X, Y, LossScaled(tolerance=1e-9, max_seconds=1e-9))
     assert brief.end == "max_seconds"
-    assert brief.seconds >= 0.2
+    assert brief.table.step.tolist() == [0, 1]
 
 
 def test_samples_that_cannot_be_separated_do_not_break_it():
@@ -314,116 +263,6 @@ def with_biases():
     for parameter, value in zip(network.parameters(), (np.eye(1, 12), [1e-3], [[1.0]], [1e-3]), strict=True):
         parameter.data = torch.as_tensor(value, dtype=torch.float64)
     return network
-
-
-SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05)
-
-
-def limit(out, *options):
-    return run(*SMALL, *options, "--out", out, command="reproduce limit")
-
-
-def test_the_command(tmp_path):
-    names = ["gln", "linear"]
-    done = limit(tmp_path, "--network", *names)
-    assert done.returncode == 0, done.stderr
-    table = pd.read_csv(tmp_path / "limit.csv")
-    assert table.network.drop_duplicates().tolist() == names
-    assert set(table.descent) == {"plain", "loss-scaled"}
-    last = table[table.descent == "loss-scaled"].groupby("network").last()
-    assert last.ratio["gln"] <= 1.05
-    assert (table.ratio.dropna() >= 1 - 1e-9).all()
-    record = json.loads((tmp_path / "limit.json").read_text())
-    assert record["end"] == "finished"
-    assert [row["end"] for row in record["results"]] == ["converged", "max_steps"] * 2
-    assert record["results"][0]["optimum"] > 0
-    assert (tmp_path / "limit.png").stat().st_size > 10_000
-    assert "ends at the certified optimum" in (tmp_path / "findings.md").read_text()
-    again = limit(tmp_path, "--network", *names)
-    assert "2 stored earlier" in again.stderr
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "limit.csv"), table)
-
-
-def test_the_command_on_networks_without_a_known_problem(tmp_path):
-    names = ["deep-gln", "deep-relu"]
-    assert limit(tmp_path, "--network", *names, "--max-seconds", 0.2).returncode == 0
-    table = pd.read_csv(tmp_path / "limit.csv")
-    assert table.network.drop_duplicates().tolist() == names
-    assert table[["ratio", "optimum"]].isna().all(axis=None)
-    assert np.isfinite(table.normalised_margin).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--dataset", "cifar"], "unknown data set"),
-        (["--network", "gln", "gln"], "twice"),
-        (["--network", "linear", "--train-size", "500"], "cannot separate"),
-    ],
-)
-def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path):
-    done = limit(tmp_path, *options)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_command_keeps_what_is_finished_when_a_later_network_is_refused(tmp_path):
-    options = ("--network", "gln", "linear", "--train-size", 300, "--tolerance", 1)
-    done = limit(tmp_path, *options)
-    assert done.returncode == 2
-    assert "cannot separate" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert set(pd.read_csv(tmp_path / "limit.csv").descent) == {"plain", "loss-scaled"}
-    assert "cannot separate" in json.loads((tmp_path / "limit.json").read_text())["end"]
-
-
-def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
-    """Within a descent of the second network, whose rows so far are shown; the same command then begins it again."""
-    real, begun = study.descend_to_limit, []
-
-    def interrupted(network, *arguments, **options):
-        begun.append(network)
-        return replace(real(network, *arguments, **options), **({"end": "interrupted"} if len(begun) == 3 else {}))
-
-    monkeypatch.setattr(study, "descend_to_limit", interrupted)
-    done = limit(tmp_path, "--network", "gln", "linear")
-    assert done.returncode == 130
-    assert "1 of 2 cells are stored" in done.stderr
-    table = pd.read_csv(tmp_path / "limit.csv")
-    ends = table.groupby(["network", "descent"]).end.last()
-    assert ends.to_dict() == {
-        ("gln", "loss-scaled"): "converged",
-        ("gln", "plain"): "max_steps",
-        ("linear", "loss-scaled"): "interrupted",
-    }
-    assert json.loads((tmp_path / "limit.json").read_text())["end"] == "interrupted"
-    assert limit(tmp_path, "--network", "gln", "linear").returncode == 0
-    assert len(begun) == 5
-    assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln", "linear"}
-
-
-class Wide(torch.nn.Module):
-    """A homogeneous module with an unused parameter and outputs of shape (n, 1)."""
-
-    def __init__(self):
-        super().__init__()
-        self.used = torch.nn.Parameter(torch.tensor([[1.0, 0.0]]))
-        self.unused = torch.nn.Parameter(torch.zeros(3))
-
-    def forward(self, X):
-        return X @ self.used.T
-
-
-def test_stationarity_of_any_module():
-    assert stationarity(Wide(), [[1.0, 3.0], [-1.0, 3.0]], [1, -1]).residual < 1e-12
-    with pytest.raises(InputError, match="does not take inputs of shape"):
-        stationarity(Wide(), [[1.0, 3.0, 2.0], [-1.0, 3.0, 2.0]], [1, -1])
-    broken = Wide()
-    broken.used.data[0, 0] = float("nan")
-    with pytest.raises(InputError, match="norm nan"):
-        stationarity(broken, [[1.0, 3.0], [-1.0, 3.0]], [1, -1])
 
 
 @pytest.mark.mnist

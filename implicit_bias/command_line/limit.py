@@ -22,7 +22,7 @@ def declare(parser: Parser, command: str) -> None:
     """Declare the options of the limit study; their defaults are those of `LimitConfig`."""
     parser.explain(
         "Drive networks to the limit of gradient descent and hold it against the certified max-margin solution.\n"
-        "Finished networks are stored: the same command goes on where an interrupted one ended.",
+        "Finished networks are stored: the same command, and one with more --max-seconds, computes the others only.",
         [
             ("", "100 digits, a few minutes"),
             ("--dataset mnist --train-size 500 --network gln relu linear", "as in the README"),
@@ -41,7 +41,7 @@ def declare(parser: Parser, command: str) -> None:
     text = "smoothing of the minimum margin at which a descent ends"
     add("--tolerance", type=float, default=LimitConfig.tolerance, help=text)
     add("--lr", type=float, default=LimitConfig.lr, help="learning rate of the plain descent")
-    add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="longest time of each descent")
+    add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="time after which each descent is cut off")
     add("--out", default="results/limit", help="folder for the cells, limit.csv, .json, .png and .pdf")
     add_json(parser)
     parser.set_defaults(run=limit, quick=False, engine="local", jobs=1, scheduler=None)
@@ -54,14 +54,15 @@ def limit(options: Namespace) -> Outcome:
     try:
         with one_thread():
             (found,) = computed([experiment], options, out)
-        end, code = ("interrupted", 130) if found.record["missing"] else ("finished", 0)
+        end = found.record["end"]
+        code = 130 if end == "interrupted" else 0
     except InputError as refusal:
         cells = cells_of(experiment, experiment.grid(False), options.data_root)
         stored = run(cells, lambda _: iter(()), Store(out / "cells"))
-        if not stored.results:
+        if not (stored.results or stored.partial):
             raise
         (found,), end, code = tabulated(stored), str(refusal), 2
-        print(f"{end}: what was finished is written", file=sys.stderr)
+        print(f"{end}: what was done is written", file=sys.stderr)
     last = ends(found.table).to_dict("records")
     found = replace(found, record=found.record | {"end": end, "results": last})
     print(lines(found.table))

@@ -57,12 +57,7 @@ class Parser(argparse.ArgumentParser):
         """Raise a UsageError instead of ending the process, so that it can be told as JSON too."""
         raise UsageError(self, message)
 
-    def explain(
-        self,
-        text: str,
-        examples: Sequence[tuple[str, str]],
-        codes: Mapping[int, str] = EXIT_CODES,
-    ) -> None:
+    def explain(self, text: str, examples: Sequence[tuple[str, str]], codes: Mapping[int, str] = EXIT_CODES) -> None:
         """Set the help: what the command does, examples (arguments, comment), exit codes."""
         width = max(len(arguments) for arguments, _ in examples)
         lines = [f"  {self.prog} {arguments:{width}s}  # {comment}" for arguments, comment in examples]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.command_line.execution import Outcome
-from implicit_bias.datasets.tables import Samples, read_samples
+from implicit_bias.datasets.tables import LabelledSamples, read_samples
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ConstantGate, HyperplaneGates, RandomHalfSpaces
@@ -44,7 +44,7 @@ def solved(options: Namespace) -> Outcome:
     return Outcome(CODES.get(solution.status, 1), described(problem, samples, solution) | {"files": [path]})
 
 
-def build(samples: Samples, options: Namespace) -> MarginProblem:
+def build(samples: LabelledSamples, options: Namespace) -> MarginProblem:
     """The margin problem that the options ask for, with the file's own gates and weights if it has any."""
     problem = _unweighted(samples, samples.X if options.no_constant else with_constant(samples.X), options)
     if samples.sample_weight is None:
@@ -54,7 +54,7 @@ def build(samples: Samples, options: Namespace) -> MarginProblem:
     return replace(problem, sample_weight=samples.sample_weight)
 
 
-def _unweighted(samples: Samples, X: Array, options: Namespace) -> MarginProblem:
+def _unweighted(samples: LabelledSamples, X: Array, options: Namespace) -> MarginProblem:
     name, C = options.formulation, options.C
     if samples.gate_values is not None:
         if name not in ("svm-gln", "svm-shallow"):
@@ -73,7 +73,7 @@ def _unweighted(samples: Samples, X: Array, options: Namespace) -> MarginProblem
     return (svm_gln if name == "svm-gln" else svm_l2)(X, samples.y, gates, C)
 
 
-def described(problem: MarginProblem, samples: Samples, solution: Solution) -> dict[str, Any]:
+def described(problem: MarginProblem, samples: LabelledSamples, solution: Solution) -> dict[str, Any]:
     """The problem and its answer, without the arrays."""
     features = problem.features
     return {

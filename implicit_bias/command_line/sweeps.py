@@ -29,7 +29,7 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
     """
     engine = ENGINES[one_of(options.engine, ENGINES, "engine")](options.jobs, options.scheduler)
     cells = [cell for one in experiments for cell in cells_of(one, one.grid(options.quick), options.data_root)]
-    store = require_writable(out) / "cells"
+    store, names = require_writable(out) / "cells", labels(cells)
     with tqdm(
         total=(1 + 1e-9) * sum(cell.cost for cell in cells),
         bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
@@ -46,15 +46,34 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
                 bar.n += cell.cost
                 bar.set_postfix_str(f"{stored} stored earlier")
             else:
-                bar.set_postfix_str(str(cell), refresh=False)
+                bar.set_postfix_str(names[cell], refresh=False)
                 bar.update(cell.cost)
 
         found = run(cells, engine, Store(store), show)
     if found.missing:
-        print(f"interrupted: {done} of {len(cells)} cells are stored in {store}; run again to go on", file=sys.stderr)
+        finished = f"{len(found.results)} of {len(cells)} cells"
+        print(f"{found.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
     if not (found.results or found.partial):
         raise KeyboardInterrupt
     return tabulated(found, quick=options.quick)
+
+
+def labels(cells: Sequence[Cell]) -> dict[Cell, str]:
+    """What tells each cell from the others: its experiment, where there are several, and the settings that differ.
+
+    >>> from implicit_bias.experiments.galu import COLLECTION
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> list(labels(cells_of(norms, norms.grid(True))).values())[-1]
+    'sigma y 1.0, seed 2'
+    """
+    found: dict[Cell, str] = {}
+    several = len({cell.experiment for cell in cells}) > 1
+    for cell in cells:
+        others = [other.settings for other in cells if other.experiment is cell.experiment]
+        place = cell.experiment.place(cell.settings).items()
+        words = [f"{name} {value}" for name, value in place if any(other.get(name) != value for other in others)]
+        found[cell] = ", ".join([cell.experiment.name] * several + words).replace("_", " ")
+    return found
 
 
 def told(paths: Iterable[Path]) -> list[Path]:

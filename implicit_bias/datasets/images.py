@@ -150,7 +150,7 @@ class ImageClasses(NamedTuple):
 
 
 def load_classes(
-    name: str, components: int, held_out: int, root: str | PathLike[str] | None = None, *, seed: int = 0
+    name: str, components: int, held_out: int, root: str | PathLike[str] | None = None, *, seed: int = 1
 ) -> ImageClasses:
     """An image set reduced to its principal components, x = Λ^{−½} Uᵀ(pixels − mean), and a constant 1 appended.
 

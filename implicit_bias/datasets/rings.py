@@ -49,13 +49,13 @@ class Ring(ABC):
     def _inputs(self, first: np.ndarray, rng: np.random.Generator) -> Array:
         """Patterns (m, n) of class 0 where `first` (m,) holds, of class 1 elsewhere."""
 
-    def sample(self, m: int, *, seed: int = 0) -> tuple[Array, Array]:
+    def sample(self, m: int, *, seed: int = 1) -> tuple[Array, Array]:
         """X (m, n) and y (m,), drawn by NumPy's PCG64 from a seed."""
         m = as_count(m, "m")
         check_size(m * self.n, "the samples")
         return self._draw(m, np.random.default_rng(as_seed(seed)))
 
-    def stream(self, chunks: int, size: int, *, seed: int = 0) -> Iterator[tuple[Array, Array]]:
+    def stream(self, chunks: int, size: int, *, seed: int = 1) -> Iterator[tuple[Array, Array]]:
         """So many chunks X (size, n), y (size,), one after the other from one generator; each is balanced.
 
         Raises
@@ -176,7 +176,6 @@ class RingProcess(Ring):
     def clone(self) -> RingProcess:
         """The Gaussian process with the covariances of this one.
 
-        >>> import numpy as np
         >>> from implicit_bias.datasets import nonlinear_gaussian_process
         >>> process = nonlinear_gaussian_process(gain=3.0)
         >>> bool(abs(process.clone().covariance(0) - process.covariance(0)).max() < 1e-12)

@@ -26,14 +26,7 @@ class Clusters(NamedTuple):
 
 
 def noisy_clusters(
-    m: int,
-    n: int,
-    d: int,
-    sigma_x: float = 0.1,
-    sigma_y: float = 0.0,
-    *,
-    flip: float | None = None,
-    seed: int = 0,
+    m: int, n: int, d: int, sigma_x: float = 0.1, sigma_y: float = 0.0, *, flip: float | None = None, seed: int = 1
 ) -> Clusters:
     """m samples of n clusters in R^d: centres c_i ~ N(0, I), x = c_i + N(0, σ_x² I), i uniform.
 
@@ -85,7 +78,7 @@ def noisy_clusters(
     return Clusters(centres[cluster] + sigma_x * noise, y, cluster, centres)
 
 
-def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 0) -> tuple[Array, Array]:
+def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Array, Array]:
     """m Gaussian samples x ~ N(0, I) with y = sign⟨w*, x⟩, given that |⟨w*, x⟩| ≥ margin; X (m, d) and y (m,).
 
     w* is uniform on the unit sphere; ⟨w*, x⟩ is drawn from what the margin leaves of the normal distribution, as if
@@ -94,7 +87,6 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 0) -> tuple[Ar
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.datasets import separable
     >>> X, y = separable(m=100, d=5, margin=0.5, seed=1)
     >>> w = np.linalg.lstsq(X, y, rcond=None)[0]
@@ -115,7 +107,7 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 0) -> tuple[Ar
     return X + np.outer(y * np.maximum(beyond, margin) - X @ w, w), y
 
 
-def parity(m: int, d: int, bits: int, *, seed: int = 0) -> tuple[Array, Array]:
+def parity(m: int, d: int, bits: int, *, seed: int = 1) -> tuple[Array, Array]:
     """m samples x uniform on {−1, +1}^d with y = x_1 x_2 … x_bits; X (m, d) and y (m,).
 
     The parity is of the first `bits` inputs, at most d. Else parameters and errors as for `noisy_clusters`.

@@ -15,7 +15,7 @@ from implicit_bias.ground.files import read_arrays
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class LabelledSamples:
     """Inputs X (n, p), labels y (n,) as −1 and +1, the classes they stand for, and gate values (n, k) if there are any.
 
     `groups` (k,) names the unit of each gate; `sample_weight` (n,) weighs the samples, if the file has weights.
@@ -29,7 +29,7 @@ class Samples:
     sample_weight: Array | None = field(default=None, repr=False)
 
 
-def read_samples(path: str | os.PathLike[str], label: str | None = None, weights: str | None = None) -> Samples:
+def read_samples(path: str | os.PathLike[str], label: str | None = None, weights: str | None = None) -> LabelledSamples:
     """Read samples from a CSV or NPZ file.
 
     CSV: one sample per row; the column `label` (default: the last) holds the two classes, the column `weights`
@@ -61,7 +61,7 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None, weights
     return readers[file.suffix.lower()](file, label, weights)
 
 
-def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
+def _read_csv(file: Path, label: str | None, weights: str | None) -> LabelledSamples:
     try:
         first = pd.read_csv(file, header=None, nrows=1, dtype=str).iloc[0]
         named = pd.to_numeric(first, errors="coerce").isna().all()
@@ -87,7 +87,7 @@ def _read_csv(file: Path, label: str | None, weights: str | None) -> Samples:
     return _samples_of(file, table, label, weights)
 
 
-def _samples_of(file: Path, table: pd.DataFrame, label: str, weights: str | None) -> Samples:
+def _samples_of(file: Path, table: pd.DataFrame, label: str, weights: str | None) -> LabelledSamples:
     rest = [name for name in table.columns if name not in (label, weights)]
     gates = [name for name in rest if name.startswith("gate_")]
     inputs = [name for name in rest if name not in gates]
@@ -105,10 +105,10 @@ def _samples_of(file: Path, table: pd.DataFrame, label: str, weights: str | None
     values = as_floats(table[gates].to_numpy(), "the gate columns", 2) if gates else None
     weight = None if weights is None else as_floats(table[weights].to_numpy(), f"column {weights!r}", 1)
     X = as_floats(table[inputs].to_numpy(), "the input columns", 2)
-    return Samples(X, y, classes, values, sample_weight=weight)
+    return LabelledSamples(X, y, classes, values, sample_weight=weight)
 
 
-def _read_npz(file: Path, label: str | None, weights: str | None) -> Samples:
+def _read_npz(file: Path, label: str | None, weights: str | None) -> LabelledSamples:
     if label is not None:
         raise InputError("the label of an NPZ file is its array y; a label's name is for CSV files")
     if weights is not None:
@@ -123,4 +123,4 @@ def _read_npz(file: Path, label: str | None, weights: str | None) -> Samples:
     y, classes = binary_labels(arrays["y"])
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
     weight = as_floats(arrays["sample_weight"], "sample_weight", 1) if "sample_weight" in arrays else None
-    return Samples(as_floats(arrays["X"], "X", 2), y, classes, values, arrays.get("groups"), weight)
+    return LabelledSamples(as_floats(arrays["X"], "X", 2), y, classes, values, arrays.get("groups"), weight)

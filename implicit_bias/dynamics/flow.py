@@ -114,7 +114,6 @@ def gradient_flow(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import GatedFeatures
     >>> from implicit_bias.dynamics import gradient_flow
     >>> rng = np.random.default_rng(0)

@@ -55,7 +55,6 @@ class Moments:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import GatedFeatures
     >>> from implicit_bias.dynamics import Moments
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 3.0, 0.5])
@@ -91,7 +90,6 @@ class Moments:
     def accumulate(cls, chunks: Iterable[tuple[GatedFeatures, Any]]) -> Moments:
         """The means over all samples of chunks (features, y), of which one at a time is held.
 
-        >>> import numpy as np
         >>> from implicit_bias import GatedFeatures
         >>> from implicit_bias.datasets import SinglePulse
         >>> from implicit_bias.dynamics import Moments
@@ -138,7 +136,6 @@ class Moments:
 
         Examples
         --------
-        >>> import numpy as np
         >>> from implicit_bias.dynamics import Moments
         >>> Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 1.0]), power=1.0).best_loss
         0.5

@@ -41,7 +41,6 @@ def peak_frequency(w: ArrayLike) -> np.ndarray:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.dynamics import peak_frequency
     >>> turn = 2 * np.pi * np.arange(12) / 12
     >>> peak_frequency([np.cos(3 * turn), np.ones(12)]).tolist()

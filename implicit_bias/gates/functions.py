@@ -27,7 +27,6 @@ class FunctionGates(Gates):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import FunctionGates, solve, svm_gln
     >>> gates = FunctionGates(lambda X: np.hstack([X[:, :1] > 0, X[:, :1] <= 0]), grouping=[0, 0])
     >>> X = [[-2.0, 1.0], [-1.0, 1.0], [1.0, 1.0], [2.0, 1.0]]

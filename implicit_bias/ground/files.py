@@ -21,13 +21,8 @@ from implicit_bias.ground.checks import InputError, as_file, as_path
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write `content` to a temporary file beside `path` and rename it to `path`.
 
-    Raises
-    ------
-    InputError
-        If the folder cannot be created or written; an earlier file at `path` then stays as it was.
+    Raises InputError if the folder cannot be created or written; an earlier file at `path` then stays as it was.
 
-    Examples
-    --------
     >>> import tempfile, pathlib
     >>> folder = tempfile.mkdtemp()
     >>> write_atomically(pathlib.Path(folder, "a.txt"), b"done").read_text()

@@ -51,7 +51,6 @@ class Activation:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.kernels import activation
     >>> tanh = activation("tanh")
     >>> tanh.derivative(np.array([0.0, 1.0])).round(4).tolist(), tanh.is_exact

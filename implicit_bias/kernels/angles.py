@@ -83,10 +83,10 @@ class Points:
         n, first = len(self), 0
         while first < n:
             rows = slice(first, min(n, first + max(1, BLOCK // (n - first))))
-            yield rows, self.pairs(rows)
+            yield rows, self.gaussian_pairs(rows)
             first = rows.stop
 
-    def pairs(self, rows: slice) -> GaussianPairs:
+    def gaussian_pairs(self, rows: slice) -> GaussianPairs:
         """The pairs of these rows with those from the first of them on."""
         chosen, others = self.directions[rows], self.directions[rows.start :]
         r, s = self.norms[rows, None], self.norms[None, rows.start :]
@@ -146,7 +146,7 @@ def symmetric(points: Points, entries: Callable[[GaussianPairs], Numbers]) -> Nu
     return values
 
 
-def pairs_at(angles: Numbers) -> GaussianPairs:
+def unit_pairs(angles: Numbers) -> GaussianPairs:
     """Pairs of unit points at these angles (…)."""
     angles = np.asarray(angles)
     ones = np.ones((), dtype=angles.dtype) if angles.dtype != object else 0 * angles + 1

@@ -7,7 +7,7 @@ import numpy as np
 from implicit_bias.ground.checks import as_count
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import pairs_at
+from implicit_bias.kernels.angles import unit_pairs
 from implicit_bias.kernels.eigenvalues import SmallestEigenvalue
 from implicit_bias.kernels.gram import as_digits, pair_mean
 from implicit_bias.kernels.special import multiprecision
@@ -77,7 +77,7 @@ def smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestE
     context = multiprecision(digits + 10)
     half = n // 2
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
-    pairs = pairs_at(angles)
+    pairs = unit_pairs(angles)
     steep = abs(pairs.cosine[1:]).max() if half else context.mpf(0)
     mean, error, _ = pair_mean(activation, np.array([context.mpf(1)]), steep, context.mpf(10) ** -digits, 2)
     entries = mean(pairs) * pairs.cosine

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from implicit_bias.ground.checks import Array, InputError, as_count
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import Points, pairs_at
+from implicit_bias.kernels.angles import Points, unit_pairs
 from implicit_bias.kernels.gram import TOLERANCE, Entries, Gram, gram_matrix, pair_mean
 from implicit_bias.kernels.quadrature import mean
 
@@ -51,7 +51,7 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
         return gram_matrix(X, chosen, normalise=True)
     points = Points.of(X, normalise=True)
     entries, error, terms = pair_mean(chosen, np.ones(1), 1.0, TOLERANCE, points.rows.shape[1])
-    pairs, eps = points.pairs(slice(0, len(points))), float(np.finfo(float).eps)
+    pairs, eps = points.gaussian_pairs(slice(0, len(points))), float(np.finfo(float).eps)
     angles, cosines = pairs.angle, pairs.cosine
     defect, slope, rounding = layer_map(chosen, entries)
     off = (points.rows.shape[1] + 8) * eps
@@ -60,7 +60,7 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
         np.fill_diagonal(cosines, 1.0)
         angles = np.arccos(cosines)
         off = slope * (off + 4 * eps) + rounding + 4 * error * slope
-    values = entries(pairs_at(angles)) * cosines
+    values = entries(unit_pairs(angles)) * cosines
     values = (values + values.T) / 2
     entry = change(entries, cosines, off) + (error + 4 * eps) * values[0, 0]
     np.fill_diagonal(entry, error * values[0, 0])
@@ -72,7 +72,7 @@ def layer_map(activation: Activation, entries: Entries) -> tuple[Callable[[Array
     first = mean(activation)
     for degree in DEGREES:
         # dρ = −sin θ dθ: what a layer takes from ρ = 1 on.
-        found = Chebyshev.interpolate(lambda t: entries(pairs_at(t)) * np.sin(t), degree, domain=[0.0, np.pi])
+        found = Chebyshev.interpolate(lambda t: entries(unit_pairs(t)) * np.sin(t), degree, domain=[0.0, np.pi])
         settled = float(np.abs(found.coef[-4:]).max()), float(np.abs(found.coef).max())
         if settled[0] <= 1e-14 * settled[1]:
             break
@@ -80,12 +80,12 @@ def layer_map(activation: Activation, entries: Entries) -> tuple[Callable[[Array
         raise InputError(f"the layers of {activation.name} are too irregular; give another activation")
     lost = found.integ(lbnd=0.0)
     square = first**2 + float(lost(np.pi / 2))
-    slope = float(entries(pairs_at(np.zeros(1)))[0]) / square
+    slope = float(entries(unit_pairs(np.zeros(1)))[0]) / square
     return lambda t: lost(t) / square, slope, 16 * (settled[0] + 2e-15 * settled[1]) / square
 
 
 def change(entries: Entries, cosines: Array, off: float) -> Array:
     """How much E(ρ) ρ may change where ρ is off by so much: it is a power series with coefficients ≥ 0."""
     most = np.minimum(1.0, np.abs(cosines) + off)
-    ends = [entries(pairs_at(np.arccos(np.maximum(rho, 0.0)))) * rho for rho in (most, most - off)]
+    ends = [entries(unit_pairs(np.arccos(np.maximum(rho, 0.0)))) * rho for rho in (most, most - off)]
     return np.asarray(np.abs(ends[0] - ends[1]))

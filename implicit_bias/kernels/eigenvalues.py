@@ -79,7 +79,6 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.kernels import gram_matrix, smallest_eigenvalue
     >>> X = np.random.default_rng(0).normal(size=(20, 3))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]

@@ -185,7 +185,7 @@ def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
     return float(gram_matrix([[length]], activation).values[0, 0]) / length**2
 
 
-def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed: int = 0) -> Array:
+def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed: int = 1) -> Array:
     """(1/k) Σ_j σ'(⟨w_j, x_i⟩) σ'(⟨w_j, x_l⟩) ⟨x_i, x_l⟩ of a layer of k units with w_j ~ N(0, I), shape (n, n).
 
     The Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x over k, whose mean is `gram_matrix`.

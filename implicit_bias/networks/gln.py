@@ -42,7 +42,6 @@ class GatedLinearNetwork(GatedNetwork):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import GatedLinearNetwork, HyperplaneGates, load_binary
     >>> task = load_binary("digits")
     >>> network = GatedLinearNetwork(HyperplaneGates(10, 2, seed=1).fit(task.X_pool))

@@ -37,7 +37,6 @@ class Alternation:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import GatedFeatures, alternate_convex_search
     >>> rng = np.random.default_rng(0)
     >>> features = GatedFeatures(rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 6)))
@@ -97,7 +96,6 @@ def alternate_convex_search(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import GatedFeatures, alternate_convex_search, least_squares
     >>> rng = np.random.default_rng(0)
     >>> features = GatedFeatures(rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 6)))

@@ -102,7 +102,6 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import GatedFeatures, least_squares
     >>> rng = np.random.default_rng(0)
     >>> X, U = rng.normal(size=(40, 5)), rng.normal(size=(20, 5))

@@ -23,7 +23,7 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.ground.scaling import nearest_power_of_two
 from implicit_bias.regression.closed_form import LeastSquares, least_squares, shift_of
-from implicit_bias.regression.rank_updates import least_value
+from implicit_bias.regression.rank_updates import LeastValue, least_value
 
 #: Searches that are asked for on purpose.
 MOST_RESTARTS = 10**6
@@ -53,7 +53,6 @@ class FilterSearch:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import improve_filters
     >>> rng = np.random.default_rng(0)
     >>> found = improve_filters(rng.normal(size=(100, 5)), rng.normal(size=100), units=6, steps=50)
@@ -116,7 +115,6 @@ def improve_filters(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import improve_filters
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(200, 8)), rng.normal(size=200)
@@ -141,10 +139,7 @@ def improve_filters(
     history, accepted, interrupted = [form.value], 0, False
     try:
         for step in range(steps):
-            unit, candidate = int(rng.integers(len(filters))), rng.normal(size=X.shape[1])
-            if form.replace(unit, (X @ candidate >= 0).astype(float)):
-                filters[unit] = candidate
-                accepted += 1
+            accepted += _renewed(filters, form, X, rng)
             history.append(min(form.value, history[-1]))
             if progress is not None:
                 progress(step + 1, steps)
@@ -154,6 +149,15 @@ def improve_filters(
     lowered = np.array(history) / len(X) * to**2
     seconds = time.perf_counter() - start
     return FilterSearch(filters, solution, lowered, form.shift / len(X) * by**2, accepted, interrupted, seconds)
+
+
+def _renewed(filters: Array, form: LeastValue, X: Array, rng: np.random.Generator) -> bool:
+    """Whether a fresh filter takes the place of one."""
+    unit, candidate = int(rng.integers(len(filters))), rng.normal(size=X.shape[1])
+    kept = form.replace(unit, (X @ candidate >= 0).astype(float))
+    if kept:
+        filters[unit] = candidate
+    return kept
 
 
 def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
@@ -216,7 +220,6 @@ def search_gates(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import search_gates
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> found = search_gates(X, abs(X[:, 0]), units=4, restarts=3, steps=100)

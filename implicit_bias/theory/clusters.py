@@ -26,7 +26,6 @@ class ClusterBounds:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import cluster_bounds
     >>> cluster_bounds(np.eye(3))
     ClusterBounds(coherence=0.0, gates=0.25, kernel=0.5)
@@ -63,7 +62,6 @@ def cluster_bounds(centres: ArrayLike) -> ClusterBounds:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import cluster_bounds
     >>> bounds = cluster_bounds(np.random.default_rng(0).normal(size=(4, 1000)))
     >>> bounds.gates > 0.2, bounds.kernel > 0.4
@@ -123,7 +121,6 @@ def gate_correlations(centres: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import gate_correlations
     >>> gate_correlations(np.eye(2)).round(12).tolist()
     [[0.5, 0.25], [0.25, 0.5]]
@@ -146,7 +143,6 @@ def orthogonal_inverse(n: int) -> Array:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import gate_correlations, orthogonal_inverse
     >>> bool(np.allclose(gate_correlations(np.eye(3, 7)) @ orthogonal_inverse(3), np.eye(3)))
     True
@@ -203,7 +199,6 @@ def neumann_inverse(A: ArrayLike, B: ArrayLike, terms: int = 20) -> NeumannInver
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import gate_correlations, neumann_inverse, orthogonal_inverse
     >>> T = gate_correlations([[1.0, 0.1, 0.0], [0.0, 1.0, 0.1], [0.1, 0.0, 1.0]])
     >>> found = neumann_inverse(np.linalg.inv(orthogonal_inverse(3)), T)

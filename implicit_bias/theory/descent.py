@@ -107,7 +107,6 @@ def a_priori_rate(X: ArrayLike, k: int, *, normalise: bool = False) -> DescentRa
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import a_priori_rate
     >>> found = a_priori_rate(np.eye(4), k=100)
     >>> found.step, found.rate, round(found.failure, 4)

@@ -112,7 +112,6 @@ def generalisation_bound(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import ReLUGates, least_squares
     >>> from implicit_bias.theory import generalisation_bound
     >>> rng = np.random.default_rng(0)
@@ -163,7 +162,6 @@ def generalisation_bound_a_priori(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import generalisation_bound_a_priori
     >>> X = np.random.default_rng(0).normal(size=(200, 10))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]

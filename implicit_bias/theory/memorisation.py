@@ -32,7 +32,6 @@ class MemorisationWidth:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import memorisation_width
     >>> lemma = memorisation_width(np.eye(4), delta=0.1)
     >>> lemma.width, lemma.failure(lemma.width) <= 0.1, round(lemma.failure(2 * lemma.width), 4)
@@ -70,7 +69,6 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = F
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias.theory import memorisation_width
     >>> memorisation_width(np.eye(4), delta=0.1)
     MemorisationWidth(width=60, delta=0.1, samples=4, eigenvalue=0.5, squared_norm=1.0)
@@ -133,7 +131,6 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import ReLUGates
     >>> from implicit_bias.theory import expected_loss
     >>> rng = np.random.default_rng(0)

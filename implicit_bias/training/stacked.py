@@ -66,7 +66,6 @@ class Training:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import Adam, GaLUNetwork, train_together
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(64, 4)), rng.normal(size=64)
@@ -123,7 +122,6 @@ def train_together(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import Adam, ReLUNetwork, train_together
     >>> X = np.random.default_rng(0).normal(size=(32, 3))
     >>> network, classes = ReLUNetwork(3, 8, outputs=2), (X[:, 0] > 0).astype(int)

@@ -53,7 +53,7 @@ _loaded = lru_cache(maxsize=2)(load_classes)
 
 def data(settings: Settings, root: str | None) -> ImageClasses:
     """The images as principal components."""
-    return _loaded(settings["dataset"], settings["components"], settings["held_out"], root)
+    return _loaded(settings["dataset"], settings["components"], settings["held_out"], root, seed=0)
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:

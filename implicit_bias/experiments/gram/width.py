@@ -57,10 +57,10 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     """
     parts = table.groupby(["activation", "width"])
     sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
-    return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T
+    return pd.DataFrame({name: own.droplevel(0).agg(scaling_exponent) for name, own in sizes.groupby("activation")}).T
 
 
-def power(sizes: pd.Series) -> float:
+def scaling_exponent(sizes: pd.Series) -> float:
     """The power of its index that a positive series follows; NaN of fewer than two."""
     if sizes.count() < 2:
         return float("nan")

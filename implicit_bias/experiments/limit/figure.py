@@ -61,15 +61,9 @@ def limit_figure(table: pd.DataFrame, title: str = "The limit of gradient descen
     without (deeper networks): the normalised margin and the residual. A point before the samples are separated has no
     ratio and no residual, and is left out there.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Columns network, descent ('plain' or 'loss-scaled'), step, ratio, inconsistency, alignment, normalised_margin
-        and stationarity.
-    title : str
+    Of the table's columns it takes network, descent ('plain' or 'loss-scaled'), step, ratio, inconsistency, alignment,
+    normalised_margin and stationarity.
 
-    Examples
-    --------
     >>> row = dict(network="gln", descent="plain", step=1, ratio=1.5, inconsistency=0.1, alignment=0.9)
     >>> figure = limit_figure(pd.DataFrame([row | dict(normalised_margin=0.2, stationarity=0.3)]), "Digits")
     >>> [axes.get_title() for axes in figure.axes][:2]

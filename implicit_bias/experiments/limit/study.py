@@ -174,7 +174,7 @@ def lines(table: pd.DataFrame) -> str:
         texts.append(
             f"{row['network']:9s} {row['descent']:11s} {'' if pd.isna(row['ratio']) else known}"
             f"residual {row['stationarity']:.4f}, margin/norm^L {row['normalised_margin']:.5g} "
-            f"after {int(row['step'])} steps, {row['seconds']:.1f} s ({row['end']})"
+            f"after {int(row['step'])} steps, {row['seconds']:.1f} s ({row['end'].replace('max_seconds', 'cut off')})"
         )
     return "\n".join(texts)
 
@@ -224,8 +224,10 @@ EXPERIMENT = Experiment(
     draw=limit_figure,
     verdicts=verdicts,
     data=binary_task,
+    revision=2,
     columns=COLUMNS,
     coordinates=("network", "seed"),
+    limits=("max_seconds",),
 )
 
 

@@ -76,20 +76,9 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     leave out seeds whose problem is certified as not separable; crosses at the foot stand for widths at which no seed
     is separable. Figures 3 to 5 end with the inconsistency of every cell against its error, and what chance would give.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The table of `reproduce_paper.py`.
-    figure : '2', '3', '4' or '5'
-    cutoff : 'median' or 'random'
+    The table is that of `reproduce_paper.py`, the figure '2', '3', '4' or '5', the cutoff 'median' or 'random'. Raises
+    InputError for an unknown figure, or one that the table has no cells of.
 
-    Raises
-    ------
-    InputError
-        For an unknown figure, or one that the table has no cells of.
-
-    Examples
-    --------
     >>> cell = dict(study="compare_shallow_gln", dataset="digits", train_size=9, units=1, contexts=2, seed=1)
     >>> cell |= dict(cutoff="median", momentum=0.0, version="corrected", status="OPTIMAL", error=0.1)
     >>> rows = [cell | {"model": "GD-shallow"}, cell | {"model": "SVM-shallow", "inconsistency": 0.05}]

@@ -47,15 +47,8 @@ class Equation23(Norm):
     There are K contexts, and Q sums within the given groups. A is singular: constants c_h with Σc_h = 0 on the groups
     have no cost. With the units as groups no margin sees them; with column-major groups the margins do see them, the
     published problem has many solutions, and a solver's arbitrary choice decides the validation error. Here they cost
-    `FLOOR` each, which chooses the solution of least norm.
+    `FLOOR` each, which chooses the solution of least norm. `groups` (H·K,) says the group of each gate, K of each.
 
-    Parameters
-    ----------
-    groups : array of int, shape (H·K,)
-        The group of each gate, H groups of K gates each.
-
-    Examples
-    --------
     >>> norm = Equation23([0, 0, 1, 1])
     >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
     >>> A = np.full((4, 4), 0.25) - np.kron(np.eye(2), np.ones((2, 2))) + 2 * np.eye(4)

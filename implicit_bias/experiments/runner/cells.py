@@ -39,7 +39,13 @@ class Cell:
 
     def key(self) -> dict[str, Any]:
         """Everything that decides the rows."""
-        return {"experiment": self.experiment.name, "settings": self.settings, "revision": self.experiment.revision}
+        about = self.experiment
+        settings = {name: value for name, value in self.settings.items() if name not in about.limits}
+        return {"experiment": about.name, "settings": settings, "revision": about.revision}
+
+    def cut_off(self, rows: Rows) -> bool:
+        """Whether one of the experiment's limits ended the cell."""
+        return any(row.get("end") in self.experiment.limits for row in rows)
 
     def data(self) -> list[Any]:
         """What the rows need besides the settings; raises InputError for files that are missing."""
@@ -52,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished cell: its rows, the seconds it took, and where."""
+    """What was computed of a cell: its rows, the seconds it took, and where."""
 
     rows: Rows
     seconds: float
@@ -60,13 +66,7 @@ class Result:
 
 
 def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | None = None) -> list[Cell]:
-    """The cells of some settings, each once.
-
-    >>> from implicit_bias.experiments.galu import COLLECTION
-    >>> (norms,) = COLLECTION.chosen("norms")
-    >>> len(cells_of(norms, norms.grid(False)))
-    176
-    """
+    """The cells of some settings, each once."""
     texts = dict.fromkeys(json.dumps(settings) for settings in grid)
     return [Cell(experiment, json.loads(text), data_root) for text in texts]
 

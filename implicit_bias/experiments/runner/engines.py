@@ -26,8 +26,10 @@ from implicit_bias.ground.threads import one_thread
 Engine = Callable[[list[Cell]], Iterator[tuple[Cell, Result]]]
 #: How often in a row a local process may be lost.
 ATTEMPTS = 3
-#: Seconds in which a Dask scheduler must answer, and for which a cluster may be without workers.
-ANSWER, PATIENCE = 10.0, 60.0
+#: Seconds in which a Dask scheduler must answer.
+ANSWER = 10.0
+#: How many looks in a row, a second apart, may find a cluster without workers.
+PATIENCE = 60
 
 
 def compute(cell: Cell, one_core: bool = True) -> Result:
@@ -119,11 +121,8 @@ def dask(scheduler: str | None) -> Engine:
     `data_root`). Results come back to this process, which stores them: the workers share no files with it. A cell
     whose worker is lost moves to another one.
 
-    Raises
-    ------
-    InputError
-        Without a scheduler's address, if none answers there, if dask is not installed, if no worker is left, or if a
-        worker runs other code.
+    Raises InputError without a scheduler's address, if none answers there, if dask is not installed, if no worker is
+    left, or if a worker runs other code.
     """
     if not scheduler:
         raise InputError("the dask engine needs the address of a running scheduler: --scheduler tcp://host:8786")
@@ -188,13 +187,13 @@ def _connect(distributed: Any, scheduler: str) -> Any:
 
 
 def _next(client: Any, finished: queue.Queue[Any]) -> Any:
-    """The next future that is done; InputError once there has been no worker for `PATIENCE` seconds."""
-    deserted = 0.0
+    """The next future that is done; InputError once `PATIENCE` looks found no worker."""
+    deserted = 0
     while True:
         try:
             return finished.get(timeout=1.0)
         except queue.Empty:
-            deserted = 0.0 if client.scheduler_info()["workers"] else deserted + 1.0
+            deserted = 0 if client.scheduler_info()["workers"] else deserted + 1
             if deserted >= PATIENCE:
                 raise InputError(
                     "no Dask worker is left; finished cells are stored: start some and run again"

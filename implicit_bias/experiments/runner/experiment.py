@@ -75,6 +75,9 @@ class Experiment:
     revision: int = 1
     #: The table's columns; none stands for all settings and then what the rows say.
     columns: tuple[str, ...] = ()
+    #: Settings that only cut cells off, and are not in the key: a row whose `end` is the name of one says that its cell
+    #: is not finished. Such cells are stored for their table, and computed again by the next run.
+    limits: tuple[str, ...] = ()
     #: The settings that name a cell, the others being options of the whole run; none stands for all of them.
     coordinates: tuple[str, ...] = ()
 
@@ -102,8 +105,8 @@ class Collection:
     """The experiments of one source, which `implicit-bias reproduce NAME` runs and draws.
 
     >>> from implicit_bias.experiments.galu import COLLECTION
-    >>> COLLECTION.command, COLLECTION.figures["norms"].grid(True)[0]["sigma_y"]
-    ('reproduce galu', 0.0)
+    >>> COLLECTION.command, [experiment.name for experiment in COLLECTION.chosen("norms")]
+    ('reproduce galu', ['norms'])
     """
 
     name: str
@@ -123,12 +126,7 @@ class Collection:
         return f"reproduce {self.name}"
 
     def chosen(self, figure: str) -> Iterable[Experiment]:
-        """The experiments that 'all' or one figure's name stands for.
-
-        >>> from implicit_bias.experiments.galu import COLLECTION
-        >>> [experiment.name for experiment in COLLECTION.chosen("norms")]
-        ['norms']
-        """
+        """The experiments that 'all' or one figure's name stands for."""
         name = one_of(figure, [*self.figures, "all"], "figure")
         return self.figures.values() if name == "all" else (self.figures[name],)
 

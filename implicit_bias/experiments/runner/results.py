@@ -36,6 +36,7 @@ class Figured:
         missing, cells = self.record["missing"], self.record["cells"]
         notes = ["a quick run"] if self.record.get("quick") else []
         notes += [f"{cells} of {cells + missing} cells"] if missing else []
+        notes += ["the others cut off"] if self.record.get("end") == "cut off" else []
         return outcome(self.verdicts()) + (f" ({', '.join(notes)})" if notes else "")
 
     def findings(self) -> dict[str, Any]:
@@ -168,10 +169,7 @@ def load_alone(experiment: Experiment, folder: Path, record: str, command: str) 
 def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[Figured]:
     """The experiments of a collection that `write` wrote into a folder, or some of them.
 
-    Raises
-    ------
-    InputError
-        If there is none, one of `names` is missing, or a table is not what was written.
+    Raises InputError if there is none, one of `names` is missing, or a table is not what was written.
     """
     records = _records(collection, folder)
     if not records:

@@ -29,23 +29,29 @@ class Run:
     cells: Sequence[Cell]
     results: dict[Cell, Result]
     seconds: float
-    #: Rows so far of the cell that Ctrl-C ended: they are tabulated, not stored, and the cell begins again.
+    #: Rows so far of cells that Ctrl-C or a limit ended: they are tabulated, and the next run begins the cell again.
     partial: dict[Cell, Result] = field(default_factory=dict)
+    interrupted: bool = False
 
     @property
     def missing(self) -> int:
         """How many cells are not finished."""
         return len(self.cells) - len(self.results)
 
+    @property
+    def end(self) -> str:
+        """'finished', 'interrupted' or, for want of cells that a limit ended, 'cut off'."""
+        return "finished" if not self.missing else "interrupted" if self.interrupted else "cut off"
+
     def of(self, experiment: Experiment) -> Run:
         """The cells of one experiment only."""
         own = [cell for cell in self.cells if cell.experiment is experiment]
         results, partial = ({c: part[c] for c in own if c in part} for part in (self.results, self.partial))
-        return Run(own, results, self.seconds, partial)
+        return Run(own, results, self.seconds, partial, self.interrupted)
 
     def table(self) -> pd.DataFrame:
         """All rows, settings first, in the order of the cells, whatever order they ended in."""
-        known = self.results | self.partial
+        known = self.partial | self.results
         done = [cell for cell in self.cells if cell in known]
         rows = [cell.settings | row for cell in done for row in known[cell].rows]
         columns = next((list(cell.experiment.columns) for cell in done), [])
@@ -64,6 +70,7 @@ class Run:
             "seconds_of_all_cells": round(sum(result.seconds for result in results), 2),
             "cells": len(results),
             "missing": self.missing,
+            "end": self.end,
         }
 
 
@@ -72,14 +79,9 @@ def run(
 ) -> Run:
     """Compute the cells that are not in `store`, the longest first; Ctrl-C ends the work and keeps what is done.
 
-    Raises
-    ------
-    InputError
-        For missing data, before any work; for a store that cannot be written, a lost scheduler and the like, with all
-        finished cells stored.
+    Raises InputError for missing data, before any work; for a store that cannot be written, a lost scheduler and the
+    like, with all finished cells stored.
 
-    Examples
-    --------
     >>> from implicit_bias.experiments.galu import COLLECTION
     >>> from implicit_bias.experiments.runner.cells import cells_of
     >>> (norms,) = COLLECTION.chosen("norms")
@@ -88,10 +90,12 @@ def run(
     """
     start = time.perf_counter()
     done: dict[Cell, Result] = {}
+    partial: dict[Cell, Result] = {}
+    interrupted = False
 
     def keep(cell: Cell, result: Result, stored: bool) -> None:
-        done[cell] = result
-        if progress is not None:
+        (partial if cell.cut_off(result.rows) else done)[cell] = result
+        if progress is not None and (cell in done or not stored):
             progress(cell, stored)
 
     if store is not None:
@@ -102,12 +106,12 @@ def run(
     left = [cell for cell in cells if cell not in done]
     for cell in left:
         cell.data()
-    partial: dict[Cell, Result] = {}
     try:
         for cell, result in (engine or local())(sorted(left, key=lambda cell: -cell.cost)) if left else ():
             if store is not None:
                 store.put(cell, result)
             keep(cell, result, False)
     except KeyboardInterrupt as stop:
-        partial = dict(stop.args)
-    return Run(cells, done, time.perf_counter() - start, partial)
+        partial |= dict(stop.args)
+        interrupted = True
+    return Run(cells, done, time.perf_counter() - start, partial, interrupted)

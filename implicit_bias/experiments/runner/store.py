@@ -1,4 +1,4 @@
-"""Finished cells on disk: written atomically one by one, keyed by settings and revision, so that runs resume."""
+"""Computed cells on disk: written atomically one by one, keyed by settings and revision, so that runs resume."""
 
 import json
 import warnings
@@ -11,7 +11,7 @@ from implicit_bias.ground.files import write_atomically
 
 
 class Store:
-    """A folder of finished cells, one JSON file each: {"key", "rows", "seconds", "machine", "digest"}.
+    """A folder of cells that were computed, one JSON file each: {"key", "rows", "seconds", "machine", "digest"}.
 
     A file that cannot be read back is named in a warning and kept aside as `….damaged`.
 
@@ -66,7 +66,7 @@ class Store:
                 stored: dict[str, Any] = json.loads(path.read_text())["key"]
                 name, settings = stored["experiment"], stored["settings"]
                 cell = asked[name, digest(experiments[name].place(settings))]
-                differing |= {name for name, value in cell.settings.items() if settings.get(name) != value}
+                differing |= {name for name, value in cell.key()["settings"].items() if settings.get(name) != value}
                 differing |= {"revision"} if stored["revision"] != cell.experiment.revision else set()
                 count += 1
             except (OSError, ValueError, KeyError, TypeError):

@@ -28,8 +28,6 @@ class Verdict:
     holds : bool or None
         Whether they keep to it; None if they do not tell, be it for want of cells.
 
-    Examples
-    --------
     >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
     Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
     """

@@ -45,7 +45,7 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     problem = _in_own_units(problem)
     lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
     if lam is not None and _residual(problem, lam) <= ENOUGH:
-        return lam, None
+        return _thinned(problem, lam), None
     features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
     if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
         return None if lam is None else (lam, None)
@@ -105,6 +105,33 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
                 return best
             support = support[v > 0]
     return best
+
+
+def _thinned(problem: MarginProblem, lam: Array) -> Array:
+    """A proof by rank + 1 samples at most out of one by more, which rational arithmetic finds too many.
+
+    Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. `lam` itself where the simplex method finds none.
+    """
+    support, constant = np.flatnonzero(lam > 0), _constant(problem)
+    rows = problem.features.select(support)
+    if problem.constraints is not None or rows.n * rows.k * rows.d > SEARCH_UP_TO:
+        return lam
+    A = np.insert(rows.dense(), 0, constant, axis=1) * problem.y[support, None]
+    A = A[:, A.any(axis=0)] / length(A, axis=1)[:, None]
+    if rows.n <= A.shape[1] + 1:
+        return lam
+    found = scipy.optimize.linprog(
+        np.zeros(rows.n),
+        A_eq=np.vstack([A.T, np.ones(rows.n)]),
+        b_eq=np.append(np.zeros(A.shape[1]), 1.0),
+        method="highs-ds",
+    )
+    if found.status != 0:
+        return lam
+    basic = np.zeros_like(lam)
+    basic[support] = np.maximum(found.x, 0.0) / length(rows.row_norms()[:, None], axis=1)
+    better = _polished(problem, basic)
+    return lam if better is None or _residual(problem, better) > ENOUGH else better
 
 
 def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
