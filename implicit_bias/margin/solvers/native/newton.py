@@ -93,7 +93,7 @@ class NewtonSystem:
         self.columns = torch.hstack([P, E, -c[:, None]])
         self.solved = cholesky_solve(matrix, self.columns)
         border = -(self.columns.T @ self.solved)
-        border[:H, :H] -= torch.diag(at.s / at.eta)
+        border.diagonal()[:H].sub_(at.s / at.eta)
         border[:H, -1] -= (q / at.rho**2 + 1) / 2
         border[-1, :H] -= (q / at.rho**2 + 1) / 2
         border[-1, -1] += corner
