@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 import os
 import signal
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +29,8 @@ from implicit_bias import (
     svm_l2,
     svm_shallow,
 )
+from implicit_bias.ground import memory
+from implicit_bias.margin.solvers.native import scaled
 from implicit_bias.margin.solvers.native import solver as native
 from tests.cases import PAIRS, problem
 
@@ -200,6 +204,49 @@ def test_the_time_limit_gives_the_best_answer_so_far(gln):
     assert found.status is Status.TIME_LIMIT
     assert found.iterations == 0
     assert 0 < found.lower_bound <= solve(gln).objective
+
+
+def test_an_iteration_that_would_overrun_the_time_limit_is_not_begun(gln, monkeypatch):
+    """A clock on which every iteration takes three times as long as the one before."""
+    times = itertools.chain([0.0], (3.0**k for k in itertools.count()))
+    monkeypatch.setattr(native, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    seen = []
+    found = solve(gln, "NATIVE", tol=1e-9, max_seconds=40.0, callback=seen.append)
+    assert found.status is Status.TIME_LIMIT
+    # At 27 s the next one would end at 45 s even if it took no longer than the last.
+    assert [p.seconds for p in seen] == [1, 3, 9, 27]
+
+
+def test_what_needs_more_memory_than_is_free_is_refused_before_it_starts(gln, monkeypatch):
+    need = native.scaled(gln, "cpu").need(300)
+    assert need == pytest.approx(8 * 5 * 300**2, rel=1.0)
+    for free, refused in ((0.99 * need, True), (1.01 * need, False)):
+        monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
+        with pytest.raises(InputError, match=r"needs about 0.0 GiB .* use fewer") if refused else nullcontext():
+            assert solve(gln).status is Status.OPTIMAL
+    many = svm_gln(gln.features.X, gln.y, HyperplaneGates(1000, 2, seed=1))
+    assert native.scaled(many, "cpu").need(300) > 16 * 1000**2
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_many_groups_count_alike_where_few_numbers_say_so(gate, norm, monkeypatch):
+    """What belongs to which group, dense and sparse."""
+    case = problem(gate, norm, 0.5)
+    dense = solve(case, "NATIVE", tol=1e-8)
+    monkeypatch.setattr(scaled, "DENSE_UP_TO", 0)
+    sparse = solve(case, "NATIVE", tol=1e-8)
+    assert sparse.status is Status.OPTIMAL
+    assert sparse.objective == pytest.approx(dense.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_dense_start_is_cut_to_what_carries_most(tiny_sets, gln, seed):
+    rng, seen = np.random.default_rng(seed), []
+    case = dataclasses.replace(gln, C=[np.inf, 0.05][seed % 2])
+    start = dataclasses.replace(solve(case), dual=rng.random(300) ** rng.uniform(0.1, 3))
+    found = solve(case, "NATIVE", tol=1e-7, start=start, callback=seen.append)
+    assert seen[0].working_set == 4 * 20
+    assert found.status is Status.OPTIMAL
 
 
 def test_an_interruption_gives_a_certified_answer(gln):

@@ -1,4 +1,7 @@
 import dataclasses
+import os
+import signal
+import threading
 
 import cvxpy as cp
 import numpy as np
@@ -112,6 +115,36 @@ def test_a_sample_with_every_gate_closed_is_its_own_proof():
     assert found.dual.tolist() == [0.0, 1.0, 0.0]
     soft = solve(dataclasses.replace(case, C=1.0))
     assert soft.status is Status.OPTIMAL
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "NATIVE"])
+def test_ctrl_c_does_not_wait_for_compiled_solvers(solver, monkeypatch, request):
+    """One that hears nothing until it is done, and is done only after the answer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    answered, ended = threading.Event(), threading.Event()
+
+    def deaf(program, **settings):
+        os.kill(os.getpid(), signal.SIGINT)
+        answered.wait()
+        ended.set()
+
+    monkeypatch.setattr(cp.Problem, "solve", deaf)
+    found = solve(problem("constant", "frobenius"), solver)
+    assert not ended.is_set()
+    assert found.status is Status.INTERRUPTED
+    assert found.lower_bound == 0
+    answered.set()
+
+
+def test_what_a_solver_raises_is_raised(monkeypatch):
+    def broken(program, **settings):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cp.Problem, "solve", broken)
+    with pytest.raises(ZeroDivisionError):
+        solve(problem("constant", "frobenius"), "CLARABEL")
 
 
 def test_stopping_early_is_said():

@@ -1,8 +1,10 @@
 """CVXPY's solvers as contestants: each returns weights, dual and iterations, none of which is taken on trust."""
 
 import contextlib
+import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,8 +61,13 @@ class CvxpySolver(Solver):
         with warnings.catch_warnings():
             # CVXPY warns of inaccurate answers; our certificate says so with a number.
             warnings.simplefilter("ignore")
-            with contextlib.suppress(cp.SolverError):
-                program.solve(solver=self.name, canon_backend="SCIPY", verbose=options.verbose, **settings)
+            given = {"solver": self.name, "canon_backend": "SCIPY", "verbose": options.verbose} | settings
+            try:
+                with contextlib.suppress(cp.SolverError):
+                    _interruptibly(lambda: program.solve(**given))
+            except KeyboardInterrupt:
+                nowhere = np.zeros((features.k, features.d))
+                return Answer(nowhere, np.zeros(features.n), -1, Status.INTERRUPTED)
         taken = time.perf_counter() - begin
         weights, dual = program.weights.value, program.margin_constraint.dual_value
         b = program.intercept.value
@@ -77,6 +84,29 @@ class CvxpySolver(Solver):
             0.0 if b is None else margin * float(b),
             None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
         )
+
+
+def _interruptibly(action: Callable[[], Any]) -> None:
+    """Run `action` on a thread, so that Ctrl-C is answered at once: compiled solvers let it wait until they are done.
+
+    All of them let other threads run meanwhile. One that is given up ends by itself, unheard, or with the process.
+    """
+    done, failures = threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            action()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    # In steps, for a wait without end cannot be interrupted on Windows.
+    while not done.wait(0.1):
+        pass
+    if failures:
+        raise failures[0]
 
 
 CVXPY_SOLVERS = {

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -42,7 +43,7 @@ class GatedKernels(GroupKernels):
         Inputs that carry the signs y.
     G : tensor, shape (n, k)
     share : tensor, shape (k, H)
-        S ≥ 0: how much column j counts in group h.
+        S ≥ 0: how much column j counts in group h; sparse for many groups.
     """
 
     def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
@@ -110,7 +111,7 @@ class StackedKernels(GroupKernels):
         return change @ P, P
 
 
-def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
+def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, sp.coo_array]:
     """Fewer columns with the same group kernels: G' (n, k') and S (k', H) with Σ_j∈h g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ.
 
     A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is turned by
@@ -130,8 +131,9 @@ def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, Array]:
             own = own @ scipy.linalg.helmert(c).T if c > 1 else own[:, :0]
         columns.append(own[:, own.any(axis=0)])
         owners += [h] * columns[-1].shape[1]
-    share = np.zeros((len(owners), len(labels)))
-    share[0] = constant
-    share[np.arange(1, len(owners)), np.array(owners[1:], dtype=np.int64)] = 1.0
-    keep = share.any(axis=1)
-    return np.ascontiguousarray(np.hstack(columns)[:, keep]), share[keep]
+    H, first = len(labels), int(not constant.any())
+    rows = np.concatenate([np.zeros(H, dtype=np.int64), np.arange(1, len(owners))])
+    places = rows[first * H :] - first, np.concatenate([np.arange(H), owners[1:]]).astype(np.int64)[first * H :]
+    values = np.concatenate([constant, np.ones(len(owners) - 1)])[first * H :]
+    share = sp.coo_array((values, places), shape=(len(owners) - first, H))
+    return np.ascontiguousarray(np.hstack(columns)[:, first:]), share

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.norms import GroupForm
@@ -16,6 +17,8 @@ from implicit_bias.margin.solvers.native.kernels import GatedKernels, GroupKerne
 
 #: Samples whose margins are computed at a time.
 CHUNK = 8192
+#: Entries of S up to which products with it are quickest as dense ones; it has about one nonzero a row.
+DENSE_UP_TO = 2**22
 
 
 class ScaledProblem(ABC):
@@ -43,6 +46,14 @@ class ScaledProblem(ABC):
     def kernels(self, rows: Tensor) -> GroupKernels:
         """The group kernels of the samples `rows`."""
 
+    def need(self, samples: int) -> int:
+        """Bytes that a step of so many samples takes: kernels and factor, a column a group, the border and its LU."""
+        return 8 * (self.kept(samples) + 2 * samples**2 + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
+
+    @abstractmethod
+    def kept(self, samples: int) -> int:
+        """Numbers that the kernels of so many samples keep, and take to be applied."""
+
     @abstractmethod
     def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
         """The margins (n,) of all samples at the weights that the λ of `rows` and η make, without the intercept."""
@@ -59,8 +70,13 @@ class ScaledProblem(ABC):
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
         """W (k, d) of (λ, η), computed in the original coordinates."""
-        problem = self.problem
-        V = problem.features.mixed(self.expand).adjoint(self.dual(lam) * problem.y)
+        problem, dual = self.problem, self.dual(lam)
+        features, a = problem.features, dual * problem.y
+        used = np.flatnonzero(a)
+        # Most samples of many are outside the working set.
+        if 0 < 4 * len(used) < len(a):
+            features, a = features.select(used), a[used]
+        V = features.mixed(self.expand).adjoint(a)
         return np.asarray(self.expand @ (eta.cpu().numpy()[self.index, None] * V))
 
     def intercept(self, b: Tensor) -> float:
@@ -81,10 +97,17 @@ class GatedProblem(ScaledProblem):
         gates = features.gate_values @ form.expand
         groups = len(np.unique(form.groups))
         gate_scale = float(length(gates)) / np.sqrt(features.n * groups) or 1.0
-        input_scale = float(length(length(features.X, axis=1) / problem.required_margin)) / np.sqrt(features.n) or 1.0
+        lengths = np.concatenate([length(features.X[rows], axis=1) for rows in row_blocks(features.n)])
+        input_scale = float(length(lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, gate_scale * input_scale)
         self.X, self.signs = self.moved(features.X), self.moved(problem.y / problem.required_margin / input_scale)
-        self.G, self.share = map(self.moved, contrasts(gates / gate_scale, form.groups))
+        G, share = contrasts(gates / gate_scale, form.groups)
+        self.G = self.moved(G)
+        if share.shape[0] * share.shape[1] <= DENSE_UP_TO:
+            self.share = self.moved(share.toarray())
+        else:
+            places, values = torch.as_tensor(np.array(share.coords)), torch.as_tensor(share.data)
+            self.share = torch.sparse_coo_tensor(places, values, share.shape, check_invariants=True).to(self.device)
 
     def kernels(self, rows: Tensor) -> GatedKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
@@ -95,6 +118,11 @@ class GatedProblem(ScaledProblem):
             size = X.new_tensor(float(length(X[0, constant].cpu().numpy())))
             X = torch.hstack([X[:, ~constant], size.expand(len(X), 1)])
         return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
+
+    def kept(self, samples: int) -> int:
+        """XXᵀ, the rows of inputs and gates, and products of both."""
+        (columns, d) = self.G.shape[1], self.X.shape[1]
+        return samples**2 + 2 * samples * d + 3 * samples * columns + 2 * columns * d
 
     def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
         """A few thousand samples at a time."""
@@ -122,6 +150,11 @@ class BlockProblem(ScaledProblem):
     def kernels(self, rows: Tensor) -> StackedKernels:
         """Of the rows y_i φ_i / (m_i s)."""
         return StackedKernels(self.A[rows])
+
+    def kept(self, samples: int) -> int:
+        """The rows twice, and all kernels where these are the smaller."""
+        size = self.A.shape[1] * self.A.shape[2]
+        return 2 * samples * size + (0 if size <= samples else self.H * samples**2)
 
     def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
         """Σ_h η_h A_h A_hᵀλ."""

@@ -41,7 +41,10 @@ def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     n = scaled.n
     rows = np.arange(n)
     if dual is not None and np.count_nonzero(dual > SUPPORT * dual.max()) >= 2:
-        rows = np.flatnonzero(dual > SUPPORT * dual.max())
+        most = min(n, 4 * FIRST)
+        # All of a large support would be too large a matrix: those that carry most of it lead to the others.
+        rows = np.sort(np.argpartition(-dual, most - 1)[:most])
+        rows = rows[dual[rows] > SUPPORT * dual.max()]
     elif n > START_UP_TO:
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
     if scaled.tilt is not None:
