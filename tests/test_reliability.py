@@ -375,7 +375,7 @@ class Pretender:
         lambda: ib.load_solution("\ud800"),
     ],
 )
-def test_odd_input_ends_in_a_sentence(call):
+def test_unusual_input_ends_in_a_sentence(call):
     with pytest.raises(InputError) as refusal:
         call()
     assert 10 < len(str(refusal.value)) < 1000

@@ -1,4 +1,4 @@
-"""Thousands of bad and odd inputs over the whole public surface: each must end in a correct answer or a refusal.
+"""Thousands of bad and unusual inputs over the whole public surface: each must end in a correct answer or a refusal.
 
 Every case is made from (seed, number) alone: what it is about, its inputs, and what the right answer is. It runs in a
 worker process with a time limit and ends in one of these ways, of which only the first two are well:
@@ -39,8 +39,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from common import START_LIMIT, markdown, surroundings, surroundings_line  # noqa: E402
 
-from tests.fuzz import (  # noqa: E402, F401  # noqa: E402, F401
-    additions,
+from tests.fuzz import (  # noqa: E402, F401
+    classifiers,
     comparisons,
     files,
     fits,
@@ -49,13 +49,14 @@ from tests.fuzz import (  # noqa: E402, F401  # noqa: E402, F401
     networks,
     parts,
     patterns,
-    samples,
     solving,
     theorems,
     training,
 )
 from tests.fuzz.draw import Draw, Refused, Wrong  # noqa: E402
-from tests.fuzz.table import ENTRIES, Entry, uncovered, wheel  # noqa: E402
+from tests.fuzz.table import ENTRIES, Entry, records, uncovered, wheel  # noqa: E402
+
+records()
 
 #: Seconds that a case may take, and bytes that it may add to its process.
 LIMIT, MEMORY = 60.0, 6 * 2**30
@@ -64,9 +65,9 @@ WELL = ("correct", "refused")
 INTRODUCTION = (
     "# Reliability",
     """\
-Bad and odd input over the whole public surface: numbers in every disguise (float16, big-endian, negative strides,
+Bad and unusual input over the whole public surface: numbers in every disguise (float16, big-endian, negative strides,
 pandas, tensors with gradients …), damage (NaN, masks, ragged lists, complex numbers …), scales from 1e-300 to 1e300,
-degenerate samples, odd options, files cut short, with flipped bits or code inside. Written by
+degenerate samples, unusual options, files cut short, with flipped bits or code inside. Written by
 `tests/fuzz/reliability.py`; `--case NUMBER` runs one case alone and tells what it does.""",
     """\
 *Correct* is an answer that independent code has judged: those of solvers from the raw inputs, those of other callables
@@ -220,7 +221,7 @@ def report(results: list[Result], command: str, seconds: float, about: dict[str,
     judged = Counter(r.answer for r in results if r.ending == "correct" and r.answer != "correct")
     answers = [{"status": name, "answers": str(count)} for name, count in judged.most_common()]
     found = (
-        f"{len(results)} cases of bad and odd input over every public callable, {seconds:.0f} s: "
+        f"{len(results)} cases of bad and unusual input over every public callable, {seconds:.0f} s: "
         f"{len(results) - len(bad)} end well, {len(bad)} do not. "
         f"The slowest took {slowest.seconds:.1f} s ({slowest.entry}); the limit is {LIMIT:g} s."
     )
