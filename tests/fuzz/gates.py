@@ -1,11 +1,12 @@
 """Cases about gates: of every kind, of the user's own, and of functions."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 import implicit_bias as ib
 from implicit_bias import HyperplaneGates, ReLUGates
+from tests.cases import GATES, inputs
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given
 from tests.fuzz.strategies import ARGUMENTS, choice, is_power, number, numbers
@@ -23,6 +24,13 @@ def _gates(make: Any, X: Any = ARGUMENTS["X"], **parameters: Any) -> None:
         return bool(found.shape[0] == len(c.X) and found.min() >= 0 and found.max() <= 1)
 
     row(values, name=make.__qualname__, like=make, share=3, same=0.0, X=X, fine=fine, **parameters)
+
+
+def _made(draw: Draw) -> dict[str, Any]:
+    """Fitted gates of a kind that the laws know."""
+    X = inputs()
+    draw.sizes["d"] = X.shape[1]
+    return {"gates": draw.among("gates", GATES)(X)}
 
 
 def _samples(draw: Draw) -> Given:
@@ -81,21 +89,6 @@ def _halves(X: Array) -> Array:
     return np.column_stack([X[:, 0] > 0, X[:, 0] <= 0]).astype(float)
 
 
-class _Own(ib.Gates):
-    """Gates of the user's own: a function and groups, which may be wrong."""
-
-    def __init__(self, function: Any = _halves, grouping: Any = (0, 1)) -> None:
-        self.function, self.grouping = function, grouping
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        self.n_features_in_ = np.shape(X)[1]
-        self.groups = np.array([0, 1] if self.grouping is None else self.grouping)
-        return self
-
-    def transform(self, X: Any) -> Any:
-        return self.function(self._fitted_inputs(X))
-
-
 BROKEN: list[Any] = [lambda X: _halves(X) * np.nan, lambda X: _halves(X)[:1], lambda X: "gates", lambda X: None]
 BROKEN += [lambda X: X[:, 0], lambda X: _halves(X) * 1j]
 
@@ -106,14 +99,10 @@ def _parts(draw: Draw) -> dict[str, Any]:
     return {"X": X, "y": y, "function": function, "grouping": draw.either([0, 1], [[0], [0.5, 1.0], "ab"])}
 
 
-def _own(name: str, kind: Any) -> None:
-    """A problem of these gates, which is solved to the optimum."""
-
-    def build(X: Array, y: Array, **parts: Any) -> Any:
-        return ib.svm_gln(X, y, kind(**parts))
-
-    row(build, _parts, name=name, share=3, finite=False, fine=lambda c, problem: problems.judged(problem))
+def _own(X: Array, y: Array, function: Any, grouping: Any) -> Any:
+    """A problem of these gates."""
+    return ib.svm_gln(X, y, ib.FunctionGates(function, grouping))
 
 
-_own("Gates", _Own)
-_own("FunctionGates", ib.FunctionGates)
+row(_own, _parts, name="FunctionGates", share=3, finite=False, fine=lambda c, problem: problems.judged(problem))
+row(lambda gates, X: gates.transform(X), _made, name="Gates", X=ARGUMENTS["X"], same=0.0)

@@ -14,7 +14,6 @@ worker process with a time limit and ends in one of these ways, of which only th
 """
 
 import argparse
-import multiprocessing
 import os
 import resource
 import signal
@@ -37,7 +36,7 @@ import torch
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from common import START_LIMIT, markdown, surroundings, surroundings_line  # noqa: E402
+from common import START_LIMIT, Child, markdown, surroundings, surroundings_line  # noqa: E402
 
 from tests.fuzz import (  # noqa: E402, F401
     classifiers,
@@ -151,42 +150,27 @@ class Worker:
 
     def __init__(self, seed: int, work: Callable[[Connection, int], None] = _work) -> None:
         self.seed, self.work = seed, work
-        self.process: Any = None
-
-    def start(self) -> None:
-        """Start the process and wait until it has imported everything."""
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=self.work, args=(theirs, self.seed), daemon=True)
-        self.process.start()
-        theirs.close()
-        if not self.connection.poll(START_LIMIT):
-            raise RuntimeError("a worker did not start")
-        self.connection.recv()
+        self.child: Child | None = None
 
     def run(self, number: int) -> Result:
         """The result of a case, within the time limit."""
-        if self.process is None:
-            self.start()
+        if self.child is None:
+            self.child = Child(self.work, self.seed)
+            self.child.answer(START_LIMIT)
         try:
-            self.connection.send(number)
-            if self.connection.poll(LIMIT):
-                result: Result = self.connection.recv()
-                return result
-            ending, trace = "hung", f"no answer within {LIMIT:g} s"
-        except (EOFError, OSError):
-            self.process.join(10)
-            ending, trace = "died", f"exit code {self.process.exitcode}"
-        self.stop()
-        return Result(number, wheel()[number % len(wheel())].name, ending, trace=trace, seconds=LIMIT)
+            self.child.connection.send(number)
+            result: Result = self.child.answer(LIMIT)
+            return result
+        except (TimeoutError, OSError) as error:
+            ending = "hung" if "killed" in str(error) else "died"
+            self.stop()
+            return Result(number, wheel()[number % len(wheel())].name, ending, trace=str(error), seconds=LIMIT)
 
     def stop(self) -> None:
         """End the process, whatever it does."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.connection.close()
-        self.process = None
+        if self.child is not None:
+            self.child.stop()
+        self.child = None
 
 
 def run_cases(seed: int, numbers: Iterable[int], jobs: int) -> Iterator[Result]:

@@ -6,7 +6,6 @@ import itertools
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import torch
 
@@ -176,39 +175,6 @@ def _program(draw: Draw) -> None:
     quadratic = draw.chance(0.3)
     program = draw.call(problem.cvxpy, draw.chance(0.5), quadratic, may=quadratic)
     expect(isinstance(program, ib.MarginProgram) and program.is_dcp(), "no MarginProgram")
-
-
-@entry(ib.Answer, share=3)
-def _own_solver(draw: Draw) -> str:
-    """A solver of the user's own, whose word may be anything: never OPTIMAL unless it is."""
-    problem, raw = problems.problem(draw, scaled=False)
-    n, k, d = raw.blocks.shape
-    truth = solve(problem)
-    W, dual = np.nan_to_num(truth.weights), truth.dual
-    good = {"right": ib.Answer(W, dual, 3, None, truth.intercept), "nothing": ib.Answer(0 * W, 0 * dual, 3)}
-    good |= {"nan": ib.Answer(W * np.nan, dual * np.nan, 3), "huge": ib.Answer(W * 1e200, dual * 1e300, 3)}
-    good |= {"noise": ib.Answer(draw.normal(k, d), draw.normal(n), 3)}
-    bad = {"shape": ib.Answer(W.T if k != d else W[:0], dual, 3), "no answer": (W, dual), "None": None}
-    bad |= {"text": ib.Answer("weights", dual, 3)}  # type: ignore[arg-type]
-    words: dict[str, Any] = good | bad
-    kind = draw.kind("the solver's word", list(words))
-    broken = kind in bad
-    # What single samples prove needs no solver.
-    must = broken and truth.status is not Status.NOT_SEPARABLE
-    found = draw.call(solve, problem, lambda problem, options: words[kind], must=must, may=broken)
-    return judge(raw, found, limited=True)
-
-
-NO_CONSTRAINTS: list[Any] = [lambda W: [], lambda W: [W >= 1], lambda W: [cp.sum_squares(W) <= 0], lambda W: [True], 3]
-
-
-@entry("MarginProblem, constraints", share=3)
-def _constraints(draw: Draw) -> None:
-    """A sign for a weight, which is kept; functions that give no linear constraints are refused."""
-    X, y = problems.clean_task(draw)
-    function = draw.either(lambda W: [W[0, 0] >= 0], [*NO_CONSTRAINTS, "W >= 0", lambda W: "text", lambda W: None])
-    found = draw.call(solve, draw.call(MarginProblem, GatedFeatures(X), y, Frobenius(), 1.0, constraints=function))
-    expect(found.status is not Status.OPTIMAL or found.weights[0, 0] >= -1e-6, "the constraint is broken")
 
 
 row(Status, share=1, value=lambda draw: draw.pick(list(Status)).value, fine=lambda c, found: len(found.value) > 20)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 import implicit_bias as ib
@@ -88,13 +87,12 @@ def _stationarity(draw: Draw) -> None:
 
 @entry(ib.train_together, share=5)
 def _train_together(draw: Draw) -> None:
-    """Finite losses and weights, and filters as they were; or a refusal."""
+    """Finite losses and weights, or a refusal."""
     n, d, q, loss = draw.whole(1, 40), draw.whole(1, 4), draw.pick([1, 1, 3]), draw.pick(TOGETHER)
     kind, depth = draw.pick([each for each in LAYERED + GATED if each is not ib.ReadoutNetwork]), draw.whole(1, 2)
     units = [[draw.whole(1, 5) for _ in range(depth)] for _ in range(draw.whole(1, 3))]
     networks = [kind(d, k, outputs=q, seed=draw.whole(0, 99)) for k in units]
     draw.story.append(f"{kind.__name__}, units {units}, {q} outputs, {loss}")
-    filters = [u.clone() for network in networks for u in network.filters()]
     shape, wrong = (len(networks), n) if draw.chance(0.3) else (n,), loss != "squared" and draw.chance(draw.badness / 2)
     values: Any = draw.rng.integers(0, q, shape) if q > 1 else draw.rng.choice([-1.0, 1.0], shape)
     values = draw.normal(*shape, *([q] if q > 1 else [])) if loss == "squared" else values + 0.5 * wrong
@@ -111,8 +109,6 @@ def _train_together(draw: Draw) -> None:
     given = draw.either(networks, others)
     found = draw.call(ib.train_together, networks=given, must=wrong, may=scale > 1 or lr > 1, **options)
     expect(found.losses.shape == (len(networks),) and np.all((found.losses >= 0) & (found.losses < np.inf)), "losses")
-    after = [u for network in networks for u in network.filters()]
-    expect(all(torch.equal(a, b) for a, b in zip(filters, after, strict=True)), "other filters")
     expect(all(bool(w.isfinite().all()) for network in networks for w in network.parameters()), "no finite weights")
 
 
