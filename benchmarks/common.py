@@ -7,7 +7,6 @@ import io
 import json
 import multiprocessing
 import os
-import pickle
 import platform
 import resource
 import signal
@@ -28,7 +27,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary
+from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary, load_problem
 from implicit_bias.datasets.images import load_digits, load_images
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.ground.checks import Array, InputError
@@ -54,25 +53,6 @@ def load_samples(dataset: str, n: int, root: str | None) -> tuple[Array, Array, 
         return X, np.where(labels < 5, 1.0, -1.0), X
     task = load_binary(dataset, n, root=root)
     return task.X_train, task.y_train, task.X_pool
-
-
-def store_problem(problem: MarginProblem, folder: Path) -> None:
-    """Write what defines a hard-margin problem, for a process that shall hold nothing else."""
-    features = problem.features
-    if not isinstance(features, GatedFeatures):
-        raise InputError("the benchmarks store gated features only")
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "X.npy", features.X)
-    np.save(folder / "gates.npy", features.gate_values)
-    np.save(folder / "y.npy", problem.y)
-    (folder / "norm.pickle").write_bytes(pickle.dumps((problem.norm, problem.name)))
-
-
-def load_problem(folder: Path) -> MarginProblem:
-    """What `store_problem` wrote."""
-    norm, name = pickle.loads((folder / "norm.pickle").read_bytes())
-    features = GatedFeatures(np.load(folder / "X.npy"), np.load(folder / "gates.npy"))
-    return MarginProblem(features, np.load(folder / "y.npy"), norm, name=name)
 
 
 def small_problem(one_group: bool = False) -> MarginProblem:
@@ -102,71 +82,81 @@ def memory_peak() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
+def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """What the last run gave as `found`, the median, least and most seconds, and the memory beyond that before."""
+    before = memory_baseline()
+    begun()
+    times, found = [], None
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        found = run()
+        times.append(time.perf_counter() - begin)
+    spread = {"seconds": statistics.median(times), "fastest": min(times), "slowest": max(times)}
+    return {"found": found, "memory_mib": memory_peak() - before} | spread
+
+
+class Child:
+    """A process that works and sends what it finds over a connection, and can be killed."""
+
+    def __init__(self, work: Callable[..., None], *args: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: Any = context.Process(target=work, args=(theirs, *args), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def answer(self, limit: float) -> Any:
+        """The next thing that it sends; `TimeoutError` says why there is none."""
+        try:
+            if self.connection.poll(limit):
+                return self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(10)
+            raise TimeoutError(f"died with exit code {self.process.exitcode}") from None
+        raise TimeoutError(f"killed after {limit:g} s")
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
 def in_process(
-    work: Callable[..., dict[str, Any]], folder: Path, settings: dict[str, Any], limit: float, threads: int
+    work: Callable[..., dict[str, Any]], problem: Path, settings: dict[str, Any], limit: float, threads: int
 ) -> dict[str, Any]:
     """`work(problem, begun, **settings)` in a fresh process, which is killed `limit` seconds after it calls `begun()`.
 
-    The result always holds `outcome`: "ok", or why there is nothing else.
+    `problem` is a saved one. The result always holds `outcome`: "ok", or why there is nothing else.
     """
-    for name in THREAD_VARIABLES:
-        os.environ[name] = str(threads)
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(theirs, work, folder, settings, threads), daemon=True)
-    process.start()
-    theirs.close()
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    child = Child(_child, work, problem, settings, threads)
     try:
-        return _result(ours, limit)
-    except EOFError:
-        process.join()
-        return {"outcome": f"died with exit code {process.exitcode}"}
+        # An empty message says that the clock runs.
+        found: dict[str, Any] = child.answer(START_LIMIT) or child.answer(limit)
+        return found
+    except TimeoutError as error:
+        return {"outcome": str(error)}
     finally:
-        process.kill()
-        process.join()
-        ours.close()
+        child.stop()
 
 
-def _result(connection: Connection, limit: float) -> dict[str, Any]:
-    if not connection.poll(START_LIMIT):
-        return {"outcome": f"did not start in {START_LIMIT:g} s"}
-    message: dict[str, Any] = connection.recv()
-    if message:
-        return message
-    if not connection.poll(limit):
-        return {"outcome": f"killed after {limit:g} s"}
-    message = connection.recv()
-    return message
-
-
-def _child(
-    connection: Connection,
-    work: Callable[..., dict[str, Any]],
-    folder: Path,
-    settings: dict[str, Any],
-    threads: int,
-) -> None:
+def _child(connection: Connection, work: Callable[..., Any], problem: Path, settings: Any, threads: int) -> None:
     # Ctrl-C is for the parent, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     try:
-        result = work(load_problem(folder), lambda: connection.send({}), **settings)
+        result = work(load_problem(problem), lambda: connection.send({}), **settings)
         connection.send({"outcome": "ok"} | result)
     except Exception as error:
         # Whatever a contestant raises is its result.
         connection.send({"outcome": " ".join(f"failed: {type(error).__name__}: {error}".split())[:200]})
 
 
-def gemm_rate(size: int = 2000, repeats: int = 3) -> float:
+def gemm_rate(size: int = 2000) -> float:
     """Floating-point operations a second of torch's float64 matrix product: the fastest of some."""
     A = torch.rand(size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    A @ A
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        A @ A
-        times.append(time.perf_counter() - begin)
-    return 2 * size**3 / min(times)
+    return 2 * size**3 / float(timed_runs(lambda: A @ A, 4)["fastest"])
 
 
 def load_average() -> float:

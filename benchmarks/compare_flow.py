@@ -3,11 +3,10 @@
 import argparse
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
-from common import alternately, markdown, surroundings, surroundings_line
+from common import markdown, surroundings, surroundings_line, timed_runs
 from scipy.integrate import solve_ivp
 
 from implicit_bias import GatedFeatures
@@ -84,29 +83,24 @@ def descended(features: GatedFeatures, y: Array, w0: Array, end: float) -> Array
     return np.asarray(w.detach().numpy().reshape(w0.shape))
 
 
-def timed(way: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:
-    """What it gives, and the median seconds."""
-    seconds, found = alternately({"it": way}, repeats)
-    return found["it"], seconds["it"]
-
-
 def measured(name: str, samples: int, gates: int, make: Callable[[Array, int], Array], small: bool) -> dict[str, str]:
     """The row of a case."""
     features, y, w0 = case(samples, gates, make)
-    moments, gathered = timed(lambda: Moments.from_samples(features, y))
+    gathered = timed_runs(lambda: Moments.from_samples(features, y))
+    moments = gathered["found"]
     times = TIMES * gates / largest(moments)
     # The eigendecomposition is kept with the moments, and belongs to the time of the flow.
-    flow, seconds = timed(lambda: gradient_flow(Moments.from_samples(features, y), w0, times), 3 if small else 1)
-    weights, apart = flow.weights(), 0.0
+    flowed = timed_runs(lambda: gradient_flow(Moments.from_samples(features, y), w0, times), 3 if small else 1)
+    weights = flowed["found"].weights()
     row = {"gates": name, "samples": str(samples), "K·n": str(gates * PIXELS)}
-    row |= {"moments, s": f"{gathered:.2f}", "with the flow, s": f"{seconds:.2f}"}
+    row |= {"moments, s": f"{gathered['seconds']:.2f}", "with the flow, s": f"{flowed['seconds']:.2f}"}
     if not small:
         return row | {"DOP853, s": "–", "apart": "–", f"{STEPS} steps, s": "–", "apart ": "–"}
-    reference, integration = timed(partial(integrated, moments, w0, times))
-    apart = float(np.abs(weights - reference).max())
-    last, descent = timed(partial(descended, features, y, w0, times[-1]))
-    row |= {"DOP853, s": f"{integration:.1f}", "apart": f"{apart:.0e}"}
-    return row | {f"{STEPS} steps, s": f"{descent:.0f}", "apart ": f"{np.abs(weights[-1] - last).max():.0e}"}
+    reference = timed_runs(partial(integrated, moments, w0, times))
+    last = timed_runs(partial(descended, features, y, w0, times[-1]))
+    apart = [np.abs(weights - reference["found"]).max(), np.abs(weights[-1] - last["found"]).max()]
+    row |= {"DOP853, s": f"{reference['seconds']:.1f}", "apart": f"{apart[0]:.0e}"}
+    return row | {f"{STEPS} steps, s": f"{last['seconds']:.0f}", "apart ": f"{apart[1]:.0e}"}
 
 
 def main() -> int:

@@ -6,36 +6,20 @@ and certificate. Contestants hand in weights and a dual; one judge scores them a
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import common
 import numpy as np
 import pandas as pd
-from common import (
-    COLOURS,
-    in_process,
-    load_average,
-    load_samples,
-    markdown,
-    memory_baseline,
-    memory_peak,
-    plain_logarithmic,
-    publish,
-    require_samples,
-    seconds_text,
-    small_problem,
-    store_problem,
-    surroundings,
-    surroundings_line,
-)
+from common import COLOURS, markdown, plain_logarithmic, seconds_text
 from contestants import CONTESTANTS
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from implicit_bias import HyperplaneGates, MarginProblem, certify, svm_gln, svm_l2
+from implicit_bias import HyperplaneGates, MarginProblem, certify, save_problem, svm_gln, svm_l2
 from implicit_bias.command_line.execution import guarded
 from implicit_bias.ground.checks import as_count, as_positive, one_of
 from implicit_bias.ground.files import require_writable
@@ -77,7 +61,7 @@ class Config:
     threads: int = setting(1, "threads of every process")
 
     def __post_init__(self) -> None:
-        require_samples(self.dataset, as_count(self.train_size, "train_size"))
+        common.require_samples(self.dataset, as_count(self.train_size, "train_size"))
         HyperplaneGates(self.units, self.contexts, self.seed)
         for name in ("repeats", "threads"):
             as_count(getattr(self, name), name)
@@ -106,16 +90,11 @@ class Config:
 def contend(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
     """One run of a contestant, in its own process."""
     contestant = CONTESTANTS[solver]
-    contestant(small_problem(one_group=problem.name == "SVM-L2"), 1e-4)
-    before = memory_baseline()
-    begun()
-    begin = time.perf_counter()
-    answer = contestant(problem, tol)
-    seconds = time.perf_counter() - begin
-    memory = memory_peak() - before
+    contestant(common.small_problem(one_group=problem.name == "SVM-L2"), 1e-4)
+    timed = common.timed_runs(lambda: contestant(problem, tol), begun=begun)
+    answer = timed.pop("found")
     judged = certify(problem, answer.weights, answer.dual)
-    found = {name: getattr(judged, name) for name in ("gap", "objective", "lower_bound")}
-    return found | {"seconds": seconds, "memory_mib": memory}
+    return timed | {name: getattr(judged, name) for name in ("gap", "objective", "lower_bound")}
 
 
 def measure(config: Config) -> tuple[pd.DataFrame, bool]:
@@ -123,10 +102,10 @@ def measure(config: Config) -> tuple[pd.DataFrame, bool]:
     rows: list[dict[str, Any]] = []
     failed: dict[tuple[str, str], float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        X, y, pool = load_samples(config.dataset, config.train_size, config.data_root)
+        X, y, pool = common.load_samples(config.dataset, config.train_size, config.data_root)
         gates = HyperplaneGates(config.units, config.contexts, config.seed).fit(pool)
         for problem, (build, _) in SECTIONS.items():
-            store_problem(build(X, y, gates), Path(folder, problem))
+            save_problem(replace(build(X, y, gates), gates=None), Path(folder, f"{problem}.npz"))
         try:
             for run in (bar := tqdm(config.runs(), unit="run", desc="compare_solvers")):
                 name = (run["problem"], run["solver"])
@@ -134,8 +113,9 @@ def measure(config: Config) -> tuple[pd.DataFrame, bool]:
                     continue
                 bar.set_postfix_str(f"{run['problem']} {run['solver']} {run['tol']:.0e}")
                 settings = {"solver": run["solver"], "tol": run["tol"]}
-                load = load_average()
-                result = in_process(contend, Path(folder, name[0]), settings, config.time_limit, config.threads)
+                load = common.load_average()
+                path = Path(folder, f"{name[0]}.npz")
+                result = common.in_process(contend, path, settings, config.time_limit, config.threads)
                 rows.append(run | {"load": load} | result)
                 if result["outcome"] != "ok":
                     failed[name] = run["tol"]
@@ -210,17 +190,17 @@ def picture(summary: pd.DataFrame, title: str) -> Figure:
 def run(config: Config, out: Path) -> int:
     """Measure, print the tables, and write table, record and figure into `out`."""
     require_writable(out)
-    about = surroundings()
+    about = common.surroundings()
     table, interrupted = measure(config)
     if table.empty:
         raise KeyboardInterrupt
     summary = medians(table)
     title = f"{config.dataset}, n = {config.train_size}, H = {config.units}, K = {config.contexts}, seed {config.seed}"
-    parts = [f"# Solvers on {title}", surroundings_line(about, f"{config.threads} thread(s) each")]
+    parts = [f"# Solvers on {title}", common.surroundings_line(about, f"{config.threads} thread(s) each")]
     parts += [f"## {problem}\n\n{readable(summary, problem)}" for problem in dict.fromkeys(summary.problem)]
     parts += [NOTE, "Interrupted: not every run was made."][: 1 + interrupted]
     record = {"config": asdict(replace(config, data_root=None)), **about, "interrupted": interrupted}
-    return publish(out, "compare_solvers", parts, record, "runs", table, picture(summary, title))
+    return common.publish(out, "compare_solvers", parts, record, "runs", table, picture(summary, title))
 
 
 def main() -> int:

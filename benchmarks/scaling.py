@@ -8,29 +8,15 @@ a round needs once (XXᵀ, the margins of all samples) is not in it.
 import argparse
 import itertools
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import common
 import numpy as np
 import pandas as pd
-from common import (
-    gemm_rate,
-    in_process,
-    load_average,
-    load_samples,
-    memory_baseline,
-    memory_peak,
-    publish,
-    require_samples,
-    small_problem,
-    store_problem,
-    surroundings,
-    surroundings_line,
-)
 from scaling_report import picture, section_text
 from tqdm import tqdm
 
@@ -40,6 +26,8 @@ from implicit_bias import (
     MarginProblem,
     Progress,
     ReLUNetwork,
+    Solution,
+    save_problem,
     solve,
     svm_gln,
     svm_hl,
@@ -51,7 +39,15 @@ from implicit_bias.command_line.execution import guarded
 from implicit_bias.ground.checks import InputError, as_count, as_positive
 from implicit_bias.ground.files import require_writable, write_atomically
 
-SECTIONS = ("grid", "large", "threads", "norms")
+LARGE: dict[str, list[Any]] = {"units": [100], "contexts": [2], "seeds": [1], "tol": [1e-6], "problems": ["SVM-GLN"]}
+#: What each section measures: every choice of one value of each, where the command line does not say otherwise.
+SECTIONS: dict[str, dict[str, list[Any]]] = {
+    "grid": LARGE
+    | {"sizes": [500, 1000, 2000], "units": [10, 20, 50, 100], "contexts": [2, 4], "seeds": [1, 2, 3], "tol": [1e-8]},
+    "large": LARGE | {"sizes": [12_000, 24_000, 48_000, 60_000]},
+    "threads": LARGE | {"sizes": [500, 1000, 2000, 12_000], "threads": [1, 2]},
+    "norms": LARGE | {"sizes": [2000], "units": [10, 100], "problems": ["SVM-L2", "SVM-HL", "SVM-LC"]},
+}
 #: A λ_i above this share of the largest makes a support vector.
 SUPPORT = 1e-5
 
@@ -83,21 +79,14 @@ RESULTS = [
 
 def cells(options: argparse.Namespace) -> list[Cell]:
     """Every cell that the options ask for."""
-    first, set_name = options.threads[0], options.dataset
     found: list[Cell] = []
-    if "grid" in options.only:
-        grid = itertools.product(options.sizes, options.units, options.contexts, options.seeds)
-        found += [Cell("grid", set_name, "SVM-GLN", *cell, options.grid_tol, first) for cell in grid]
-    if "large" in options.only:
-        found += [Cell("large", set_name, "SVM-GLN", n, 100, 2, 1, options.tol, first) for n in options.large_sizes]
-    if "threads" in options.only:
-        pairs = itertools.product(options.thread_sizes, options.threads)
-        found += [Cell("threads", set_name, "SVM-GLN", n, 100, 2, 1, options.tol, k) for n, k in pairs]
-    if "norms" in options.only:
-        names = itertools.product(("SVM-L2", "SVM-HL", "SVM-LC"), options.norm_units)
-        found += [Cell("norms", set_name, name, options.norm_size, H, 2, 1, options.tol, first) for name, H in names]
+    order = ("problems", "sizes", "units", "contexts", "seeds", "tol", "threads")
+    given = {key: getattr(options, key) for key in order if hasattr(options, key)}
+    for name in options.only:
+        of = {"threads": [1]} | SECTIONS[name] | given
+        found += [Cell(name, options.dataset, *each) for each in itertools.product(*(of[key] for key in order))]
     for cell in found:
-        require_samples(cell.dataset, as_count(cell.n, "n"))
+        common.require_samples(cell.dataset, as_count(cell.n, "n"))
         HyperplaneGates(cell.units, cell.contexts, cell.seed)
         as_positive(cell.tol, "tol")
         as_count(cell.threads, "threads")
@@ -106,7 +95,7 @@ def cells(options: argparse.Namespace) -> list[Cell]:
 
 def build(cell: Cell, root: str | None) -> MarginProblem:
     """The cell's margin problem."""
-    X, y, pool = load_samples(cell.dataset, cell.n, root)
+    X, y, pool = common.load_samples(cell.dataset, cell.n, root)
     if cell.problem in ("SVM-LC", "SVM-HL"):
         network = _trained(cell.dataset, cell.n, cell.units, cell.seed, root)
         return (svm_lc if cell.problem == "SVM-LC" else svm_hl)(X, y, network)
@@ -116,7 +105,7 @@ def build(cell: Cell, root: str | None) -> MarginProblem:
 
 @lru_cache
 def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> ReLUNetwork:
-    X, y, _ = load_samples(dataset, n, root)
+    X, y, _ = common.load_samples(dataset, n, root)
     network = ReLUNetwork(X.shape[1], units, seed=seed)
     train(network, X, y, SGD(), seed=seed)
     return network
@@ -124,29 +113,28 @@ def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> R
 
 def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: float, repeats: int) -> dict[str, Any]:
     """Solve in a process of its own; medians of the times."""
-    solve(small_problem(), "NATIVE")
-    before = memory_baseline()
-    begun()
-    times = []
-    for _ in range(repeats):
-        seen: list[Progress] = []
-        begin = time.perf_counter()
-        solution = solve(problem, "NATIVE", tol=tol, callback=seen.append)
-        times.append(time.perf_counter() - begin)
-    memory = memory_peak() - before
-    return {name: getattr(solution, name) for name in ("gap", "objective", "iterations")} | {
-        "status": solution.status.name,
-        "seconds": float(np.median(times)),
-        "fastest": min(times),
-        "slowest": max(times),
-        "repeats": repeats,
-        "working_set": seen[-1].working_set if seen else 0,
-        "support_vectors": int(np.sum(solution.dual > SUPPORT * solution.dual.max())),
-        "memory_mib": memory,
-        "inputs": problem.features.d,
-        "gemm_gflops": gemm_rate() / 1e9,
-        "steps": step_sizes(seen),
-    }
+    solve(common.small_problem(), "NATIVE")
+    seen: list[Progress] = []
+
+    def run() -> Solution:
+        seen.clear()
+        return solve(problem, "NATIVE", tol=tol, callback=seen.append)
+
+    timed = common.timed_runs(run, repeats, begun)
+    solution = timed.pop("found")
+    return (
+        {name: getattr(solution, name) for name in ("gap", "objective", "iterations")}
+        | timed
+        | {
+            "status": solution.status.name,
+            "repeats": repeats,
+            "working_set": seen[-1].working_set if seen else 0,
+            "support_vectors": int(np.sum(solution.dual > SUPPORT * solution.dual.max())),
+            "inputs": problem.features.d,
+            "gemm_gflops": common.gemm_rate() / 1e9,
+            "steps": step_sizes(seen),
+        }
+    )
 
 
 def step_sizes(seen: Sequence[Progress]) -> list[int]:
@@ -194,12 +182,12 @@ def measure(wanted: list[Cell], options: argparse.Namespace, file: Path) -> tupl
     try:
         for cell in (bar := tqdm(left, unit="cell", desc="scaling")):
             bar.set_postfix_str(str(cell))
-            load = load_average()
+            load = common.load_average()
             with tempfile.TemporaryDirectory() as folder:
-                store_problem(build(cell, options.data_root), Path(folder))
+                path = save_problem(replace(build(cell, options.data_root), gates=None), Path(folder, "problem.npz"))
                 settings = {"tol": cell.tol, "repeats": options.repeats}
                 limit = options.time_limit * options.repeats
-                result = in_process(solve_repeatedly, Path(folder), settings, limit, cell.threads)
+                result = common.in_process(solve_repeatedly, path, settings, limit, cell.threads)
             rows.append(asdict(cell) | with_floor(cell, result) | {"load": load})
             write_atomically(file, _table(rows).to_csv(index=False).encode())
     except KeyboardInterrupt:
@@ -221,40 +209,32 @@ def run(options: argparse.Namespace) -> int:
     out = require_writable(options.out)
     as_count(options.repeats, "repeats")
     as_positive(options.time_limit, "time_limit")
-    about = surroundings()
+    about = common.surroundings()
     table, interrupted = measure(cells(options), options, out / "scaling.csv")
     if table.empty:
         raise KeyboardInterrupt
-    parts = ["# The native solver's scaling", surroundings_line(about, "threads as listed")]
+    parts = ["# The native solver's scaling", common.surroundings_line(about, "threads as listed")]
     parts += [section_text(name, table[table.section == name]) for name in SECTIONS if (table.section == name).any()]
     parts += ["Interrupted: run the same command again to go on."] * interrupted
     config = {name: value for name, value in vars(options).items() if name not in ("data_root", "out")}
     record = {"config": config, **about, "interrupted": interrupted}
-    return publish(out, "scaling", parts, record, "cells", table, picture(table))
+    return common.publish(out, "scaling", parts, record, "cells", table, picture(table))
 
 
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-
-    def add_list(name: str, default: list[int], text: str) -> None:
-        add(name, nargs="+", type=int, default=default, help=text, metavar="INT")
-
     add("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="the sections to run")
     add("--dataset", default="mnist", help="digits, mnist or fashion-mnist")
     add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
-    add_list("--sizes", [500, 1000, 2000], "grid: training samples n")
-    add_list("--units", [10, 20, 50, 100], "grid: hidden units H")
-    add_list("--contexts", [2, 4], "grid: contexts per unit K")
-    add_list("--seeds", [1, 2, 3], "grid: seeds of the gates")
-    add("--grid-tol", type=float, default=1e-8, help="grid: relative gap asked for")
-    add_list("--large-sizes", [12_000, 24_000, 48_000, 60_000], "large, H=100, K=2: n; 60000 is every image")
-    add_list("--thread-sizes", [500, 1000, 2000, 12_000], "threads, H=100, K=2: n")
-    add_list("--threads", [1, 2], "threads to compare; the other sections use the first")
-    add("--norm-size", type=int, default=2000, help="norms, K=2: n")
-    add_list("--norm-units", [10, 100], "norms: H")
-    add("--tol", type=float, default=1e-6, help="large, threads and norms: relative gap asked for")
+    texts = {"sizes": "training samples n; 60000 is every image", "units": "hidden units H", "seeds": "of the gates"}
+    texts |= {"contexts": "contexts per unit K", "threads": "of the process"}
+    for name, text in texts.items():
+        add(
+            f"--{name}", nargs="+", type=int, default=argparse.SUPPRESS, help=f"{text}; of every section", metavar="INT"
+        )
+    add("--tol", nargs="+", type=float, default=argparse.SUPPRESS, help="relative gaps asked for; of every section")
     add("--repeats", type=int, default=1, help="solves of a cell; their median counts")
     add("--time-limit", type=float, default=3600.0, help="seconds per solve after which a cell is killed")
     add("--out", default="results/benchmarks", help="folder for the results, and of the cells already finished")

@@ -63,10 +63,10 @@ def test_one_case_alone_tells_what_it_does(capsys):
 
 def test_a_case_that_hangs_is_killed_and_one_that_dies_is_told(monkeypatch):
     worker = reliability.Worker(1, dies)
-    assert (worker.run(0).ending, worker.process) == ("died", None)
+    assert (worker.run(0).ending, worker.child) == ("died", None)
     monkeypatch.setattr(reliability, "LIMIT", 0.0)
     worker = reliability.Worker(1, hangs)
-    assert (worker.run(0).ending, worker.process) == ("hung", None)
+    assert (worker.run(0).ending, worker.child) == ("hung", None)
 
 
 def test_cases_run_in_processes_and_are_reported(tmp_path):
@@ -375,7 +375,7 @@ class Pretender:
         lambda: ib.load_solution("\ud800"),
     ],
 )
-def test_odd_input_ends_in_a_sentence(call):
+def test_unusual_input_ends_in_a_sentence(call):
     with pytest.raises(InputError) as refusal:
         call()
     assert 10 < len(str(refusal.value)) < 1000

@@ -1,1 +1,1 @@
-"""Bad and odd inputs over the whole public surface, each judged: cases of `reliability.py`."""
+"""Bad and unusual inputs over the whole public surface, each judged: cases of `reliability.py`."""

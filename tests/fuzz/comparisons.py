@@ -11,15 +11,16 @@ import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
-from tests.fuzz.strategies import SEED, count, never, number, numbers
+from tests.fuzz.strategies import count, never, number, numbers
 from tests.fuzz.table import entry, row
-from tests.fuzz.values import close
 
-SCORES, FRACTION = numbers("n", [1.0, 1e-300, 1e300]), number(0, 0.5, 1.0, np.float32(0.25), high=1.0, ends=True)
+SIZES = [1.0, 1e-200, 1e200, 1e300, 1e-300]
+SCORES, FRACTION = numbers("n", SIZES), number(0, 0.5, 1.0, np.float32(0.25), high=1.0, ends=True)
+SHARE: dict[str, Any] = {"fine": lambda c, found: 0 <= found <= 1}
 row(ib.predictions, scores=SCORES, fine=lambda c, found: np.array_equal(found, np.where(c.scores > 0, 1.0, -1.0)))
-row(ib.error, scores=SCORES, y=numbers("n~", signs=True), fine=lambda c, r: r == np.mean((c.scores > 0) != (c.y > 0)))
-row(ib.inconsistency, scores_a=SCORES, scores_b=numbers("n~"), fine=lambda c, found: 0 <= found <= 1)
-row(ib.expected_inconsistency, error_a=FRACTION, error_b=FRACTION, fine=lambda c, found: 0 <= found <= 1)
+row(ib.error, scores=SCORES, y=numbers("n~", signs=True), **SHARE)
+row(ib.inconsistency, scores_a=SCORES, scores_b=numbers("n~"), **SHARE)
+row(ib.expected_inconsistency, error_a=FRACTION, error_b=FRACTION, **SHARE)
 
 
 def _small_problem(draw: Draw) -> dict[str, Any]:
@@ -28,48 +29,41 @@ def _small_problem(draw: Draw) -> dict[str, Any]:
     return {"problem": draw.scalar([MarginProblem(GatedFeatures(X), y, Frobenius())], never)}
 
 
-WEIGHTS: dict[str, Any] = {"W": numbers("one d", [1.0, 0.0, 1e-200, 1e200, 1e300, 1e-310])}
-WEIGHTS["must"] = lambda c: not c.W.any()
+WEIGHTS: dict[str, Any] = {"W": numbers("one d", [0.0, 1e-310, *SIZES]), "must": lambda c: not c.W.any()}
 row(ib.normalised_margin, _small_problem, **WEIGHTS)
 row(ib.optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=lambda c, r: r > 0)
-SIZES = [1.0, 1e-200, 1e200, 1e300, 1e-300]
 row(ib.alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), may=True, fine=lambda c, r: -1 <= r <= 1)
 
 
-@entry(ib.summarise)
-def _summarise(draw: Draw) -> None:
-    """Means over seeds, of tables with and without the usual columns."""
+def _rows(draw: Draw) -> dict[str, Any]:
+    """Tables with and without the usual columns."""
     rows = draw.whole(1, 6)
     columns = {"model": draw.rng.choice(["a", "b"], rows), "error": draw.normal(rows), "seed": range(rows)}
     table = pd.DataFrame(columns).assign(status="OPTIMAL")
     gap = table.assign(error=[np.nan, *table["error"][1:]])
     bad = [table.drop(columns="status"), table.assign(error="much"), table[:0].drop(columns="model"), None, 3, "table"]
-    given = draw.either(draw.pick([table, gap]), bad)
     by = draw.either(draw.pick([None, ["model"], ("model",)]), [["nowhere"], 3, "model", [None], [["model"]], object()])
-    summary = draw.call(ib.summarise, table=given, by=by)
-    for name, part in given.value.groupby("model"):
-        line = summary[summary["model"] == name].iloc[0]
-        expect(close(line["error_mean"], part["error"].mean(), 1e-12) and line["seeds"] == len(part), "another mean")
+    return {"table": draw.either(draw.pick([table, gap]), bad), "by": by}
 
+
+row(ib.summarise, _rows, finite=False, fine=lambda c, found: set(found["model"]) == set(c.table["model"]))
 
 # --------------------------------------------------------------------------------------------------------------- tasks
 
 
-@entry(ib.BinaryTask)
-def _task(draw: Draw) -> None:
-    """A task of ready-made arrays."""
+def _task(draw: Draw) -> dict[str, Any]:
+    """Ready-made arrays."""
     X, y = problems.clean_task(draw)
-    names = ("X_train", "y_train", "X_val", "y_val", "X_pool")
-    parts = {name: draw.array(a) for name, a in zip(names, (X, y, X[:3], y[:3], X), strict=True)}
-
-    def odd(c: Any) -> bool:
-        labels = set(c.y_train.tolist())
-        return not labels | set(c.y_val.tolist()) <= {-1.0, 1.0} or len(labels) < 2
-
-    task = draw.call(ib.BinaryTask, name="own", may=odd, **parts)
-    expect(all(close(getattr(task, name), part.plain, 0) for name, part in parts.items()), "other samples")
+    parts = {"X_train": X, "y_train": y, "X_val": X[:3], "y_val": y[:3], "X_pool": X}
+    return {"name": "own"} | {name: draw.array(part) for name, part in parts.items()}
 
 
+def _not_signs(c: Any) -> bool:
+    labels = set(c.y_train.tolist())
+    return not labels | set(c.y_val.tolist()) <= {-1.0, 1.0} or len(labels) < 2
+
+
+row(ib.BinaryTask, _task, may=_not_signs, same=0.0)
 PAIRS: list[tuple[Any, Any]] = [(-1, 1), (0, 1), ("cat", "dog"), (2.5, 7.0), (False, True), (10**30, 2**200)]
 
 
@@ -81,30 +75,31 @@ def _from_arrays(draw: Draw) -> None:
     values = [high if sign > 0 else low for sign in y]
     series = pd.Series(values, index=range(len(y), 0, -1))
     form = draw.pick([values, tuple(values), np.array(values), np.array(values, dtype=object), series])
-    bad: list[Any] = [None, [], y[:-1], np.ones(len(y)), [*values[:-1], "third"], [*values[:-1], None], y[:, None]]
-    bad += [y + 0j * np.nan, [*values[:-1], math.nan], [object() for _ in y], "ab" * 5, {1, 2}, np.array(3)]
-    bad += [np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64"), torch.tensor(y * np.nan)]
-    bad += [[[v] for v in values], dict.fromkeys(values, 1), [*values[:-1], [1]]]
-    labels = draw.either(form, bad)
-    given, constant = draw.array(X), draw.chance(0.5)
-    task = draw.call(ib.BinaryTask.from_arrays, given, labels, constant=constant)
-    expected = np.hstack([given.plain, np.ones((len(X), 1))]) if constant else given.plain
-    expect(np.array_equal(task.y_train, y), "other labels")
-    expect(np.array_equal(task.X_train, expected) and np.array_equal(task.X_pool, expected), "other inputs")
-
-
-POSITIVE = [(0, 1), {7}, range(5), np.array([1, 2])]
-SPLIT: dict[str, Any] = {"train_size": count(1, 50, 500, np.int16(9), most=1438), "seed": SEED}
+    bad: list[Any] = [
+        None,
+        [],
+        y[:-1],
+        [*values[:-1], None],
+        y[:, None],
+        [*values[:-1], math.nan],
+        [object() for _ in y],
+    ]
+    bad += ["ab" * 5, {1, 2}, np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64")]
+    bad += [torch.tensor(y * np.nan), [[v] for v in values], dict.fromkeys(values, 1), [*values[:-1], [1]]]
+    given = draw.array(X)
+    task = draw.call(ib.BinaryTask.from_arrays, given, draw.either(form, bad), constant=False)
+    expect(np.array_equal(task.y_train, y) and np.array_equal(task.X_train, given.plain), "other samples")
 
 
 def _digits(draw: Draw) -> dict[str, Any]:
     """The embedded digits alone, so that nothing is read."""
-    positive = {"positive": draw.either(draw.pick(POSITIVE), [(), "0", 3, [0.5], {}, None])}
-    return {"name": draw.scalar(["digits"], never)} | (positive if draw.chance(0.4) else {})
+    positive = draw.either(draw.pick([(0, 1), {7}, range(5), np.array([1, 2])]), [(), "0", 3, [0.5], {}, None])
+    return {"name": draw.scalar(["digits"], never)} | draw.pick([{}, {"positive": positive}])
 
 
 # One sample, or a few, may be of one class.
-row(ib.load_binary, _digits, **SPLIT, may=lambda c: c.train_size <= 20)
+SIZE: dict[str, Any] = {"train_size": count(1, 50, 500, np.int16(9), most=1438), "may": lambda c: c.train_size <= 20}
+row(ib.load_binary, _digits, **SIZE)
 
 
 @entry("load_binary, image files", share=1)
@@ -124,8 +119,5 @@ def _load_images(draw: Draw) -> None:
 
 
 row(ib.dataset_names, share=1, fine=lambda c, found: "digits" in found)
-
-
-@entry(ib.InputError, share=1)
-def _input_error(draw: Draw) -> None:
-    expect(issubclass(ib.InputError, ValueError) and str(draw.call(ib.InputError, "text")) == "text", "another error")
+row(ib.solver_names, share=1, fine=lambda c, found: found[0] == "NATIVE")
+row(lambda text: str(ib.InputError(text)), name="InputError", share=1, text="a sentence")

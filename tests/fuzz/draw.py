@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from implicit_bias import InputError
-from tests.fuzz.values import DAMAGE, DISGUISES, DOUBTFUL, ROUNDED, SCALARS, Array, alike, fingerprint, short
+from tests.fuzz.values import DAMAGE, DISGUISES, DOUBTFUL, ROUNDED, SCALARS, Array, alike, leaves, matching, short
 
 Verdict = Literal["good", "doubtful", "bad"]
 T = TypeVar("T")
@@ -87,6 +87,10 @@ class Draw:
         chosen = self.pick(choices)
         self.story.append(f"{what}: {chosen}")
         return chosen
+
+    def among(self, what: str, choices: dict[str, T]) -> T:
+        """One of the values, whose name the story tells."""
+        return choices[self.kind(what, list(choices))]
 
     def scale(self, *scales: float) -> float:
         """One of the scales; what is far from 1 may be refused, but not mistaken."""
@@ -177,9 +181,9 @@ class Draw:
         must, may = (not bad and bool(rule(plain) if callable(rule) else rule) for rule in (must, may))
         values, named = [handed(arg) for arg in args], {name: handed(arg) for name, arg in kwargs.items()}
         untouched = copy.deepcopy([[meaning(arg) for arg in args], vars(plain)]) if same is not None and not bad else []
-        before = fingerprint([values, named])
+        before = leaves([values, named])
         answer, refusal, complaints = _watched(function, values, named)
-        expect(fingerprint([values, named]) == before, "it changed its input")
+        expect(matching(leaves([values, named]), before, 0.0), "it changed its input")
         if complaints and not warns:
             raise Wrong(f"it warned: {complaints[0].category.__name__}: {complaints[0].message}")
         if refusal is not None:

@@ -7,232 +7,174 @@ import numpy as np
 import implicit_bias as ib
 from implicit_bias import GatedFeatures, dynamics
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
-from tests.cases import OwnFeatures
 from tests.fuzz import problems
-from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect
-from tests.fuzz.strategies import SEED, count, is_number, is_zero, never, number
-from tests.fuzz.table import entry, row
-from tests.fuzz.values import NOT_FINITE, Array, close
-
-RIDGE = number(0, 0.0, 0.0, 1e-3, 1.0, 1e10, 1e-200, 1e200, also=is_zero)
-STEPS = count(1, 3, 30, 90, cap=100, vast=10**600)
+from tests.fuzz.draw import DIMENSIONS, Draw, Given
+from tests.fuzz.strategies import ARGUMENTS, count, is_number, never, number
+from tests.fuzz.table import row
+from tests.fuzz.values import close
 
 
-def targets(draw: Draw, n: int, several: bool = True) -> Given:
-    """Targets (n,) or (n, q) of every size, in disguise or damaged."""
-    Y = draw.normal(n, draw.whole(1, 3)) if several and draw.chance(0.4) else draw.normal(n)
-    return draw.array(Y * draw.scale(1.0, 1.0, 1.0, 0.0, 1e-8, 1e90, 1e-90, 1e200, 1e-200), but=DIMENSIONS)
-
-
-def _has_loss(found: Any, dense: Array, W: Array, Y: Array) -> None:
-    """Finite weights (q, k·d), whose mean squared error is the loss that is stated."""
-    expect(np.isfinite(W).all(), "weights that are not finite")
-    Y, W = Y.reshape(len(dense), -1).astype(np.longdouble), W.reshape(-1, dense.shape[1]).astype(np.longdouble)
-    loss = np.sum((Y - dense @ W.T) ** 2) / len(dense)
-    noise = 3e-14 * (np.sqrt(np.sum((np.abs(dense) @ np.abs(W.T)) ** 2) / len(dense)) + np.max(np.abs(Y)))
-    room = noise * (noise + 2 * np.sqrt(loss)) + 1e-9 * loss + 1e-300
-    expect(abs(found.loss - loss) <= room, f"loss {found.loss:g}, not {loss:g}")
-
-
-@entry(ib.Features)
-def _own_features(draw: Draw) -> None:
-    """A kind of features that gives a matrix only has every operation, the same for whatever the weights came as."""
+def _targets(draw: Draw) -> dict[str, Any]:
+    """Features of either kind, and targets (n,) or (n, q) of every size."""
     features, _ = problems.features(draw)
-    own = OwnFeatures(features.dense().reshape(features.shape))
-    W, a = draw.array(draw.normal(features.k, features.d), but=NOT_FINITE), draw.normal(features.n)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores, gradient = draw.call(own.apply, W, same=0.0), draw.call(own.adjoint, a)
-    expect(scores.shape == a.shape and gradient.shape == (features.k, features.d), "another operator")
+    Y = draw.normal(features.n, draw.whole(1, 3)) if draw.chance(0.4) else draw.normal(features.n)
+    targets = draw.array(Y * draw.scale(1.0, 1.0, 1.0, 0.0, 1e-8, 1e90, 1e-90, 1e200, 1e-200), but=DIMENSIONS)
+    return {"features": draw.scalar([features], never), "y": targets}
 
 
-@entry(ib.least_squares, share=6)
-def _least_squares(draw: Draw) -> None:
-    """Ridges and tolerances of every kind and targets of every size."""
-    features, dense = problems.features(draw)
-    options = {"ridge": RIDGE(draw), "tol": number(1e-9, 1e-9, 1e-10, 1e-6, 0.1, low=1e-10, high=0.1, ends=True)(draw)}
-    options |= {"y": targets(draw, len(dense)), "features": draw.scalar([features], never)}
-    may = lambda c: float(c.ridge) > 1e20  # noqa: E731
-    found = draw.call(ib.least_squares, may=may, must=not dense.any(), **options)
-    expect(found.weights.shape[:-2] == options["y"].plain.shape[1:], f"weights of shape {found.weights.shape}")
-    _has_loss(found, dense, found.weights, options["y"].plain)
-    expect(1 <= found.rank <= min(dense.shape) and found.condition >= 1 and found.gap >= 0, "no rank, or no condition")
+def _no_features(c: Any) -> bool:
+    return not c.features.dense().any()
 
 
-def _samples(draw: Draw) -> Given:
-    """Inputs (n, d) with which no filter is open or closed for all, or few, or of one sign."""
+def _is_solution(c: Any, found: Any) -> bool:
+    """Weights that are no worse than none."""
+    ranked = 1 <= found.rank <= min(c.features.dense().shape) and found.condition >= 1 and found.gap >= 0
+    return bool(ranked and 0 <= found.loss <= np.sum(c.y.astype(np.longdouble) ** 2) / len(c.y) * (1 + 1e-9))
+
+
+def _is_alternation(c: Any, found: Any) -> bool:
+    """The history never rises, and ends at the loss."""
+    last, first = found.history[-1], found.history[0]
+    return bool(np.all(np.diff(found.history) <= 0) and abs(last - found.loss) <= 1e-13 * first)
+
+
+TOL = number(1e-9, 1e-9, 1e-10, 1e-6, 0.1, low=1e-10, high=0.1, ends=True)
+SOLVED: dict[str, Any] = {"must": _no_features, "may": lambda c: float(getattr(c, "ridge", 0)) > 1e20}
+row(ib.least_squares, _targets, share=6, tol=TOL, fine=_is_solution, same=1e-6, **SOLVED)
+row(
+    lambda features, y, **more: ib.alternate_convex_search(features, y, **more),
+    _targets,
+    like=ib.alternate_convex_search,
+    share=4,
+    tol=number(1e-4, 0, 0.0, 1, 1e-12, high=1.0, ends=True),
+    must=lambda c: c.features.gate_values is None or _no_features(c),
+    may=True,
+    fine=_is_alternation,
+    same=None,
+)
+
+
+def _samples(draw: Draw) -> dict[str, Any]:
+    """Inputs (n, d) and targets (n,), with which no filter is open or closed for all, or few, or of one sign."""
     n, d = draw.whole(14, 60), draw.whole(1, 3)
     X = draw.normal(n, d) * draw.scale(1.0, 1.0, 1e-8, 1e30, 1e60, 1e-60)
-    draw.sizes |= {"n": n, "d": d}
     kinds: dict[str, Any] = {"ordinary": (X, "good"), "positive": (np.abs(X), "doubtful"), "zero": (0 * X, "bad")}
-    return draw.variant("inputs", kinds | {"constant": (np.ones((n, d)), "doubtful")})
+    draw.sizes |= {"n": n, "d": d}
+    y = draw.array(draw.normal(n) * draw.scale(1.0, 1.0, 1e40, 1e-70), but=["one dimension more"])
+    return {"X": draw.variant("inputs", kinds | {"constant": (np.ones((n, d)), "doubtful")}), "y": y}
 
 
-@entry(ib.improve_filters, share=4)
-def _improve_filters(draw: Draw) -> None:
-    """What is lowered never rises, and the solution is that of the filters that come out."""
-    X = _samples(draw)
-    n, d, several = draw.sizes["n"], draw.sizes["d"], draw.chance(draw.badness)
-    y = draw.array(draw.normal(n, 2) if several else draw.normal(n), but=DIMENSIONS)
-    begin: dict[str, Any] = {"directions": draw.array(draw.normal(draw.whole(1, 4), d), but=["None"])}
-    begin = {"units": count(1, 2, 4, 9, most=2**10)(draw)} if draw.chance(0.6) else begin
-    begin = draw.pick([{}, begin | {"units": 2, "directions": np.ones((2, d))}]) if draw.chance(0.05) else begin
-    options = {"ridge": RIDGE(draw), "steps": count(0, 1, 20, 90, least=0, cap=100, vast=10**600)(draw)}
-    must, may = several or len(begin) != 1, lambda c: float(c.ridge) > 1e20 or n < 9 * d
-    found = draw.call(ib.improve_filters, X=X, y=y, seed=SEED(draw), may=may, must=must, **begin, **options)
-    history = found.history
-    expect(len(history) == options["steps"].plain + 1 and np.isfinite(history).all(), "another history")
-    expect(np.all(np.diff(history) <= 1e-7 * abs(history[0])), "uphill")
-    G = (X.plain @ found.directions.T >= 0).astype(np.longdouble)
-    _has_loss(found.solution, (G[:, :, None] * X.plain[:, None, :]).reshape(n, -1), found.solution.weights, y.plain)
-
-
-@entry(ib.alternate_convex_search, share=4)
-def _alternate(draw: Draw) -> None:
-    """The history never rises and ends at the loss of the layer and the readout."""
-    features, dense = problems.features(draw)
-    options = {"Y": targets(draw, len(dense)), "features": draw.scalar([features], never), "seed": SEED(draw)}
-    options |= {"tol": number(1e-4, 0, 0.0, 1, 1e-12, high=1.0, ends=True)(draw), "steps": STEPS(draw)}
-    must = not isinstance(features, GatedFeatures) or not dense.any()
-    may = not must and not all(1e-60 < np.abs(part).max() < 1e60 for part in (features.X, features.gate_values))
-    found = draw.call(ib.alternate_convex_search, may=may, must=must, **options)
-    history, W = found.history, found.effective_weights()
-    expect(np.isfinite(history).all() and np.all(np.diff(history) <= 0), "uphill")
-    expect(abs(history[-1] - found.loss) <= 1e-13 * history[0], f"the history ends at {history[-1]}, not {found.loss}")
-    expect(close(W, found.readout[:, :, None].astype(np.longdouble) * found.hidden, 1e-12), "other weights")
-    _has_loss(found, dense, W, options["Y"].plain)
-
-
-def _searched(draw: Draw) -> dict[str, Any]:
-    X = _samples(draw)
-    y = draw.array(draw.normal(draw.sizes["n"]) * draw.scale(1.0, 1.0, 1e40, 1e-70), but=["one dimension more"])
-    return {"X": X, "y": y, "units": count(1, 2, 3, 3, draw.sizes["n"] // draw.sizes["d"] + 1)(draw)}
+def _start(draw: Draw) -> dict[str, Any]:
+    """Units, or filters to begin with."""
+    directions = draw.array(draw.normal(draw.whole(1, 4), draw.sizes["d"]), but=["None"])
+    units = count(1, 2, 4, 9, most=2**10)(draw)
+    return {"units": units} if draw.chance(0.6) else {"units": 0, "directions": directions}
 
 
 def _is_search(c: Any, found: Any) -> bool:
-    """No start goes uphill, nor above the loss of zero weights; the best is the least."""
-    # Of filters that open for the same samples the search knows its losses to a few digits less.
-    zero = np.mean(c.y.astype(np.longdouble) ** 2) * (1 + 1e-4)
-    downhill = np.all(found.losses <= found.first + 1e-4 * zero) and np.all(found.first <= zero)
-    return bool(
-        downhill and found.losses.shape == (c.restarts,) and 0 <= found.losses.min() <= found.best.solution.loss
-    )
+    """What is lowered never rises."""
+    history = found.history
+    return bool(len(history) == c.steps + 1 and np.all(np.diff(history) <= 1e-7 * abs(history[0])))
 
 
-SEARCH: dict[str, Any] = {"restarts": count(1, 2, 3, cap=40), "steps": STEPS, "seed": SEED, "fine": _is_search}
-SEARCH["must"] = lambda c: c.units * c.X.shape[1] >= len(c.X)
-row(ib.search_gates, _searched, share=3, may=lambda c: len(c.X) < 9 * c.X.shape[1], **SEARCH)
+def _few(c: Any) -> bool:
+    """Of few samples for each input some filters are closed for all."""
+    return len(c.X) < 9 * c.X.shape[1] or float(getattr(c, "ridge", 0)) > 1e20
+
+
+STEPS = count(0, 1, 20, 90, least=0, cap=100, vast=10**600)
+SEARCH: dict[str, Any] = {"restarts": count(1, 2, 3, cap=40), "units": count(1, 2, 3, 3), "steps": ARGUMENTS["steps"]}
+row(ib.improve_filters, _samples, _start, share=4, steps=STEPS, may=_few, fine=_is_search, same=None)
+row(
+    ib.search_gates,
+    _samples,
+    share=3,
+    **SEARCH,
+    must=lambda c: c.units * c.X.shape[1] >= len(c.X),
+    may=_few,
+    fine=lambda c, found: found.losses.shape == (c.restarts,) and 0 <= found.losses.min() <= found.best.solution.loss,
+)
 
 # ---------------------------------------------------------------------------------------------------------------- flow
 
 
-def _data(draw: Draw) -> tuple[Any, Given]:
+def _data(draw: Draw) -> dict[str, Any]:
     """Features whose inputs may be dependent, and whose gates may overlap, exclude each other, be copies or closed."""
     n, d, k = draw.whole(1, 14), draw.whole(1, 3), draw.whole(1, 4)
     X, G = draw.normal(n, d), (draw.rng.random((n, k)) < 0.6).astype(float)
     nearly = X[:, :1] + 10.0 ** -draw.whole(2, 9) * draw.normal(n, 1)
-    inputs = {"dependent": np.hstack([X, X[:, :1]]), "nearly dependent": np.hstack([X, nearly]), "integers": np.rint(X)}
-    inputs |= {
-        "of all scales": X * 10.0 ** draw.rng.integers(-4, 5, d),
-        "half zero": X * (draw.rng.random((n, 1)) < 0.5),
-    }
-    gates = {"exclusive": np.eye(k)[draw.rng.integers(0, k, n)], "real": draw.normal(n, k), "open": np.ones((n, k))}
+    inputs = {"ordinary": X, "dependent": np.hstack([X, X[:, :1]]), "nearly dependent": np.hstack([X, nearly])}
+    inputs |= {"of all scales": X * 10.0 ** draw.rng.integers(-4, 5, d), "half zero": X * (X[:, :1] > 0)}
+    gates = {"hard": G, "exclusive": np.eye(k)[draw.rng.integers(0, k, n)], "real": draw.normal(n, k)}
     gates |= {"copies": np.hstack([G, G[:, draw.rng.integers(0, k, 2)]]), "closed": G * (np.arange(k) > 0)}
-    X = ({"ordinary": X} | inputs)[draw.kind("inputs", ["ordinary", *inputs])]
-    G = ({"hard": G} | gates)[draw.kind("gates", ["hard", *gates])]
+    X, G = draw.among("inputs", inputs), draw.among("gates", gates)
     given = draw.array(X * draw.scale(*[1.0] * 10, 1e-20, 1e-9, 1e40, 1e-90, 1e100), rounded=False)
     features = draw.call(GatedFeatures, X=given, gate_values=draw.array(G, but=["None"]))
-    y = draw.normal(n) * draw.scale(*[1.0] * 8, 0.0, 1e30, 1e-40, 1e70)
-    return features, draw.array(y, but=["one dimension more"])
+    y = draw.array(draw.normal(n) * draw.scale(*[1.0] * 8, 0.0, 1e30, 1e-40, 1e70), but=["one dimension more"])
+    return {"data": features, "y": y} | _start_of_flow(draw, features.k, features.d)
 
 
-def _times(draw: Draw, scale: float) -> Given:
-    """Times (T,) around those in which the weights move."""
-    at = np.sort(np.exp(draw.normal(draw.whole(2, 4)) * 6)) * scale
-    variants: dict[str, Any] = {"sorted": (at, "good"), "from 0": (np.append(0.0, at), "good")}
-    variants |= {"repeated": (np.repeat(at, 2), "good"), "unsorted": (at[::-1].copy(), "bad")}
-    return draw.variant("times", variants | {"negative": (-at, "bad"), "late": (np.append(at, 1e250), "bad")})
-
-
-def _flow(draw: Draw, data: Any, k: int, d: int, unit: float, scale: float, **options: Any) -> None:
-    """A flow from a start: finite, from where it was told, never uphill, the losses those of its weights."""
-    W = draw.normal(k, d) * draw.pick([0.0, 1.0, 1.0, 100.0]) * unit
-    options |= {"w0": draw.array(W, rounded=False, but=DIMENSIONS), "times": _times(draw, scale)}
-    tau = number(1.0, 0.5, 3, 1e-3)(draw)
-    may = lambda c: not 1e-20 <= float(c.tau) <= 1e20  # noqa: E731
-    flow = draw.call(dynamics.gradient_flow, data=data, tau=tau, may=may, same=1e-9, **options)
-    weights, losses, moments = flow.weights(), flow.losses, flow.moments
-    expect(np.isfinite(weights).all() and np.isfinite(losses).all(), "no numbers")
-    expect(np.all(np.diff(losses) <= 1e-15 * losses[:-1]), "the loss rises")
-    expect(close(flow.weights(0.0), W, 1e-12), "another start")
-    off = max(abs(moments.loss(w) - loss) for w, loss in zip(weights, losses, strict=True))
-    expect(off <= 1e-6 * (moments.loss(W) + moments.power), "not the losses of its weights")
-
-
-@entry(dynamics.gradient_flow, share=6)
-def _gradient_flow(draw: Draw) -> None:
-    """The flow on samples: overlapping, exclusive and repeated gates alike."""
-    features, y = _data(draw)
-    size = float(np.abs(features.X).max() * np.abs(features.gate_values).max()) or 1.0
-    unit = 1.0 if y.plain is None else (float(np.abs(y.plain).max()) or 1.0)
-    _flow(draw, features, features.k, features.d, unit / size, 1 / size**2 if 1e-60 < size < 1e60 else 1.0, y=y)
-
-
-@entry("Moments.from_samples", share=4)
-def _from_samples(draw: Draw) -> None:
-    """Moments of samples have the same structure whole and in chunks; nothing predicts better than their best loss."""
-    features, y = _data(draw)
-    found = draw.call(dynamics.Moments.from_samples, draw.scalar([features], never), y)
-    parts = np.array_split(draw.rng.permutation(features.n), draw.whole(1, features.n))
-    streamed = draw.call(dynamics.Moments.accumulate, [(features.select(part), y.plain[part]) for part in parts])
-    power = np.mean(y.plain.astype(np.longdouble) ** 2)
-    for moments in (found, streamed):
-        expect(np.isfinite(moments.b).all() and moments.samples == features.n, "others")
-        expect(-1e-12 * power <= moments.best_loss <= power * (1 + 1e-12), "another best loss")
-    expect(len(streamed.blocks) == len(found.blocks) and streamed.redundant == found.redundant, "another structure")
-
-
-@entry("Moments.from_arrays", share=5)
-def _from_arrays(draw: Draw) -> None:
-    """Moments that are known; those of no distribution are refused."""
+def _known(draw: Draw) -> dict[str, Any]:
+    """Moments of a distribution, or of none, which may be regular, singular or apart."""
     k, d = draw.whole(1, 3), draw.whole(2, 3)
-    p, size = k * d, draw.pick([*[1.0] * 6, 1e-50, 1e40])
-    root, thin, blocks = draw.normal(p + 2, p), np.arange(p) < p - 1, np.kron(np.eye(k), np.ones((d, d)))
-    A, w = root.T @ root, draw.normal(p)
-    last = np.eye(p)[-1]
-    seconds: dict[str, tuple[Array, Any]] = {
-        "regular": (A, "good"),
-        "singular": (A * np.outer(thin, thin), "good"),
-        "apart": (A * blocks, "good"),
-        "asymmetric": (A + np.eye(p, k=1), "bad"),
-        "negative": (A - 2 * A.trace() * np.outer(last, last), "bad"),
-        "of another shape": (np.eye(p + 1), "bad"),
-        "beyond": (A * 1e300, "bad"),
-    }
-    kind = draw.kind(f"moments, k = {k}, d = {d}", ["regular"] * 5 + list(seconds))
-    chosen, verdict = seconds[kind]
-    b = (chosen if verdict == "good" else A) @ w
-    fault = draw.kind("their fault", [*["none"] * 9, "outside", "too little", "no power"])
-    b, power = b + (kind == "singular" and fault == "outside") * last, draw.pick([1.5, 10.0]) * float(w @ b)
-    ends = {"too little": 0.5 * float(w @ b), "no power": draw.pick([np.nan, None, "x", 1j, [1.0]])}.get(fault, power)
-    must = verdict == "bad" or fault in ("too little", "no power") or (kind == "singular" and fault == "outside")
-    shaped = chosen.reshape(k, d, k, d) if verdict == "good" and draw.chance(0.3) else chosen
-    second = draw.array(shaped * (size if verdict == "good" else 1.0), rounded=False, but=DIMENSIONS)
-    first = draw.array((b * np.sqrt(size)).reshape(k, d), rounded=False, but=DIMENSIONS)
-    found = draw.call(dynamics.Moments.from_arrays, first, second, ends, must=must)
-    expect(found.k == k and 0 <= found.best_loss <= power and close(found.loss(np.zeros((k, d))), power), "others")
-    _flow(draw, found, k, d, 1 / np.sqrt(size), 1 / size)
+    root, last = draw.normal(k * d + 2, k * d), np.eye(k * d)[-1]
+    A, thin = root.T @ root, np.outer(1 - last, 1 - last)
+    A = draw.among(f"moments, k = {k}, d = {d}", {"regular": A, "singular": A * thin, "apart": np.diag(np.diag(A))})
+    w, size = draw.normal(k * d), draw.pick([*[1.0] * 6, 1e-50, 1e40])
+    power = draw.either(draw.pick([1.5, 10.0]) * float(w @ A @ w), [np.nan, None, "x", 1j, [1.0], -1.0])
+    seconds: dict[str, Any] = {"right": (size * A, "good"), "asymmetric": (A + np.eye(k * d, k=1), "bad")}
+    seconds |= {"negative": (A - 2 * A.trace() * np.outer(last, last), "bad"), "wide": (np.eye(k * d + 1), "bad")}
+    first = draw.array((A @ w * np.sqrt(size)).reshape(k, d), rounded=False, but=DIMENSIONS)
+    return {"b": first, "A": draw.variant("A", seconds, but=DIMENSIONS), "power": power}
 
 
-@entry("GradientFlow.weights")
-def _weights(draw: Draw) -> None:
-    """One time or several, anything else."""
-    flow = dynamics.gradient_flow(GatedFeatures(draw.normal(9, 2)), draw.normal(1, 2), [0.0, 1.0], y=draw.normal(9))
-    time = lambda v: is_number(0, 1e100, ends=True)(v) or isinstance(v, bool | np.bool_) or v is None  # noqa: E731
-    at = draw.scalar([0, 1.5, 1e9, np.float32(3)], time)
+def _start_of_flow(draw: Draw, k: int, d: int) -> dict[str, Any]:
+    """Weights and times of every size."""
+    W = draw.normal(k, d) * draw.pick([0.0, 1.0, 1.0, 100.0])
+    at = np.sort(np.exp(draw.normal(draw.whole(2, 4)) * 6)) * draw.pick([1.0, 1.0, 1e-30, 1e30])
+    times: dict[str, Any] = {"sorted": (at, "good"), "from 0": (np.append(0.0, at), "good"), "negative": (-at, "bad")}
+    times |= {"unsorted": (at[::-1].copy(), "bad"), "late": (np.append(at, 1e250), "bad")}
+    return {"w0": draw.array(W, rounded=False, but=DIMENSIONS), "times": draw.variant("times", times)}
+
+
+def _goes_downhill(c: Any, flow: Any) -> bool:
+    """The loss never rises, and the start is where it was told."""
+    same = close(flow.weights(0.0), c.w0, 1e-12) and np.isfinite(flow.weights()).all()
+    return bool(same and np.all(np.diff(flow.losses) <= 1e-15 * flow.losses[:-1]))
+
+
+def _has_best(c: Any, found: Any) -> bool:
+    """Nothing predicts better than the best loss."""
+    power = c.power if hasattr(c, "power") else np.mean(c.y.astype(np.longdouble) ** 2)
+    return bool(-1e-12 * power <= found.best_loss <= power * (1 + 1e-12))
+
+
+def _samples_of_flow(draw: Draw) -> dict[str, Any]:
+    given = _data(draw)
+    return {"data": given["data"], "y": given["y"]}
+
+
+TAU: dict[str, Any] = {"tau": number(1.0, 0.5, 3, 1e-3), "may": lambda c: not 1e-20 <= float(c.tau) <= 1e20}
+row(dynamics.gradient_flow, _data, share=6, finite=False, fine=_goes_downhill, **TAU)
+MOMENTS: dict[str, Any] = {"share": 3, "finite": False, "fine": _has_best}
+row(lambda data, y: dynamics.Moments.from_samples(data, y), _samples_of_flow, name="Moments.from_samples", **MOMENTS)
+row(dynamics.Moments.from_arrays, _known, name="Moments.from_arrays", **MOMENTS)
+
+
+def _time(draw: Draw) -> Given:
+    """One time, anything else, or several."""
+    fine = lambda v: is_number(0, 1e100, ends=True)(v) or isinstance(v, bool | np.bool_) or v is None  # noqa: E731
+    at = draw.scalar([0, 1.5, 1e9, np.float32(3)], fine)
     at.verdict = "doubtful" if isinstance(at.value, list | tuple) and at.value else at.verdict
-    found = draw.call(flow.weights, at)
-    expect(np.isfinite(found).all() and found.shape[-2:] == (1, 2) and "array" not in repr(flow), "another shape")
+    return at
 
+
+def _weights(t: Any) -> Any:
+    features, y = GatedFeatures(np.array([[1.0, 2.0], [0.5, -3.0]])), [1.0, -2.0]
+    return dynamics.gradient_flow(features, [[0.1, 0.2]], [0.0, 1.0], y=y).weights(t)
+
+
+row(_weights, name="GradientFlow.weights", t=_time, same=None)
 
 # ---------------------------------------------------------------------------------------------------- receptive fields
 
@@ -241,11 +183,10 @@ def _fields(draw: Draw) -> Given:
     """Fields (…, n) of every size, some of one pixel or zero."""
     shape = draw.pick([(1,), (7,), (8,), (3, 8), (2, 2, 5), (4, 1)])
     w, pixel = draw.normal(*shape), np.arange(shape[-1])
-    wave = np.cos(2 * np.pi * draw.whole(0, 4) * pixel / shape[-1]) + 0 * w
-    variants: dict[str, Any] = {"ordinary": w, "one pixel": w * (pixel == 0), "wave": wave, "flat": 0 * w + 1}
+    good = {"ordinary": w, "one pixel": w * (pixel == 0), "wave": np.cos(0.7 * pixel) + 0 * w, "flat": 0 * w + 1}
     size = draw.pick([1.0, 1.0, 1e-300, 1e300])
-    found = {name: (size * values, "good") for name, values in variants.items()} | {"zero": (0 * w, "bad")}
-    return draw.variant("fields", found, but=DIMENSIONS)  # type: ignore[arg-type]
+    fields: dict[str, Any] = {name: (size * values, "good") for name, values in good.items()}
+    return draw.variant("fields", fields | {"zero": (0 * w, "bad")}, but=DIMENSIONS)
 
 
 row(dynamics.ipr, w=_fields, fine=lambda c, found: ((found > 0) & (found <= 1 + 1e-12)).all())
@@ -256,13 +197,10 @@ def _pixels(draw: Draw) -> dict[str, Any]:
     """A process, its clone, or a Gaussian one of any size, and a pixel of it."""
     n, labels = draw.whole(3, 12), draw.pick([(1.0, -1.0), (1.0, 0.0), (0.5, 3.0)])
     ring = draw.pick([1.0, 1e-40, 1e50]) * np.array([np.ones(n), np.full(n, 2.0)])
-    process: Any = RingProcess(ring, labels=labels)
-    if draw.chance(0.7):
-        gain = draw.pick([1e-6, 0.1, 1.0, 30.0, 1e6])
-        process = nonlinear_gaussian_process(n, length_scales=(0.1 * n, 0.3), gain=gain, labels=labels)
-    process = draw.pick([process, process.clone()])
+    gain = draw.pick([1e-6, 0.1, 1.0, 30.0, 1e6])
+    nonlinear = nonlinear_gaussian_process(n, length_scales=(0.1 * n, 0.3), gain=gain, labels=labels)
+    process = draw.pick([RingProcess(ring, labels=labels), nonlinear, nonlinear.clone()])
     return {"process": draw.scalar([process], never), "pixel": count(0, n - 1, np.int8(1), least=0, most=n - 1)(draw)}
 
 
-BOTH: dict[str, Any] = {"both": lambda draw: draw.chance(0.5)}
-row(dynamics.pixel_moments, _pixels, share=3, **BOTH, finite=False, fine=lambda c, found: found.k == 1 + c.both)
+row(dynamics.pixel_moments, _pixels, share=3, finite=False, fine=lambda c, r: r.k == 1 + getattr(c, "both", True))

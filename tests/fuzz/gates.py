@@ -1,42 +1,36 @@
 """Cases about gates: of every kind, of the user's own, and of functions."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 import implicit_bias as ib
-from implicit_bias import HyperplaneGates, ReLUGates, solve
+from implicit_bias import HyperplaneGates, ReLUGates
+from tests.cases import GATES, inputs
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given
-from tests.fuzz.judge import Raw, judge
-from tests.fuzz.strategies import SEED, choice, count, is_number, is_power, number, numbers
-from tests.fuzz.table import entry, row
-from tests.fuzz.values import Array, close
-
-SAMPLES = numbers("n d")
-CUTOFFS: list[Any] = ["median", "random", 0.0, -0.1, 3, (0.25, 0.75), [0.5, 0.5], (0, 1), np.float32(0.1)]
+from tests.fuzz.strategies import ARGUMENTS, choice, is_power, number, numbers
+from tests.fuzz.table import row
+from tests.fuzz.values import Array
 
 
-def _is_cutoff(value: Any) -> bool:
-    if isinstance(value, tuple | list):
-        return len(value) == 2 and all(is_number(0, 1, ends=True)(v) for v in value) and value[0] <= value[1]
-    return is_number(-1e308, 1e308)(value)
-
-
-def _gates(make: Any, may: bool = False, X: Any = SAMPLES, one_hot: bool = False, **parameters: Any) -> None:
-    """Gates of samples: one column a group, from 0 to 1, the same in any batch and for whatever the samples came as."""
+def _gates(make: Any, X: Any = ARGUMENTS["X"], **parameters: Any) -> None:
+    """Gates of samples: one row a sample, from 0 to 1, the same for whatever the samples came as."""
 
     def values(X: Any, **given: Any) -> Any:
         return make(**given).fit(X).transform(X)
 
     def fine(c: Any, found: Any) -> bool:
-        plain = {name: value for name, value in vars(c).items() if name not in ("X", "draw")}
-        gates = make(**plain).fit(c.X)
-        shape = found.shape == (len(c.X), len(gates.groups)) and close(gates.transform(c.X[:1]), found[:1], 1e-12)
-        hot = not one_hot or np.all(found.sum(axis=1) == len(set(gates.groups.tolist())))
-        return bool(shape and hot and found.min() >= 0 and found.max() <= 1)
+        return bool(found.shape[0] == len(c.X) and found.min() >= 0 and found.max() <= 1)
 
-    row(values, name=make.__qualname__, share=3, may=may, same=0.0, X=X, fine=fine, **parameters)
+    row(values, name=make.__qualname__, like=make, share=3, same=0.0, X=X, fine=fine, **parameters)
+
+
+def _made(draw: Draw) -> dict[str, Any]:
+    """Fitted gates of a kind that the laws know."""
+    X = inputs()
+    draw.sizes["d"] = X.shape[1]
+    return {"gates": draw.among("gates", GATES)(X)}
 
 
 def _samples(draw: Draw) -> Given:
@@ -63,49 +57,52 @@ def _inner(draw: Draw) -> Given:
     return draw.either(inner, [HyperplaneGates(2, 2), HyperplaneGates(1, 2), None])
 
 
-UNITS: dict[str, Any] = {"units": count(1, 2, 3, most=10**4), "cutoff": choice(*CUTOFFS, also=_is_cutoff), "seed": SEED}
-CONTEXTS, PAIRED = choice(1, 2, 4, 8, also=is_power(2**10)), choice(2, 4, also=is_power(2**62, 2))
-SHARPNESS, WEIGHTS = number(1.0, 0.1, 50, 1e-300, 1e300, np.float32(2)), numbers("k d")
-PLANES: dict[str, Any] = {"directions": numbers("p d"), "cutoffs": numbers("p"), "contexts": PAIRED}
 # What a median cannot divide, and too many gates, are refused.
-_gates(HyperplaneGates, True, _samples, one_hot=True, contexts=CONTEXTS, **UNITS)
-_gates(ib.RandomHalfSpaces, True, _samples, always_on=lambda draw: draw.chance(0.5), **UNITS)
-_gates(HyperplaneGates.from_hyperplanes, True, _planes, one_hot=True, **PLANES)
-_gates(ib.ReLUGates, weights=WEIGHTS)
-_gates(ib.ConstantGate, one_hot=True)
+_gates(HyperplaneGates, _samples, may=True)
+_gates(ib.RandomHalfSpaces, _samples, may=True)
+PLANES: dict[str, Any] = {"directions": numbers("p d"), "cutoffs": numbers("p")}
+PLANES["contexts"] = choice(2, 4, also=is_power(2**62, 2))
+_gates(HyperplaneGates.from_hyperplanes, _planes, may=True, **PLANES)
+_gates(ib.ReLUGates)
+_gates(ib.ConstantGate)
 _gates(ib.ProductGates, layers=_layers)
-_gates(ib.SoftGates, X=numbers("n d", [1.0, 0.0, 1e-150, 1e150, 1e300]), weights=WEIGHTS, sharpness=SHARPNESS)
-_gates(ib.OccupiedRegions, one_hot=True, regions=_inner)
+_gates(ib.SoftGates, numbers("n d", [1.0, 0.0, 1e-150, 1e150, 1e300]), sharpness=number(1.0, 50, 1e-300, np.float32(2)))
+_gates(ib.OccupiedRegions, regions=_inner)
 
 
-class _Halves(ib.Gates):
-    """Gates of the user's own; `kind` says what is wrong with them."""
-
-    def __init__(self, kind: str = "fine") -> None:
-        self.kind = kind
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        self.n_features_in_ = np.shape(X)[1]
-        self.groups = np.array({"float groups": [0.5, 1.0], "few groups": [0]}.get(self.kind, [0, 1]))
-        return self
-
-    def transform(self, X: Any) -> Any:
-        values = halves(self._fitted_inputs(X))
-        changes: dict[str, Any] = {"nan": values * np.nan, "few rows": values[:1], "text": "gates", "none": None}
-        return changes.get(self.kind, values)
+def _hidden(draw: Draw) -> dict[str, Any]:
+    network = ib.ReLUNetwork(draw.sizes.setdefault("d", 3), 3, seed=draw.whole(0, 9))
+    return {"network": draw.either(network, [None, 3, "network", ib.ConstantGate(), np])}
 
 
-def halves(X: Array) -> Array:
+def _activations(network: Any, X: Any) -> Any:
+    return ib.HiddenActivations(network).fit(X)(X).X
+
+
+row(_activations, _hidden, name="HiddenActivations", fine=lambda c, found: found.shape == (len(c.X), 3))
+
+# ---------------------------------------------------------------------------------------------------- the user's own
+
+
+def _halves(X: Array) -> Array:
     """Two gates, of which one is open."""
     return np.column_stack([X[:, 0] > 0, X[:, 0] <= 0]).astype(float)
 
 
-@entry(ib.Gates)
-def _own_gates(draw: Draw) -> str:
-    """Gates of the user's own, sound or broken, and the abstract base class itself."""
+BROKEN: list[Any] = [lambda X: _halves(X) * np.nan, lambda X: _halves(X)[:1], lambda X: "gates", lambda X: None]
+BROKEN += [lambda X: X[:, 0], lambda X: _halves(X) * 1j]
+
+
+def _parts(draw: Draw) -> dict[str, Any]:
     X, y = problems.clean_task(draw)
-    kinds = ["fine", "fine", "nan", "few rows", "text", "float groups", "few groups", "abstract", "none"]
-    kind = draw.kind("own gates", kinds)
-    gates = draw.call(ib.Gates) if kind == "abstract" else _Halves(kind)
-    problem = draw.call(ib.svm_gln, X=X, y=y, gates=gates, must=kind not in ("fine", "none"), may=True)
-    return judge(Raw.gated(X, halves(X), y, "groups", groups=[0, 1]), solve(problem))
+    function = draw.either(draw.pick([_halves, lambda X: _halves(X).tolist()]), BROKEN)
+    return {"X": X, "y": y, "function": function, "grouping": draw.either([0, 1], [[0], [0.5, 1.0], "ab"])}
+
+
+def _own(X: Array, y: Array, function: Any, grouping: Any) -> Any:
+    """A problem of these gates."""
+    return ib.svm_gln(X, y, ib.FunctionGates(function, grouping))
+
+
+row(_own, _parts, name="FunctionGates", share=3, finite=False, fine=lambda c, problem: problems.judged(problem))
+row(lambda gates, X: gates.transform(X), _made, name="Gates", X=ARGUMENTS["X"], same=0.0)

@@ -13,17 +13,14 @@ from implicit_bias import (
     MarginProblem,
     Norm,
     PredictorL2,
+    solve,
 )
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, in_range, meanings
-from tests.fuzz.judge import Raw
+from tests.fuzz.judge import Raw, judge
 from tests.fuzz.values import Array
 
 Samples = tuple[Array, Array]
 
-SAMPLES = [
-    *("linear", "random labels", "duplicates", "a conflict", "nearly a conflict", "collinear", "constant", "integers"),
-    *("signed zeros", "one class", "constant last", "columns of all scales", "rows of all scales"),
-]
 #: Factors of all inputs: mostly 1, else up to where squares overflow and underflow.
 SCALES = [*[1.0] * 8, 1e-8, 1e8, 1e-100, 1e100, 1e-150, 1e150, 1e-200, 1e200, 1e-300, 1e300]
 SIZES = [(1, 1), (2, 1), (2, 2), (3, 1), (5, 3), (8, 4), (12, 30), (20, 5), (40, 12), (60, 4)]
@@ -38,34 +35,11 @@ def _linear(draw: Draw, n: int, d: int) -> Samples:
     return X, y
 
 
-def _of_kind(draw: Draw, kind: str, n: int, d: int) -> Samples:
-    X, y = _linear(draw, n, d)
-    random, t = draw.rng.choice([-1.0, 1.0], n), draw.normal(n, 1)
-    if kind == "random labels":
-        return draw.normal(n, d), random
-    if kind == "duplicates":
-        rows = draw.rng.integers(0, n, n)
-        return X[rows], y[rows]
-    if kind == "collinear":
-        return t * draw.normal(1, d), np.where(t[:, 0] > draw.pick([0.0, 0.3]), 1.0, -1.0)
-    if kind == "constant":
-        return np.full((n, d), draw.pick([0.0, 1.0, -3.0])), random
-    if kind == "integers":
-        X = draw.rng.integers(-2, 3, (n, d)).astype(float)
-        return X, np.where(X @ draw.rng.integers(-2, 3, d) > 0, 1.0, -1.0)
-    if kind == "one class":
-        return draw.normal(n, d), np.full(n, draw.pick([1.0, -1.0]))
-    if kind.endswith("a conflict"):
-        X[0], y[0] = X[-1], -y[-1]
-        X[0, -1] += (10.0 ** -draw.whole(4, 15) if kind.startswith("nearly") else 0.0) * abs(X[0, -1])
-    elif kind == "signed zeros":
-        X[draw.rng.random((n, d)) < 0.5] = draw.pick([0.0, -0.0])
-    elif kind == "constant last":
-        X[:, -1] = 1.0
-    elif kind == "columns of all scales":
-        X = X * 10.0 ** draw.rng.integers(-12, 13, d)
-    elif kind == "rows of all scales":
-        X = X * 10.0 ** draw.rng.integers(-6, 7, (n, 1))
+def _conflict(draw: Draw, X: Array, y: Array, apart: float) -> Samples:
+    """The first sample is the last one but for its label, and for what they are apart."""
+    X, y = X.copy(), y.copy()
+    X[0], y[0] = X[-1], -y[-1]
+    X[0, -1] += apart * abs(X[0, -1])
     return X, y
 
 
@@ -73,7 +47,29 @@ def samples(draw: Draw, scaled: bool = True) -> Samples:
     """Clean inputs (n, d) and labels (n,), of every kind and scale: few, ordinary ones, more inputs than samples."""
     n, d = (max(1, size + draw.whole(-1, 1)) for size in draw.pick(SIZES))
     scale = draw.pick(SCALES) if scaled else 1.0
-    X, y = _of_kind(draw, draw.kind(f"samples, n = {n}, d = {d}, times {scale:g}", SAMPLES), n, d)
+    X, y = _linear(draw, n, d)
+    random, t, whole = (
+        draw.rng.choice([-1.0, 1.0], n),
+        draw.normal(n, 1),
+        draw.rng.integers(-2, 3, (n, d)).astype(float),
+    )
+    rows, last = draw.rng.integers(0, n, n), np.arange(d) == d - 1
+    kinds = {
+        "linear": (X, y),
+        "random labels": (X, random),
+        "duplicates": (X[rows], y[rows]),
+        "a conflict": _conflict(draw, X, y, 0.0),
+        "nearly a conflict": _conflict(draw, X, y, 10.0 ** -draw.whole(4, 15)),
+        "collinear": (t * draw.normal(1, d), np.where(t[:, 0] > draw.pick([0.0, 0.3]), 1.0, -1.0)),
+        "constant": (np.full((n, d), draw.pick([0.0, 1.0, -3.0])), random),
+        "integers": (whole, np.where(whole @ draw.rng.integers(-2, 3, d) > 0, 1.0, -1.0)),
+        "signed zeros": (np.where(draw.rng.random((n, d)) < 0.5, draw.pick([0.0, -0.0]), X), y),
+        "one class": (X, np.full(n, draw.pick([1.0, -1.0]))),
+        "constant last": (np.where(last, 1.0, X), y),
+        "columns of all scales": (X * 10.0 ** draw.rng.integers(-12, 13, d), y),
+        "rows of all scales": (X * 10.0 ** draw.rng.integers(-6, 7, (n, 1)), y),
+    }
+    X, y = draw.among(f"samples, n = {n}, d = {d}, times {scale:g}", kinds)
     with np.errstate(over="ignore", under="ignore"):
         scaled_X = X * scale
     return (scaled_X if np.isfinite(scaled_X).all() else X), y
@@ -88,19 +84,30 @@ def clean_task(draw: Draw) -> Samples:
     return X, y
 
 
+def points(draw: Draw, most: float = 0.0, scales: tuple[float, ...] = (1.0,)) -> Given:
+    """Points (n, d) of lengths 1, or up to 10^most: repeated, nearly parallel, opposite, zero."""
+    n, d = draw.whole(1, 4), draw.sizes.setdefault("d", draw.whole(1, 4))
+    X = draw.normal(n, d)
+    X *= 10.0 ** draw.rng.uniform(-2 * most, most, (n, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
+    near = X[-1] + np.linalg.norm(X[-1]) * 10.0 ** -draw.whole(2, 9) * np.eye(d)[0]
+    more = {"repeated": X[-1], "opposite": -X[-1], "nearly parallel": near / np.linalg.norm(near)}
+    kinds: dict[str, Any] = {"random": (X, "good"), "zero": (np.vstack([X, 0 * X[-1]]), "bad")}
+    kinds |= {name: (np.vstack([X, row]), "doubtful") for name, row in more.items()}
+    # No two points of one number have angles between them.
+    draw.extreme = draw.extreme or d == 1
+    scale = draw.scale(*scales)
+    given = draw.variant("points", {name: (scale * rows, verdict) for name, (rows, verdict) in kinds.items()})
+    draw.sizes["m"] = len(given.plain) if given.verdict != "bad" else 1
+    return given
+
+
 def gate_values(draw: Draw, n: int) -> Array:
     """Gate values (n, k): hard, one-hot, soft, closed for a sample, or of any size."""
     k = draw.whole(1, 6)
-    kind = draw.kind(f"{k} gates", ["open", "hard", "one-hot", "soft", "negative", "tiny", "huge"])
-    if kind == "open":
-        return np.ones((n, k))
-    if kind == "one-hot":
-        return np.eye(k)[draw.rng.integers(0, k, n)]
-    if kind == "soft":
-        return draw.rng.random((n, k))
-    if kind == "negative":
-        return draw.normal(n, k)
-    return np.asarray((draw.rng.random((n, k)) < 0.6) * 1.0) * {"hard": 1.0, "tiny": 1e-120, "huge": 1e120}[kind]
+    hard = (draw.rng.random((n, k)) < 0.6) * 1.0
+    kinds = {"open": np.ones((n, k)), "one-hot": np.eye(k)[draw.rng.integers(0, k, n)], "hard": hard}
+    kinds |= {"soft": draw.rng.random((n, k)), "negative": draw.normal(n, k), "tiny": 1e-120 * hard}
+    return np.asarray(draw.among(f"{k} gates", kinds | {"huge": 1e120 * hard}))
 
 
 def one_hot(draw: Draw, n: int, units: int, contexts: int) -> Array:
@@ -110,9 +117,7 @@ def one_hot(draw: Draw, n: int, units: int, contexts: int) -> Array:
 
 def fitted_gates(draw: Draw, X: Array) -> HyperplaneGates:
     """Hyperplane contexts, fitted on clean inputs of scale 1."""
-    return HyperplaneGates(
-        units=draw.whole(1, 3), contexts=draw.pick([1, 2, 4]), seed=draw.whole(0, 99), cutoff="random"
-    ).fit(X)
+    return HyperplaneGates(draw.whole(1, 3), draw.pick([1, 2, 4]), draw.whole(0, 99), "random").fit(X)
 
 
 def _in_range(c: Any) -> bool:
@@ -142,16 +147,14 @@ def kernel_features(draw: Draw, X: Array, size: float = 1.0) -> tuple[Any, Any]:
 def features(draw: Draw) -> tuple[Any, Array]:
     """Features of either kind, and their dense matrix (n, k·d) in longdouble."""
     X, _ = samples(draw)
-    kernels = draw.chance(0.15)
-    found, raw = kernel_features(draw, X, np.abs(X).max()) if kernels else gated_features(draw, X, _maybe(draw, X))
+    if draw.chance(0.15):
+        found, raw = kernel_features(draw, X, np.abs(X).max())
+    else:
+        found, raw = gated_features(draw, X, None if draw.chance(0.05) else gate_values(draw, len(X)))
     dense = raw.blocks.astype(np.longdouble).reshape(len(X), -1)
     # What is made of squares and quotients may be refused long before the features themselves are.
     draw.extreme = draw.extreme or not in_range(1e200 * dense, 1e-200 * dense)
     return found, dense
-
-
-def _maybe(draw: Draw, X: Array) -> Array | None:
-    return None if draw.chance(0.05) else gate_values(draw, len(X))
 
 
 def prices_in_range(raw: Raw) -> bool:
@@ -164,14 +167,13 @@ def prices_in_range(raw: Raw) -> bool:
 
 
 def group_norm(draw: Draw, k: int) -> tuple[Norm, dict[str, Any]]:
-    """The Frobenius norm, or a group lasso over odd groups, and its description for the judge."""
+    """The Frobenius norm, or a group lasso over groups of any kind, and its description for the judge."""
     if draw.chance(0.3):
         return Frobenius(), {"norm": "frobenius"}
     groups = draw.rng.choice(draw.pick([[0], [0, 1], [-7, 3, 2**40], list(range(k))]), k)
     labels = len(set(groups.tolist()))
-    weights = draw.pick([None, np.exp(draw.normal(labels)), 10.0 ** draw.rng.integers(-5, 6, labels)])
-    norm = GroupLasso(groups) if weights is None else GroupLasso(groups, weights)
-    return norm, {"norm": "groups", "groups": groups, "weights": weights}
+    weights = draw.pick([1.0, np.exp(draw.normal(labels)), 10.0 ** draw.rng.integers(-5, 6, labels)])
+    return GroupLasso(groups, weights), {"norm": "groups", "groups": groups, "weights": weights}
 
 
 def problem(draw: Draw, scaled: bool = True) -> tuple[MarginProblem, Raw]:
@@ -205,3 +207,19 @@ def problem(draw: Draw, scaled: bool = True) -> tuple[MarginProblem, Raw]:
     may = lambda c: len(c.y) != len(X) or not prices_in_range(stated(c))  # noqa: E731
     built = draw.call(MarginProblem, features=features, norm=norm, must=refused, may=may, **given)
     return built, stated(meanings(given))
+
+
+def as_built(problem: MarginProblem, norm: str = "frobenius") -> Raw:
+    """A problem of gated features as it says that it is; of another norm than the package's, that one."""
+    features: Any = problem.features
+    own, about = problem.norm, dict[str, Any]()
+    if isinstance(own, GroupLasso):
+        norm, about = "groups", {"groups": own.groups, "weights": own.weights}
+    elif isinstance(own, PredictorL2):
+        norm, about = "predictor", {"shape": (own.units, own.contexts)}
+    return Raw.gated(features.X, features.gate_values, problem.y, norm, C=problem.C, **about)
+
+
+def judged(problem: MarginProblem, norm: str = "frobenius", *solver: str, tol: float = 1e-6, **options: Any) -> str:
+    """The status of the solution of a problem of gated features."""
+    return judge(as_built(problem, norm), solve(problem, *solver, tol=tol, **options), tol, limited=bool(options))

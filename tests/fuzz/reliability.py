@@ -1,4 +1,4 @@
-"""Thousands of bad and odd inputs over the whole public surface: each must end in a correct answer or a refusal.
+"""Thousands of bad and unusual inputs over the whole public surface: each must end in a correct answer or a refusal.
 
 Every case is made from (seed, number) alone: what it is about, its inputs, and what the right answer is. It runs in a
 worker process with a time limit and ends in one of these ways, of which only the first two are well:
@@ -10,12 +10,11 @@ worker process with a time limit and ends in one of these ways, of which only th
     hung, died   no answer within the time limit; the process ended
 
     python tests/fuzz/reliability.py --cases 12000 --audit 10000 --seed 1 --jobs 2 --out docs/reliability.md
-    python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
     python tests/fuzz/reliability.py --seed 1 --audit-case 7    # a problem of the audit as Python, and its answer
+    python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
 """
 
 import argparse
-import multiprocessing
 import os
 import resource
 import signal
@@ -38,11 +37,11 @@ import torch
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from common import START_LIMIT, markdown, surroundings, surroundings_line  # noqa: E402
+from common import START_LIMIT, Child, markdown, surroundings, surroundings_line  # noqa: E402
 
-from tests.fuzz import (  # noqa: E402, F401  # noqa: E402, F401
-    additions,
+from tests.fuzz import (  # noqa: E402, F401
     audit,
+    classifiers,
     comparisons,
     files,
     fits,
@@ -51,13 +50,14 @@ from tests.fuzz import (  # noqa: E402, F401  # noqa: E402, F401
     networks,
     parts,
     patterns,
-    samples,
     solving,
     theorems,
     training,
 )
 from tests.fuzz.draw import Draw, Refused, Wrong  # noqa: E402
-from tests.fuzz.table import ENTRIES, Entry, uncovered, wheel  # noqa: E402
+from tests.fuzz.table import ENTRIES, Entry, records, uncovered, wheel  # noqa: E402
+
+records()
 
 #: Seconds that a case may take, and bytes that it may add to its process.
 LIMIT, MEMORY = 60.0, 6 * 2**30
@@ -66,9 +66,9 @@ WELL = ("correct", "refused")
 INTRODUCTION = (
     "# Reliability",
     """\
-Bad and odd input over the whole public surface: numbers in every disguise (float16, big-endian, negative strides,
+Bad and unusual input over the whole public surface: numbers in every disguise (float16, big-endian, negative strides,
 pandas, tensors with gradients …), damage (NaN, masks, ragged lists, complex numbers …), scales from 1e-300 to 1e300,
-degenerate samples, odd options, files cut short, with flipped bits or code inside. Written by
+degenerate samples, unusual options, files cut short, with flipped bits or code inside. Written by
 `tests/fuzz/reliability.py`; `--case NUMBER` runs one case alone and tells what it does.""",
     """\
 *Correct* is an answer that independent code has judged: those of solvers from the raw inputs, those of other callables
@@ -156,42 +156,27 @@ class Worker:
 
     def __init__(self, seed: int, work: Callable[[Connection, int], None] = _work) -> None:
         self.seed, self.work = seed, work
-        self.process: Any = None
-
-    def start(self) -> None:
-        """Start the process and wait until it has imported everything."""
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=self.work, args=(theirs, self.seed), daemon=True)
-        self.process.start()
-        theirs.close()
-        if not self.connection.poll(START_LIMIT):
-            raise RuntimeError("a worker did not start")
-        self.connection.recv()
+        self.child: Child | None = None
 
     def run(self, number: int) -> Result:
         """The result of a case, within the time limit."""
-        if self.process is None:
-            self.start()
+        if self.child is None:
+            self.child = Child(self.work, self.seed)
+            self.child.answer(START_LIMIT)
         try:
-            self.connection.send(number)
-            if self.connection.poll(LIMIT):
-                result: Result = self.connection.recv()
-                return result
-            ending, trace = "hung", f"no answer within {LIMIT:g} s"
-        except (EOFError, OSError):
-            self.process.join(10)
-            ending, trace = "died", f"exit code {self.process.exitcode}"
-        self.stop()
-        return Result(number, wheel()[number % len(wheel())].name, ending, trace=trace, seconds=LIMIT)
+            self.child.connection.send(number)
+            result: Result = self.child.answer(LIMIT)
+            return result
+        except (TimeoutError, OSError) as error:
+            ending = "hung" if "killed" in str(error) else "died"
+            self.stop()
+            return Result(number, wheel()[number % len(wheel())].name, ending, trace=str(error), seconds=LIMIT)
 
     def stop(self) -> None:
         """End the process, whatever it does."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.connection.close()
-        self.process = None
+        if self.child is not None:
+            self.child.stop()
+        self.child = None
 
 
 def run_cases(seed: int, numbers: Iterable[int], jobs: int, work: Any = _work) -> Iterator[Any]:
@@ -226,7 +211,7 @@ def report(results: list[Result], command: str, seconds: float, about: dict[str,
     judged = Counter(r.answer for r in results if r.ending == "correct" and r.answer != "correct")
     answers = [{"status": name, "answers": str(count)} for name, count in judged.most_common()]
     found = (
-        f"{len(results)} cases of bad and odd input over every public callable, {seconds:.0f} s: "
+        f"{len(results)} cases of bad and unusual input over every public callable, {seconds:.0f} s: "
         f"{len(results) - len(bad)} end well, {len(bad)} do not. "
         f"The slowest took {slowest.seconds:.1f} s ({slowest.entry}); the limit is {LIMIT:g} s."
     )

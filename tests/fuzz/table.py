@@ -2,12 +2,16 @@
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
-from typing import Any
+from inspect import signature
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pandas as pd
 
 from tests.fuzz.draw import Draw, Given, expect, meanings
-from tests.fuzz.strategies import Strategy
+from tests.fuzz.strategies import ARGUMENTS, Strategy
 from tests.fuzz.values import is_finite
 from tests.public import public_names
 
@@ -40,6 +44,7 @@ def row(
     /,
     *groups: Strategy,
     name: Any = "",
+    like: Any = None,
     share: Any = 2,
     fine: Callable[[Any, Any], Any] = lambda c, found: True,
     same: Any = 1e-9,
@@ -50,33 +55,35 @@ def row(
 ) -> None:
     """An entry in one call: how each argument is drawn, or what it is; `groups` draw several at once, as a dictionary.
 
-    The answer is `finite`, plain values have the same one, and `fine(c, found)` is true, where c is what the arguments
-    mean.
+    Arguments of the function (or of what it is `like`) that nothing is said of are drawn as `ARGUMENTS` says. The
+    answer is `finite`, plain values have the same one, and `fine(c, found)` is true, or how the answer is counted,
+    where c is what the arguments mean.
     """
 
-    def run(draw: Draw) -> None:
+    def run(draw: Draw) -> Any:
         given: dict[str, Any] = {}
         for group in groups:
             given |= group(draw)
         given |= {name: drawn(strategy, draw) for name, strategy in strategies.items()}
+        given |= arguments(like or function, draw, but=list(given))
         found = draw.call(function, must=must, may=may, same=same, **given)
         expect(not finite or is_finite(found), f"numbers that are none: {found!s:.200}")
-        expect(fine(meanings(given | {"draw": draw}), found), f"not as it should be: {found!s:.200}")
+        said = fine(meanings(given | {"draw": draw}), found)
+        expect(said, f"not as it should be: {found!s:.200}")
+        return said if isinstance(said, str) else None
 
-    entry(name or function, share)(run)
+    entry(name or like or function, share)(run)
 
 
-def records(kinds: dict[Any, Any], brief: bool = True) -> None:
-    """Entries about records of numbers, by what they are made of: printed and pickled; `brief` ones print no arrays."""
-    for kind, parts in kinds.items():
-
-        def run(draw: Draw, kind: Any = kind, parts: Any = parts) -> None:
-            record = draw.call(kind, **parts(draw)) if callable(parts) else draw.call(kind, *parts)
-            text, again = repr(record), pickle.loads(pickle.dumps(record))
-            expect(str(record) == str(again) and text == repr(again), "pickled otherwise")
-            expect(not brief or not ("array(" in text or "DataFrame" in text), "it prints its arrays")
-
-        entry(kind, share=1)(run)
+def arguments(function: Any, draw: Draw, but: list[str], known: dict[str, Strategy] = ARGUMENTS) -> dict[str, Any]:
+    """Its arguments whose names say how they are drawn, and flags; optional ones half of the time."""
+    found: dict[str, Any] = {}
+    for name, parameter in signature(function).parameters.items():
+        needed = parameter.default is parameter.empty
+        flag = isinstance(parameter.default, bool)
+        if name not in but and (flag or name in known) and (needed or draw.chance(0.5)):
+            found[name] = draw.chance(0.5) if flag else known[name](draw)
+    return found
 
 
 def drawn(strategy: Any, draw: Draw) -> Any:
@@ -84,17 +91,48 @@ def drawn(strategy: Any, draw: Draw) -> Any:
     return strategy(draw) if callable(strategy) and not isinstance(strategy, type | Given) else strategy
 
 
+def record(kind: Any, draw: Draw) -> Any:
+    """A record whose parts are of the types that it states."""
+    samples: dict[Any, Any] = {float: [0.0, 1e300, np.inf, np.nan, 5e-324], int: [1, 3, 10**9], str: ["text"]}
+    samples |= {bool: [True, False], pd.DataFrame: [pd.DataFrame({"loss": [np.nan]})], Any: [0.5, np.nan]}
+
+    def part(hint: Any) -> Any:
+        first = next(iter(get_args(hint)), hint) if not isinstance(hint, type) else hint
+        if is_dataclass(first):
+            return record(first, draw)
+        return draw.pick(samples.get(first) or list(getattr(first, "__members__", {}).values()) or [np.ones((2, 2))])
+
+    needed = [name for name, parameter in signature(kind).parameters.items() if parameter.default is parameter.empty]
+    hints = get_type_hints(kind)
+    return draw.call(kind, **{name: part(hints[name]) for name in needed})
+
+
+def records() -> None:
+    """Entries about the public records that nothing else is about: they are printed and pickled."""
+    for name in uncovered():
+        kind = public_callables()[name]
+
+        def run(draw: Draw, kind: Any = kind) -> None:
+            made = record(kind, draw)
+            again = pickle.loads(pickle.dumps(made))
+            expect(str(made) == str(again) and repr(made) == repr(again), "pickled otherwise")
+
+        if is_dataclass(kind) or hasattr(kind, "_fields"):
+            entry(kind, share=1)(run)
+
+
 def wheel() -> list[Entry]:
     """Every entry as often as its share says; case number i is about entry i modulo the length."""
     return [entry for entry in ENTRIES.values() for _ in range(entry.share)]
 
 
+def public_callables() -> dict[str, Any]:
+    """By their names."""
+    found = {name: getattr(import_module(path), name) for path, names in public_names().items() for name in names}
+    return {name: value for name, value in found.items() if callable(value)}
+
+
 def uncovered() -> list[str]:
     """The public callables that no entry is about."""
     covered = {name.split(".")[0].split(",")[0] for name in ENTRIES}
-    return [
-        name
-        for path, names in public_names().items()
-        for name in names
-        if callable(getattr(import_module(path), name)) and name not in covered
-    ]
+    return [name for name in public_callables() if name not in covered]

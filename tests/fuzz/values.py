@@ -1,4 +1,4 @@
-"""What is drawn: disguises, damage, odd numbers; and fingerprints, which show whether an input was changed.
+"""What is drawn: disguises, damage, unusual numbers; and what is compared before and after a call.
 
 A *disguise* is another way to hand over the same numbers (float16, big-endian, pandas, a tensor with gradients …): it
 must be taken for what it means. *Damage* leaves nothing that could be meant (NaN, a string among numbers …): it must be
@@ -172,56 +172,32 @@ def short(value: Any) -> str:
         return "(too long to print)"
 
 
-def fingerprint(value: Any, depth: int = 0) -> Any:
-    """Something that is equal before and after a call unless an input was changed."""
-    if depth > 4:
-        return None
+def leaves(value: Any, depth: int = 0) -> list[Any]:
+    """The numbers and texts in a value, whatever holds them, copied: all but networks, and how long something took."""
+    deeper = depth + 1
     if isinstance(value, np.ma.MaskedArray):
-        return fingerprint(value.data, depth), np.ma.getmaskarray(value).tobytes()
-    if isinstance(value, np.ndarray):
-        objects = value.dtype == object
-        content = [hex(v) if isinstance(v, int) else repr(v) for v in value.ravel()] if objects else value.tobytes()
-        return value.dtype.str, value.shape, value.strides, value.flags.writeable, content
+        return leaves([value.data, np.ma.getmaskarray(value)], deeper)
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.device.type == "meta":
-            return str(value.layout)
-        plain = value.detach().resolve_conj().resolve_neg().clone().contiguous()
-        held = plain.to(torch.complex128 if plain.is_complex() else torch.float64).numpy().tobytes()
-        return str(value.dtype), tuple(value.shape), value.requires_grad, value.grad is None, held
-    if isinstance(value, pd.DataFrame | pd.Series):
-        return repr(value.index.tolist()), value.to_json(), str(value.dtypes)
-    if isinstance(value, list | tuple):
-        return type(value).__name__, [fingerprint(v, depth + 1) for v in value]
-    if isinstance(value, dict):
-        return [(repr(k), fingerprint(v, depth + 1)) for k, v in value.items()]
-    if isinstance(value, Gates | Norm):
-        return fingerprint({k: v for k, v in vars(value).items() if not isinstance(v, sp.sparray)}, depth + 1)
-    if is_dataclass(value) and not isinstance(value, type):
-        return fingerprint({f.name: getattr(value, f.name) for f in fields(value)}, depth + 1)
-    return short(value) if isinstance(value, str | bytes | int | float | complex | Fraction | None) else None
-
-
-def leaves(value: Any, depth: int = 0) -> list[Any]:
-    """The numbers and texts of an answer, whatever holds them, but for how long it took."""
-    if isinstance(value, torch.nn.Module):
-        value = value.state_dict()
-    if isinstance(value, torch.Tensor):
-        value = value.detach().double().numpy()
-    if isinstance(value, pd.DataFrame | pd.Series):
-        value = value.to_dict()
+            return [str(value.layout)]
+        held = value.detach().double() if value.dtype is torch.bfloat16 else value
+        return [value.requires_grad, value.grad is None, *leaves(held.numpy(force=True), deeper)]
+    if isinstance(value, pd.Series | pd.DataFrame):
+        columns = value.to_numpy() if isinstance(value, pd.Series) else dict(value.items())
+        return leaves([value.index.tolist(), columns], deeper)
     if isinstance(value, np.ndarray):
         return [value.astype(np.longdouble) if value.dtype.kind in "biuf" else value.tolist()]
-    if isinstance(value, dict):
-        return [leaf for k, v in value.items() if k != "seconds" for leaf in (repr(k), *leaves(v, depth + 1))]
     if isinstance(value, list | tuple):
-        return [leaf for v in value for leaf in leaves(v, depth + 1)]
-    if isinstance(value, bool | int | float | np.generic):
-        return [np.longdouble(value)] if isinstance(value, float | np.floating) else [value]
+        return [leaf for item in value for leaf in leaves(item, deeper)]
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() if key != "seconds" for leaf in (repr(key), *leaves(item, deeper))]
     if is_dataclass(value) and not isinstance(value, type):
-        return leaves({f.name: getattr(value, f.name) for f in fields(value)}, depth + 1)
+        return leaves({field.name: getattr(value, field.name) for field in fields(value)}, deeper)
     if isinstance(value, Gates | Norm) and depth < 4:
-        return leaves(vars(value), depth + 1)
-    return [value if isinstance(value, str) else type(value).__name__]
+        return leaves(vars(value), deeper)
+    if isinstance(value, float | np.floating | np.integer | np.bool_):
+        return [np.longdouble(value)]
+    return [value if isinstance(value, str | bytes | int | complex) else type(value).__name__]
 
 
 def is_finite(answer: Any) -> bool:
@@ -230,11 +206,13 @@ def is_finite(answer: Any) -> bool:
 
 
 def alike(found: Any, expected: Any, rel: float) -> bool:
-    """Whether two answers say the same, numbers up to `rel` of the largest in their array."""
-    ours, theirs = leaves(found), leaves(expected)
-    if len(ours) != len(theirs):
-        return False
-    return all(
+    """Whether two values say the same, numbers up to `rel` of the largest in their array."""
+    return matching(leaves(found), leaves(expected), rel)
+
+
+def matching(ours: list[Any], theirs: list[Any], rel: float) -> bool:
+    """Whether these leaves are alike."""
+    return len(ours) == len(theirs) and all(
         close(a, b, rel) if isinstance(b, np.ndarray | np.longdouble) else bool(np.all(a == b))
         for a, b in zip(ours, theirs, strict=True)
     )

@@ -1,0 +1,92 @@
+"""Cases about the classifiers of scikit-learn's contract."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import implicit_bias as ib
+from implicit_bias import SGD, Frobenius, Status
+from tests.fuzz import problems
+from tests.fuzz.draw import Draw, Wrong, expect
+from tests.fuzz.strategies import ARGUMENTS, choice, count, is_count
+from tests.fuzz.table import arguments, entry
+from tests.fuzz.values import Array
+
+CLASSES: list[Any] = [(0, 1), (-1, 1), ("cat", "dog"), (2.0, 5.0), (False, True), (0, 1, 2), ("a", "b", "c")]
+BAD_LABELS: list[Any] = [None, [], "ab", [0.5, 1.5] * 20, object(), [[1, 0]], {1: 2}, [None] * 40, np.array(3)]
+
+
+def _is_seed(value: Any) -> bool:
+    """Whether scikit-learn takes a value for a seed."""
+    return value is None or isinstance(value, bool) or is_count(0, 2**31)(value)
+
+
+#: Their parameters, beside those that other callables have as well.
+PARAMETERS: dict[str, Any] = {
+    "units": count(1, 3, np.int8(2), most=2000),
+    "random_state": choice(0, 7, None, np.random.RandomState(1), also=_is_seed),
+    # Whatever is empty weighs no class, says scikit-learn.
+    "class_weight": choice(None, "balanced", also=lambda v: v is None or (hasattr(v, "__len__") and not len(v))),
+    "norm": choice("group-lasso", "predictor-l2", "frobenius", Frobenius()),
+    "gates": choice("random", ib.RandomHalfSpaces(2, always_on=True), ib.ConstantGate()),
+}
+
+
+def _classifier(kind: Any, **fixed: Any) -> None:
+    """Fit a classifier with parameters of every kind and check it."""
+
+    def fit(X: Any, y: Any, weights: Any, **parameters: Any) -> Any:
+        return kind(**(fixed | parameters)).fit(X, y, sample_weight=weights)
+
+    def run(draw: Draw) -> None:
+        X, y = problems.clean_task(draw)
+        classes = draw.pick(CLASSES)
+        labels = np.array([classes[int(sign > 0)] for sign in y])
+        if len(classes) == 3:
+            labels[2:4] = classes[2]
+        given, n = draw.array(X), len(y)
+        bad = [*BAD_LABELS, labels[:-1], np.full(n, classes[0])]
+        target = draw.either(draw.pick([labels, labels.tolist(), pd.Series(labels)]), bad)
+        good: list[Any] = [None, None, None, None, np.exp(draw.normal(n)), np.r_[0.0, np.ones(n - 1)]]
+        weight = draw.either(draw.pick(good), [np.ones(3), -np.ones(n), "w"])
+        options = arguments(kind, draw, but=[], known=ARGUMENTS | PARAMETERS)
+        # Some parameters are not looked at before others are, and numbers of every size may be none of these.
+        may = draw.badness > 0 or weight.value is not None or getattr(options.get("C"), "value", 1.0) == np.inf
+        # It warns where an answer is not certified, or no weights are worth their price.
+        model = draw.call(fit, given, target, weight, may=may, warns=True, **options)
+        _check_model(draw, model, given.plain, labels)
+
+    entry(kind, share=3)(run)
+
+
+def _check_model(draw: Draw, model: Any, X: Array, labels: Array) -> None:
+    """Classes, the certificate of each of them, and new samples; scikit-learn's own checks hold the rest."""
+    scores, several = model.decision_function(X), len(model.classes_) > 2
+    expect(np.isfinite(scores).all() and set(model.predict(X)) <= set(labels), "other classes, or no scores")
+    for certificate in model.certificate_ if several else [model.certificate_]:
+        expect(certificate.gap <= certificate.tol or certificate.status is not Status.OPTIMAL, "OPTIMAL with a gap")
+    d = X.shape[1]
+    new = draw.array(draw.normal(3, draw.pick([d, d, d + 1])))
+    found = draw.call(lambda X: model.decision_function(X), X=new, must=lambda c: c.X.shape[1] != d)
+    expect(np.isfinite(found).all(), "scores are not finite")
+
+
+_classifier(ib.GLNClassifier, units=3)
+_classifier(ib.GatedReLUClassifier, units=4)
+_classifier(ib.HiddenLayerClassifier, units=4, training=SGD(steps=3))
+
+
+@entry(ib.NotSeparableError)
+def _not_separable(draw: Draw) -> None:
+    """A hard margin on conflicting samples ends in this error, which holds the proof and can be pickled."""
+    X, y = problems.clean_task(draw)
+    X[1] = X[0]
+    try:
+        ib.GLNClassifier(units=2, C=np.inf, cutoff=0.0, random_state=draw.whole(0, 9)).fit(X, y)
+    except ib.NotSeparableError as error:
+        copy = pickle.loads(pickle.dumps(draw.call(ib.NotSeparableError, str(error), error.certificate)))
+        expect(str(copy) == str(error) and copy.certificate.farkas_residual < 1e-12, "no proof")
+    else:
+        raise Wrong("a conflict was separated")
