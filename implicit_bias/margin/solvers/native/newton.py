@@ -40,12 +40,11 @@ class Point:
     def room(self, direction: Point) -> float:
         """The longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
         # What is 0 has no partner: an equality has no slack, and what has no price no bound.
-        partners = zip(PAIRS, self.products().values(), strict=True)
-        pairs = [(name, product != 0) for pair, product in partners for name in pair]
-        xp = library(self.lam)
-        values = xp.hstack([self.rho, *(getattr(self, name)[keep] for name, keep in pairs)])
-        changes = xp.hstack([direction.rho, *(getattr(direction, name)[keep] for name, keep in pairs)])
-        falls = changes < 0
+        names, xp = [name for pair in PAIRS for name in pair], library(self.lam)
+        values = xp.hstack([self.rho, *(getattr(self, name) for name in names)])
+        changes = xp.hstack([direction.rho, *(getattr(direction, name) for name in names)])
+        products = xp.hstack([self.rho, *(product for product in self.products().values() for _ in range(2))])
+        falls = (changes < 0) & (products != 0)
         return min(1.0, float((values[falls] / -changes[falls]).min())) if falls.any() else 1.0
 
     def products(self) -> dict[str, Tensor]:

@@ -53,7 +53,7 @@ class PreciseSolver(Solver):
         problem is solved again for margins larger by as much, and of several roundings the best is taken.
         """
         begin = time.perf_counter()
-        with gmpy2.context(gmpy2.get_context(), precision=BITS):
+        with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
             W, b, lam, answer = _solved(problem, options, begin)
             moved = 1.01 * UNIT * (problem.features.magnitudes(answer.weights) + abs(answer.intercept))
             if answer.stopped or not (moved > OF_THE_TOLERANCE * options.tol * problem.required_margin).any():
