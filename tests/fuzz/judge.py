@@ -165,10 +165,22 @@ def _judge_lower_bound(raw: Raw, found: Solution) -> Any:
     """The lower bound that is stated: the best multiple of the dual must prove no less."""
     lam = found.dual.astype(np.longdouble)
     expect(not raw.intercept or sum(map(Fraction, found.dual * raw.y)) == 0, "the dual is not balanced")
-    size = max(raw.dual(lam @ raw.phi), np.max(lam / raw.prices))
-    proved = lam @ raw.m / size if size > 0 else np.longdouble(0)
+    # Sums that cancel are beyond longdoubles, too.
+    rows, exact = _rationals(raw), [Fraction(v) for v in found.dual]
+    columns = range(raw.phi.shape[1])
+    V = np.array([_wide(sum((w * row[j] for w, row in zip(exact, rows, strict=True)), Fraction(0))) for j in columns])
+    size = max(raw.dual(V), np.max(lam / raw.prices))
+    proved = lam @ raw.m / size if size > 0 else np.longdouble(np.inf)
     expect(found.lower_bound <= proved * (1 + 1e-15), f"the dual proves {float(proved):.12g} only")
     return np.longdouble(found.lower_bound)
+
+
+def _wide(value: Fraction) -> Any:
+    """A fraction of any size as a longdouble."""
+    by = value.numerator.bit_length() - value.denominator.bit_length()
+    scaled = value / Fraction(2) ** by
+    upper = float(scaled)
+    return np.ldexp(np.longdouble(upper) + np.longdouble(float(scaled - Fraction(upper))), by)
 
 
 def _judge_proof(raw: Raw, found: Solution) -> None:
