@@ -1,3 +1,5 @@
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -197,6 +199,41 @@ def test_networks_without_finite_weights_are_neither_saved_nor_loaded(tmp_path, 
     network.load_state_dict(content["state"])
     with pytest.raises(InputError, match="NaN or infinity"):
         save_network(network, path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_network_files_that_announce_more_than_they_hold_build_nothing(tmp_path, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    network = [gln, lambda: ReLUNetwork(12, [3, 2])][seed % 2]()
+    path = save_network(network, tmp_path / "network.pt")
+    content = torch.load(path, weights_only=True)
+    size = int(2 ** rng.integers(10, 20))
+    if seed % 2:
+        content["config"][rng.choice(["inputs", "outputs"])] = size
+    else:
+        content["config"]["gates"][0][rng.choice(["units", "contexts"])] = size
+    if seed > 2:
+        # Tensors of any shape over one number.
+        content["state"] |= {
+            name: torch.ones(1).expand(2**12, 2**20)
+            for name, value in content["state"].items()
+            if isinstance(value, torch.Tensor)
+        }
+    torch.save(content, path)
+    monkeypatch.setattr(type(network), "from_config", lambda config: pytest.fail("it builds"))
+    with pytest.raises(InputError, match="announces more weights than it holds"):
+        load_network(path)
+
+
+def test_compressed_network_files_are_refused(tmp_path):
+    path = save_network(gln(), tmp_path / "network.pt")
+    with zipfile.ZipFile(path) as source:
+        content = {info.filename: source.read(info) for info in source.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in content.items():
+            target.writestr(name, data)
+    with pytest.raises(InputError, match="damaged"):
+        load_network(path)
 
 
 def test_damaged_network_files_are_refused(tmp_path):

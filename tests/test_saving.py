@@ -1,13 +1,16 @@
 """Saved problems and solutions: their format, and what is refused of damaged files; that they load equal is a law."""
 
 import dataclasses
+import io
 import json
+import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
 
 from implicit_bias import (
+    ConstantGate,
     HyperplaneGates,
     InputError,
     Status,
@@ -17,8 +20,40 @@ from implicit_bias import (
     save_solution,
     solve,
     svm_gln,
+    svm_shallow,
 )
+from implicit_bias.ground import memory
 from tests.cases import inputs, problem
+
+
+def peak(call):
+    """The error's text, and the most bytes that NumPy held meanwhile."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError) as refusal:
+            call()
+        return str(refusal.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def rewritten(path, change):
+    """The archive with the bytes of some members changed, all compressed."""
+    with zipfile.ZipFile(path) as source:
+        content = {name: source.read(name) for name in source.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in (content | change(content)).items():
+            target.writestr(name, data)
+    return path
+
+
+def announcing(data, shape):
+    """A member with its own numbers and the header of another shape."""
+    stream, header = io.BytesIO(data), io.BytesIO()
+    dtype = np.lib.format.read_array(stream).dtype
+    about = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, about)
+    return header.getvalue() + data[-16:]
 
 
 def test_constraints_survive_saving(tmp_path):
@@ -144,3 +179,51 @@ def test_solutions_that_contradict_themselves_are_refused_by_name(tmp_path, name
     save_solution(dataclasses.replace(found, **change(found, rng)), path)
     with pytest.raises(InputError, match=words):
         load_solution(path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_arrays_that_a_file_announces_and_does_not_hold_take_no_memory(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    case = svm_gln(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
+    loads = {
+        load_problem: save_problem(case, tmp_path / "p.npz"),
+        load_solution: save_solution(solve(case), tmp_path / "s.npz"),
+    }
+    load, path = list(loads.items())[seed % 2]
+    names = ["weights", "dual", "margins"] if seed % 2 else ["X", "y", "gate_values", "gates.directions_"]
+    name, shape = f"{rng.choice(names)}.npy", tuple(int(size) for size in 10 ** rng.uniform(3, 8, size=2))
+    text, most = peak(lambda: load(rewritten(path, lambda held: {name: announcing(held[name], shape)})))
+    assert "damaged" in text
+    assert most < 2**23
+
+
+@pytest.mark.parametrize("sizes", [{"gates.n_features_in_": 5 * 10**8}, {"units": 5 * 10**8}, {"contexts": 2**29}])
+def test_gates_of_announced_sizes_take_no_memory(tmp_path, sizes):
+    contexts = 1 if "units" in sizes else 2
+    gates = ConstantGate() if "gates.n_features_in_" in sizes else HyperplaneGates(1, contexts)
+    path = save_problem(svm_shallow(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), gates), tmp_path / "p.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    about = json.loads(str(content["about"]))
+    about["parameters"] |= {name: size for name, size in sizes.items() if name in about["parameters"]}
+    more = {name: np.array(size) for name, size in sizes.items() if name in content}
+    np.savez(path, **(content | {"about": np.array(json.dumps(about))} | more))
+    text, most = peak(lambda: load_problem(path))
+    assert "its gates are not" in text
+    assert most < 2**23
+
+
+def test_arrays_that_nobody_asks_for_are_not_read(tmp_path):
+    found = solve(problem("constant", "frobenius"))
+    path = save_solution(found, tmp_path / "a.npz", unused=np.zeros(2**23))
+    tracemalloc.start()
+    assert load_solution(path).gap == found.gap
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+
+
+def test_arrays_larger_than_the_free_memory_are_refused_with_their_size(tmp_path, monkeypatch):
+    path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "p.npz")
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
+    with pytest.raises(InputError, match=r"p.npz: its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free"):
+        load_problem(path)

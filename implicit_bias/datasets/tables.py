@@ -11,7 +11,7 @@ import pandas as pd
 
 from implicit_bias.datasets.task import binary_labels
 from implicit_bias.ground.checks import Array, InputError, as_file, as_floats, shown
-from implicit_bias.ground.files import read_arrays
+from implicit_bias.ground.files import open_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +114,16 @@ def _read_npz(file: Path, label: str | None, weights: str | None) -> LabelledSam
     if weights is not None:
         raise InputError("the weights of an NPZ file are its array sample_weight; a column's name is for CSV files")
     try:
-        arrays = read_arrays(file)
+        with open_arrays(file) as held:
+            names = list(held)
+            arrays = {name: held[name] for name in ("X", "y", "gates", "groups", "sample_weight") if name in held}
+    except InputError as error:
+        raise InputError(f"{file} cannot be read: {error}") from None
     except Exception as error:
         raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
     for name in ("X", "y"):
         if name not in arrays:
-            raise InputError(f"{file} has no array {name!r}; it holds {', '.join(arrays) or 'nothing'}")
+            raise InputError(f"{file} has no array {name!r}; it holds {', '.join(names) or 'nothing'}")
     y, classes = binary_labels(arrays["y"])
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
     weight = as_floats(arrays["sample_weight"], "sample_weight", 1) if "sample_weight" in arrays else None

@@ -257,13 +257,6 @@ def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = Fals
     return number
 
 
-def as_tolerance(value: Any, name: str = "tol") -> float:
-    """A relative gap to ask for: below 1, which any two bounds keep."""
-    if not as_positive(value, name) < 1:
-        raise InputError(f"{name} is a relative gap and must be below 1, which any answer reaches; not {shown(value)}")
-    return as_real(value)
-
-
 def context_bits(contexts: Any) -> int:
     """The b of 2^b contexts."""
     count = as_count(contexts, "contexts", most=2**62, limit="2^62, so that they can be numbered")

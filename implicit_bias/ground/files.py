@@ -5,17 +5,24 @@ Archives are files of arrays: NumPy's npz format with a JSON text inside; loadin
 
 import io
 import json
+import math
 import os
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import read_array, read_array_header_1_0, read_array_header_2_0, read_magic
 
 from implicit_bias import __version__
 from implicit_bias.ground.checks import InputError, as_file, as_path
+from implicit_bias.ground.memory import TooLargeError, check_memory
+
+#: How many times its size the content of a compressed file can be, a little above what deflation reaches.
+DENSEST = 1100
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
@@ -65,11 +72,40 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def read_arrays(file: Path) -> dict[str, np.ndarray]:
-    """The arrays of an NPZ file, none of them pickled; a damaged one provokes errors of many kinds."""
-    # NumPy leaves a damaged file open unless it is ours.
-    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
-        return {name: content[name] for name in content.files}
+class Arrays(Mapping[str, np.ndarray]):
+    """The arrays of an open NPZ file, each read when it is asked for and none of them pickled.
+
+    What a file announces is compared with what it holds before any memory is taken.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
+        self.members = {i.filename.removesuffix(".npy"): i for i in archive.infolist() if i.filename.endswith(".npy")}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        info = self.members[name]
+        with self.archive.open(info) as member:
+            header = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}[read_magic(member)]
+            shape, _, dtype = header(member)
+            size = math.prod(shape) * dtype.itemsize
+            if size != info.file_size - member.tell() or info.file_size > DENSEST * (info.compress_size + 1):
+                raise ValueError("an array is announced that the file does not hold")
+        check_memory(size, f"its array {name!r}", "free some, or save a smaller one")
+        with self.archive.open(info) as member:
+            return np.asarray(read_array(member, allow_pickle=False))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+@contextmanager
+def open_arrays(file: Path) -> Iterator[Arrays]:
+    """The arrays of an NPZ file; a damaged one provokes errors of many kinds, while it is open as well."""
+    with zipfile.ZipFile(file) as archive:
+        yield Arrays(archive)
 
 
 @contextmanager
@@ -84,6 +120,8 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     """
     try:
         yield
+    except TooLargeError as error:
+        raise InputError(f"{path}: {error}") from None
     except Exception as error:
         reason = str(error) if isinstance(error, InputError) else type(error).__name__
         raise InputError(f"{path} is damaged or not a saved {kind} ({reason})") from None
@@ -99,23 +137,24 @@ def write_archive(
     return write_atomically(path, buffer.getvalue())
 
 
-def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What `write_archive` wrote to `path` as this `kind`: about and arrays.
+@contextmanager
+def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict[str, Any], Arrays]]:
+    """What `write_archive` wrote to `path` as this `kind`: about and arrays, of which only those asked for are read.
 
-    Raises InputError if the file is missing, damaged or of another kind.
+    Raises InputError if the file is missing, damaged or of another kind; also for what its content provokes in the
+    block.
 
     >>> import numpy as np, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "example.npz")
     >>> path = write_archive(path, "example 1", {"colour": "red"}, {"a": np.ones(2)})
-    >>> about, arrays = read_archive(path, "example 1")
-    >>> about["colour"], arrays["a"].tolist()
+    >>> with open_archive(path, "example 1") as (about, arrays):
+    ...     about["colour"], arrays["a"].tolist()
     ('red', [1.0, 1.0])
     """
     file, name = as_file(path), kind.split()[0]
-    with reading(path, name):
-        arrays = read_arrays(file)
-        about = json.loads(str(arrays.pop("about")))
+    with reading(path, name), open_arrays(file) as arrays:
+        about = json.loads(str(arrays["about"]))
         found = str(about["format"])
-    if found != f"implicit_bias {kind}":
-        raise InputError(f"{path} holds {found!r:.60}, not 'implicit_bias {kind}'; save it again with this version")
-    return about, arrays
+        if found != f"implicit_bias {kind}":
+            raise InputError(f"it holds {found!r:.60}, not 'implicit_bias {kind}'; save it again with this version")
+        yield about, arrays

@@ -9,6 +9,10 @@ from implicit_bias.ground.checks import InputError
 SYSTEM, CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
+class TooLargeError(InputError):
+    """Raised for what this machine has no memory for."""
+
+
 def free_memory() -> float:
     """Bytes that can still be taken; infinity where the system does not tell.
 
@@ -39,12 +43,12 @@ def _container() -> float:
 def check_memory(need: float, what: str, remedy: str, free: float | None = None) -> None:
     """Refuse what needs more bytes than are free: `free`, where it is not this machine's memory.
 
-    >>> check_memory(6.1 * 2**30, "the solve", "use fewer units", free=3 * 2**30)
+    >>> check_memory(6.1 * 2**30, "this", "use fewer units", free=3 * 2**30)
     Traceback (most recent call last):
         ...
-    implicit_bias.ground.checks.InputError: the solve needs about 6.1 GiB of memory, 3.0 GiB are free; use fewer units
+    implicit_bias.ground.memory.TooLargeError: this needs about 6.1 GiB of memory, 3.0 GiB are free; use fewer units
     """
     free = free_memory() if free is None else free
     if need > free:
         numbers = f"needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free"
-        raise InputError(f"{what} {numbers}; {remedy}")
+        raise TooLargeError(f"{what} {numbers}; {remedy}")

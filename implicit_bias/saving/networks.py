@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from implicit_bias import networks
-from implicit_bias.ground.checks import InputError, as_file
+from implicit_bias.ground.checks import InputError, as_count, as_file
 from implicit_bias.ground.files import reading, write_atomically
 from implicit_bias.networks import GatedNetwork
 
@@ -66,7 +66,8 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     with reading(path, "network"):
         # Torch does not look at check sums, and reads older formats, through whose reader code could slip before 2.6.
         with zipfile.ZipFile(file) as archive:
-            if archive.testzip() is not None:
+            # It compresses nothing either: compressed, little could hold more than fits.
+            if any(info.compress_type for info in archive.infolist()) or archive.testzip() is not None:
                 raise ValueError("damaged")
         with warnings.catch_warnings():
             # Of kinds of files that are none of ours.
@@ -78,10 +79,15 @@ def _restored(content: Any) -> GatedNetwork:
     """The network of a file's content; any exception for another content."""
     if content["format"] != FORMAT:
         raise KeyError(content["format"])
-    network = CLASSES[content["class"]].from_config(content["config"])
-    state = content["state"]
+    config, state = content["config"], content["state"]
+    tensors = [value for value in state.values() if isinstance(value, torch.Tensor)]
+    # Tensors may stride over fewer numbers than they announce, or over none.
+    held = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in tensors if value.is_cpu}
+    if _size(config) > sum(held.values()):
+        raise InputError("it announces more weights than it holds")
+    network = CLASSES[content["class"]].from_config(config)
     # load_state_dict would convert whatever is there, complex numbers too.
-    (dtype,) = {value.dtype for value in state.values() if isinstance(value, torch.Tensor)}
+    (dtype,) = {value.dtype for value in tensors}
     if not dtype.is_floating_point:
         raise TypeError(dtype)
     network.to(dtype)
@@ -89,6 +95,18 @@ def _restored(content: Any) -> GatedNetwork:
     if not _finite(network):
         raise InputError("its weights hold NaN or infinity")
     return network
+
+
+def _size(config: dict[str, Any]) -> int:
+    """How many weights a network of this shape has, but for biases."""
+    layers = [(units, 1) for units in [*config.get("units", []), config.get("outputs", 1)]]
+    layers = [(gates["units"], gates["contexts"]) for gates in config["gates"]] if "gates" in config else layers
+    widths = [config["inputs"], *(units for units, _ in layers)]
+    sizes = [
+        as_count(width, "inputs") * as_count(units, "units") * as_count(contexts, "contexts")
+        for width, (units, contexts) in zip(widths, layers, strict=False)
+    ]
+    return sum(sizes)
 
 
 def _finite(network: GatedNetwork) -> bool:

@@ -1,6 +1,8 @@
 """Saving and loading margin problems."""
 
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,12 +14,14 @@ from implicit_bias import features as all_features
 from implicit_bias import gates as all_gates
 from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import InputError
-from implicit_bias.ground.files import read_archive, reading, write_archive
+from implicit_bias.ground.files import open_archive, write_archive
 from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
 KIND = "problem 1"
+#: The inputs of gates beside features that do not tell how many there are.
+MOST_INPUTS = 10**7
 
 
 def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
@@ -95,12 +99,11 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
     ...     print(error)
     nowhere.npz is not a readable file; check the path
     """
-    about, arrays = read_archive(path, KIND)
-    with reading(path, "problem"):
+    with open_archive(path, KIND) as (about, arrays):
         return _restored(about, arrays)
 
 
-def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginProblem:
+def _restored(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
     made = next(kind for kind in kinds if kind.made_of is not None and set(kind.made_of) <= set(arrays))
     features = made(*(arrays[name] for name in made.made_of))
@@ -112,8 +115,13 @@ def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginPro
         E = sp.csr_array((arrays["constraints.value"], places), shape=(len(equal), features.k * features.d))
         constraints = LinearConstraints(E, equal, shape)
     gates = None if about["gates"] is None else _gates(about["gates"], about["parameters"], arrays)
-    if gates is not None and gates(np.zeros((1, gates.n_features_in_))).k != features.k:
-        raise InputError(f"its gates are not the {features.k} of its features")
+    if gates is not None:
+        # Before anything is made of the sizes that it announces.
+        announced = math.prod(about["parameters"].get(name, 1) for name in ("units", "contexts"))
+        most = MOST_INPUTS if features.gate_values is None else features.d
+        wrong = announced > features.k or gates.n_features_in_ > most
+        if wrong or gates(np.zeros((1, gates.n_features_in_))).k != features.k:
+            raise InputError(f"its gates are not the {features.k} of its features")
     return MarginProblem(
         features,
         arrays["y"],
@@ -128,7 +136,7 @@ def _restored(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> MarginPro
     )
 
 
-def _gates(kind: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Gates:
+def _gates(kind: str, parameters: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Gates:
     make = getattr(all_gates, kind)
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
     gates: Gates = make(*((parameters | given)[name] for name in make.made_of))

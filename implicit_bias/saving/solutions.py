@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, shown, without_torch
-from implicit_bias.ground.files import read_archive, reading, write_archive
+from implicit_bias.ground.files import open_archive, write_archive
 from implicit_bias.margin.solvers.solution import Solution, Status
 
 KIND = "solution 3"
@@ -76,8 +76,7 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
     ...     print(error)
     nowhere.npz is not a readable file; check the path
     """
-    about, arrays = read_archive(path, KIND)
-    with reading(path, "solution"):
+    with open_archive(path, KIND) as (about, arrays):
         fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         fields |= {name: arrays[name].item() for name in _FLOATS}
         fields |= {name: about[name] for name in ("solver", "iterations", "reason")}

@@ -12,9 +12,10 @@ from implicit_bias.experiments.paper.published import FAULTS, check_faults
 from implicit_bias.experiments.runner.experiment import Rows, Settings, product
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.thresholds import Cutoff
-from implicit_bias.ground.checks import Array, InputError, as_count, as_tolerance, one_of
+from implicit_bias.ground.checks import Array, InputError, as_count, one_of
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve, solver_names
+from implicit_bias.margin.solvers.options import as_tolerance
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.sgd import SGD, train
 

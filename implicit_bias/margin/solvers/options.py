@@ -2,12 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import InputError, as_count, as_floats, as_positive, as_tolerance
+from implicit_bias.ground.checks import InputError, as_count, as_floats, as_positive, shown
 from implicit_bias.margin.solvers.progress import Progress
 from implicit_bias.margin.solvers.solution import Solution
+
+
+def as_tolerance(value: Any, name: str = "tol") -> float:
+    """A relative gap to ask for: below 1, which any two bounds keep."""
+    tolerance = as_positive(value, name)
+    if tolerance >= 1:
+        raise InputError(f"{name} is a relative gap and must be below 1, which any answer reaches; not {shown(value)}")
+    return tolerance
 
 
 @dataclass(frozen=True, eq=False)

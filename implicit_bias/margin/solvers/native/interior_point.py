@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from implicit_bias.margin.solvers.native.arrays import Tensor, as_numpy, library
+from implicit_bias.margin.solvers.native.arrays import Tensor, all_finite, as_numpy, library
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point, Residual
 from implicit_bias.margin.solvers.solution import Status
@@ -66,6 +66,8 @@ def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[f
         worst = float(margins.min())
         return (value / worst if worst > 0 else float("inf")), worst
     f, p = as_numpy(margins), as_numpy(prices)
+    if not all_finite(f):
+        return float("inf"), float("inf")
     pays = f > 0
     with np.errstate(over="ignore"):
         ends = 1.0 / f[pays]
@@ -75,6 +77,8 @@ def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[f
     falls = value - p[~pays] @ f[~pays] - later < 0
     count = len(falls) if falls.all() else int(np.argmin(falls))
     t = float(ends[order[count - 1]]) if 0 < count < len(falls) else 0.0
+    if t == float("inf"):
+        return t, 0.0
     return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), 1 / t if t > 0 else float("inf")
 
 
