@@ -52,6 +52,10 @@ def _classifier(kind: Any, **fixed: Any) -> None:
         good: list[Any] = [None, None, None, None, np.exp(draw.normal(n)), np.r_[0.0, np.ones(n - 1)]]
         weight = draw.either(draw.pick(good), [np.ones(3), -np.ones(n), "w"])
         options = arguments(kind, draw, but=[], known=ARGUMENTS | PARAMETERS)
+        # Gates that are given have their own units.
+        options = {
+            name: part for name, part in options.items() if name not in ("units", "cutoff") or "gates" not in options
+        }
         # Some parameters are not looked at before others are, and numbers of every size may be none of these.
         may = draw.badness > 0 or weight.value is not None or getattr(options.get("C"), "value", 1.0) == np.inf
         # It warns where an answer is not certified, or no weights are worth their price.

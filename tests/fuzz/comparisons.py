@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem
@@ -41,8 +40,12 @@ def _rows(draw: Draw) -> dict[str, Any]:
     columns = {"model": draw.rng.choice(["a", "b"], rows), "error": draw.normal(rows), "seed": range(rows)}
     table = pd.DataFrame(columns).assign(status="OPTIMAL")
     gap = table.assign(error=[np.nan, *table["error"][1:]])
-    bad = [table.drop(columns="status"), table.assign(error="much"), table[:0].drop(columns="model"), None, 3, "table"]
-    by = draw.either(draw.pick([None, ["model"], ("model",)]), [["nowhere"], 3, "model", [None], [["model"]], object()])
+    bad = [
+        table.drop(columns="status"),
+        table.assign(error="much"),
+        table[:0].drop(columns="model"),
+    ]
+    by = draw.either(draw.pick([None, ["model"], ("model",)]), [["nowhere"], "model", [None], [["model"]]])
     return {"table": draw.either(draw.pick([table, gap]), bad), "by": by}
 
 
@@ -75,17 +78,16 @@ def _from_arrays(draw: Draw) -> None:
     values = [high if sign > 0 else low for sign in y]
     series = pd.Series(values, index=range(len(y), 0, -1))
     form = draw.pick([values, tuple(values), np.array(values), np.array(values, dtype=object), series])
+    ends: list[Any] = [None, math.nan, [1]]
     bad: list[Any] = [
-        None,
-        [],
+        *([*values[:-1], end] for end in ends),
         y[:-1],
-        [*values[:-1], None],
         y[:, None],
-        [*values[:-1], math.nan],
         [object() for _ in y],
+        "ab" * 5,
+        {1, 2},
     ]
-    bad += ["ab" * 5, {1, 2}, np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64")]
-    bad += [torch.tensor(y * np.nan), [[v] for v in values], dict.fromkeys(values, 1), [*values[:-1], [1]]]
+    bad += [np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64"), [[v] for v in values]]
     given = draw.array(X)
     task = draw.call(ib.BinaryTask.from_arrays, given, draw.either(form, bad), constant=False)
     expect(np.array_equal(task.y_train, y) and np.array_equal(task.X_train, given.plain), "other samples")
@@ -93,7 +95,7 @@ def _from_arrays(draw: Draw) -> None:
 
 def _digits(draw: Draw) -> dict[str, Any]:
     """The embedded digits alone, so that nothing is read."""
-    positive = draw.either(draw.pick([(0, 1), {7}, range(5), np.array([1, 2])]), [(), "0", 3, [0.5], {}, None])
+    positive = draw.either(draw.pick([(0, 1), {7}, range(5), np.array([1, 2])]), [(), "0", [0.5], None])
     return {"name": draw.scalar(["digits"], never)} | draw.pick([{}, {"positive": positive}])
 
 

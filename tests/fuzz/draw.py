@@ -19,6 +19,8 @@ from tests.fuzz.values import DAMAGE, DISGUISES, DOUBTFUL, ROUNDED, SCALARS, Arr
 
 Verdict = Literal["good", "doubtful", "bad"]
 T = TypeVar("T")
+#: What means nothing wherever a thing of some kind is asked for.
+NOTHING: list[Any] = [{"a": 1}, object(), 1j]
 #: Another number of dimensions, where an input may have it.
 DIMENSIONS = ("one dimension more", "one dimension less")
 
@@ -108,10 +110,10 @@ class Draw:
         return given
 
     def either(self, good: Any, bad: Sequence[Any]) -> Given:
-        """What is good, or where inputs are damaged one of what is bad."""
+        """What is good, or where inputs are damaged one of what is bad, or of what is nothing anywhere."""
         if not self.chance(self.badness):
             return Given(good, good, short(good))
-        value = self.pick(bad)
+        value = self.pick([*bad, *NOTHING])
         return Given(value, None, f"{type(value).__name__} {short(value)}", "bad")
 
     def array(self, plain: Any, rounded: bool = True, but: Sequence[str] = ()) -> Given:

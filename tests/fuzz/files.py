@@ -147,9 +147,7 @@ def _other(draw: Draw, value: Any) -> Any:
         numbers = [value + 1j, value * np.nan] if value.dtype.kind in "fi" else []
         return draw.pick([np.array("text"), np.array(["a"]), value[..., None], np.array(0.5), *numbers])
     if isinstance(value, torch.Tensor):
-        return draw.pick(
-            [value[..., None], value * torch.nan, value.to(torch.int64), value.to(torch.complex64), "text"]
-        )
+        return draw.pick([value[..., None], value * torch.nan, value.to(torch.int64), value.to(torch.complex64)])
     if isinstance(value, str):
         return draw.pick(["word", "", "nan", "inf", "1e999", '"1', "implicit_bias solution 99"])
     return draw.pick([None, "text", 3, [], {"a": 1}, True])

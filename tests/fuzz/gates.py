@@ -49,7 +49,7 @@ def _layers(draw: Draw) -> Given:
     kinds += [problems.fitted_gates(draw, draw.normal(5, d)), ib.ConstantGate().fit(np.ones((1, d)))]
     layers = [draw.pick(kinds) for _ in range(draw.whole(1, 3))]
     bad: list[Any] = [[], (), [*layers, ReLUGates(np.ones((2, d + 1)))], [*layers, ib.ConstantGate()], [*layers, None]]
-    return draw.either(layers, [*bad, layers[0], "gates", 3, None, {0: layers[0]}, iter(layers), np.array([1.0])])
+    return draw.either(layers, [*bad, layers[0], {0: layers[0]}, iter(layers)])
 
 
 def _inner(draw: Draw) -> Given:
@@ -72,7 +72,7 @@ _gates(ib.OccupiedRegions, regions=_inner)
 
 def _hidden(draw: Draw) -> dict[str, Any]:
     network = ib.ReLUNetwork(draw.sizes.setdefault("d", 3), 3, seed=draw.whole(0, 9))
-    return {"network": draw.either(network, [None, 3, "network", ib.ConstantGate(), np])}
+    return {"network": draw.either(network, [ib.ConstantGate()])}
 
 
 def _activations(network: Any, X: Any) -> Any:

@@ -56,7 +56,7 @@ def _gates(draw: Draw) -> dict[str, Any]:
     """Gates fitted or not, of one width or several."""
     X, _ = problems.clean_task(draw)
     fitted, other = problems.fitted_gates(draw, X), HyperplaneGates(2, 2, cutoff=0.0).fit(np.ones((2, X.shape[1] + 1)))
-    bad: list[Any] = [HyperplaneGates(2, 2), [fitted, other], [], ib.ConstantGate().fit(X), [fitted, None], "gates"]
+    bad: list[Any] = [HyperplaneGates(2, 2), [fitted, other], [], ib.ConstantGate().fit(X), [fitted, None]]
     seed = count(None, 0, 5, least=0, most=2**63 - 1, vast=2**63)(draw)
     return {"gates": draw.either(draw.pick([fitted, [fitted], (fitted, fitted)]), bad), "seed": seed}
 

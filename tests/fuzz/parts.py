@@ -83,25 +83,10 @@ def _groups(draw: Draw) -> dict[str, Any]:
     """Groups of any labels in any form, and their weights."""
     k = draw.sizes.setdefault("k", draw.whole(1, 6))
     groups = draw.rng.choice(draw.pick([[0], [0, 1], [-(2**62), 2**62], list(range(k))]), k)
-    forms: dict[str, Any] = {
-        "list": groups.tolist(),
-        "uint64": groups.astype(np.uint64),
-        "tensor": torch.tensor(groups),
-    }
+    forms: dict[str, Any] = {"list": groups.tolist(), "uint64": groups.astype(np.uint64)}
+    forms |= {"tensor": torch.tensor(groups)}
     forms |= {"pandas": pd.Series(groups, index=range(k, 0, -1)), "big-endian": groups.astype(">i8")}
-    bad: list[Any] = [
-        [0.5],
-        [],
-        [[0]],
-        None,
-        "01",
-        [True],
-        [2**70],
-        [0, [1]],
-        {0: 1},
-        (i for i in [1]),
-        np.array(["1"]),
-    ]
+    bad: list[Any] = [[0.5], [], [[0]], None, "01", [True], [2**70], [0, [1]], (i for i in [1]), np.array(["1"])]
     weights = draw.array(np.exp(draw.normal(len(set(groups)))), rounded=False, but=[*DIMENSIONS, "a number"])
     given: dict[str, Any] = {"groups": draw.either(draw.among("groups", forms), bad)}
     return given | {"weights": weights if draw.chance(0.5) else 1.0}
@@ -109,10 +94,8 @@ def _groups(draw: Draw) -> dict[str, Any]:
 
 def _shape(draw: Draw) -> dict[str, Any]:
     """Units and contexts, and weights for all of them unless these are too many."""
-    shape = {
-        "units": count(1, 2, 3, np.int8(2), vast=64)(draw),
-        "contexts": choice(1, 2, 4, also=is_power(2**70))(draw),
-    }
+    contexts = choice(1, 2, 4, also=is_power(2**70))(draw)
+    shape = {"units": count(1, 2, 3, np.int8(2), vast=64)(draw), "contexts": contexts}
     good = all(part.verdict == "good" for part in shape.values())
     draw.sizes["k"] = min(100, shape["units"].plain * shape["contexts"].plain) if good else 1
     return shape

@@ -190,6 +190,11 @@ def problem(draw: Draw, scaled: bool = True) -> tuple[MarginProblem, Raw]:
     if kind == "one-hot":
         norm, about = PredictorL2(*shape), {"norm": "predictor", "shape": shape}
     given: dict[str, Any] = {"y": draw.array(y), "C": draw.pick(PRICES), "intercept": draw.chance(0.2)}
+    given |= (
+        {"features": draw.either(features, [X]), "norm": draw.either(norm, [Norm, "frobenius"])}
+        if draw.chance(0.2)
+        else {}
+    )
     for name in ("required_margin", "sample_weight"):
         # One number for all samples is fine.
         if draw.chance(0.2):
@@ -205,7 +210,7 @@ def problem(draw: Draw, scaled: bool = True) -> tuple[MarginProblem, Raw]:
         return not labels <= {-1.0, 1.0} or (c.intercept and len(labels) < 2)
 
     may = lambda c: len(c.y) != len(X) or not prices_in_range(stated(c))  # noqa: E731
-    built = draw.call(MarginProblem, features=features, norm=norm, must=refused, may=may, **given)
+    built = draw.call(MarginProblem, must=refused, may=may, **({"features": features, "norm": norm} | given))
     return built, stated(meanings(given))
 
 

@@ -14,7 +14,7 @@ from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Progress, Sol
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
 from tests.fuzz.judge import Raw, agree, judge
-from tests.fuzz.strategies import ARGUMENTS, anything, choice, count, equals, is_number, never, number
+from tests.fuzz.strategies import ARGUMENTS, anything, choice, count, equals, number
 from tests.fuzz.table import entry, row
 from tests.fuzz.values import NOT_FINITE
 
@@ -98,15 +98,6 @@ def _solve_again(draw: Draw) -> str:
     return judge(raw, first)
 
 
-row(
-    solve,
-    lambda draw: {"problem": draw.pick([np.ones((3, 2)), None, 3, "problem", object()])},
-    name="solve, not a problem",
-    share=1,
-    must=True,
-)
-
-
 @entry(ib.margin_path, share=3)
 def _margin_path(draw: Draw) -> None:
     """Every point of a path is a certified solution; the objectives rise with the price."""
@@ -154,18 +145,6 @@ def _problem(draw: Draw) -> None:
     W, a = draw.array(draw.normal(k, d), but=NOT_FINITE), draw.array(draw.normal(n), but=NOT_FINITE)
     expect(draw.call(problem.margins, W, draw.pick([0.0, 1.5, -2]), same=0.0).shape == (n,), "another shape")
     expect(draw.call(problem.adjoint, a, same=0.0).shape == (k, d), "another shape")
-
-
-def _parts(draw: Draw) -> dict[str, Any]:
-    """Features, norms, prices and options that are none; one weight for each of the two samples is fine."""
-    features, norms = [GatedFeatures(np.array([[1.0], [-1.0]]))], [Frobenius(), ib.GroupLasso([0])]
-    weight = draw.scalar([1, 2.5, np.int8(3)], is_number(0))
-    if np.shape(weight.value) == (2,):
-        weight = Given(weight.value, weight.value, weight.note, "doubtful")
-    return {"features": draw.scalar(features, never), "norm": draw.scalar(norms, never), "sample_weight": weight}
-
-
-row(MarginProblem, _parts, name="MarginProblem, unusual parts", y=[1, -1], may=True, finite=False)
 
 
 @entry(ib.MarginProgram, share=1)

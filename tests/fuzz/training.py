@@ -10,11 +10,14 @@ from implicit_bias import SGD, LossScaled, PlainDescent, datasets
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
-from tests.fuzz.strategies import ARGUMENTS, ENDLESS, choice, count, equals, never, number
+from tests.fuzz.strategies import ARGUMENTS, ENDLESS, choice, count, equals, is_number, never, number
 from tests.fuzz.table import drawn, entry, row
 
 TOGETHER, LOSSES = ("logistic", "hinge", "squared"), ("logistic", "exponential", "hinge", "squared")
-MOMENTUM, SECONDS = number(0, 0.9, np.float32(0.5), high=1.0, also=equals(0)), number(1, np.inf, also=equals(np.inf))
+MOMENTUM, SECONDS = (
+    number(0, 0.9, np.float32(0.5), high=1.0, also=lambda v: is_number()(v) and v == 0),
+    number(1, np.inf, also=equals(np.inf)),
+)
 SCALED: dict[str, Any] = {"stationarity": number(0.02, 0.5, high=1.0), "growth": number(1.02, 2, low=1.0)}
 EPOCHS: dict[str, Any] = {"steps": count(1, 100, 10**9, vast=ENDLESS), "fine": lambda c, found: found.epochs(9) >= 1}
 CONFIGURED: dict[str, Any] = {"same": None, "finite": False}
