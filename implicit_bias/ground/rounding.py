@@ -85,7 +85,7 @@ def precise_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
     """
     # Powers of two that make the columns of A about 1, and then its rows and the columns of B at most 1.
     middle = _exponents(A, 0)
-    A, B = np.ldexp(A, -middle), np.ldexp(B * A.any(axis=0)[:, None], middle.T)
+    A, B = np.ldexp(A, -middle), np.ldexp(B * np.any(A, axis=0, keepdims=True).T, middle.T)
     rows, columns = _exponents(A, 1), _exponents(B, 0)
     A, B = np.ldexp(A, -rows), np.ldexp(B, -columns)
     n = A.shape[1]

@@ -3,16 +3,12 @@
 Numbers of many digits (mpmath's) are objects to NumPy; what its linear algebra does not do for objects is done here.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
+#: torch's, or an array of NumPy's.
+Tensor: TypeAlias = Any
 
 
 def library(values: Tensor) -> Any:
