@@ -262,6 +262,8 @@ def _balanced(problem: MarginProblem, lam: Array) -> Array:
     if not problem.intercept:
         return lam
     positive = problem.y > 0
+    if math.fsum((problem.y * lam).tolist()) == 0:
+        return lam
     sums = lam[positive].sum(), lam[~positive].sum()
     if not (min(sums) > 0 and max(sums) < np.inf):
         return np.zeros_like(lam)

@@ -8,13 +8,13 @@ import gmpy2
 import numpy as np
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.ground.rounding import UNIT
 from implicit_bias.ground.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
-from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend
+from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
+from implicit_bias.margin.solvers.native.lattice import rounded
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.solution import Status
 
@@ -23,10 +23,11 @@ BITS, NO_MARGIN = 200, 1e-30
 #: Samples, and features, up to which the method takes seconds.
 SAMPLES, FEATURES = 40, 400
 DEFAULT_ITERATIONS = 300
-#: Margins that rounding of W moves by more than this share of the tolerance are asked to be larger by as much.
-OF_THE_TOLERANCE = 0.05
-#: Roundings to choose from.
-ROUNDINGS = 64
+#: What rounding may take of the tolerance, by one sum; how much weights without a cost may move; and how far from 0 a
+#: sum may be that must be 0, as a share of the largest λ.
+SHARE, FREE, BALANCED = 0.02, 1e30, 1e-30
+#: By how much more than that tight margins are pushed up.
+PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
 
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
@@ -49,23 +50,20 @@ class PreciseSolver(Solver):
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
         """Weights and dual of `problem` to a relative gap of `options.tol`, before they are rounded to doubles.
 
-        The rounding of W moves the margin of sample i by up to u Σ_j ⟨|w_j|, |φ_j(x_i)|⟩. Where that matters, the
-        problem is solved again for margins larger by as much, and of several roundings the best is taken.
+        The doubles that W and λ are rounded to are chosen with care: see `lattice`.
         """
         begin = time.perf_counter()
         with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
-            W, b, lam, answer = _solved(problem, options, begin)
-            moved = 1.01 * UNIT * (problem.features.magnitudes(answer.weights) + abs(answer.intercept))
-            if answer.stopped or not (moved > OF_THE_TOLERANCE * options.tol * problem.required_margin).any():
-                return answer
-            raised = replace(problem, required_margin=problem.required_margin + moved)
-            W2, b2, _, again = _solved(raised, options, begin)
-            kind = [_weights(problem, W, b, options.tol), _weights(problem, W2, b2, options.tol)]
-            _, weights, intercept = min(kind, key=lambda found: found[0])
-            chosen = problem.intercept or problem.constraints is not None
-            dual = answer.dual if chosen else _dual(problem, lam)
-            iterations = answer.iterations + again.iterations
-        return Answer(weights, dual, iterations, again.stopped, intercept, answer.multipliers)
+            W, b, lam, mu, iterations, stopped = _solved(problem, options, begin)
+            if stopped is None:
+                weights, intercept = _weights(problem, W, b, options.tol)
+                dual, multipliers = _dual(problem, lam, mu, options.tol)
+            else:
+                weights, dual, multipliers = (part.astype(np.float64) for part in (W, lam, mu))
+                intercept = float(b)
+        return Answer(
+            weights, dual, iterations, stopped, intercept, None if problem.constraints is None else multipliers
+        )
 
 
 class PreciseKernels(GroupKernels):
@@ -89,38 +87,63 @@ class PreciseKernels(GroupKernels):
         return self.sweep(change)
 
 
-def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[float, Array, float]:
-    """Of multiples t of W and b, 1 ≤ t ≤ 1 + tol/4, rounded to doubles, the best, after its objective."""
-    found = []
-    for t in 1 + np.linspace(0.0, tol / 4, ROUNDINGS):
-        weights, intercept = (W * t).astype(np.float64), float(b * t)
-        upper, lower, error = problem.features.apply_bounded(weights, precise=True)
-        f = problem.y * ((upper + intercept) + lower) - error
-        value = problem.norm.value(weights)
-        if problem.hard:
-            worst = float((f / problem.required_margin).min())
-            cost = value / worst if worst > 0 else np.inf
-        else:
-            cost = value + float(problem.prices @ np.maximum(problem.required_margin - f, 0.0))
-        found.append((cost, weights, intercept))
-    return min(found, key=lambda one: one[0])
+def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array, float]:
+    """W and b, rounded to doubles of much the same margins and norm; of several roundings the best."""
+    norm, m = problem.norm, np.broadcast_to(problem.required_margin, problem.features.n)
+    forms = (_blocks(problem) * problem.y[:, None, None]).reshape(len(m), -1)
+    forms, exact = np.hstack([forms, problem.y[:, None]]), np.append(W.ravel(), b)
+    f, prices = forms @ exact / m, None if problem.hard else _exact(problem.prices * m)
+    asked = min(f) if problem.hard else upper_bound(norm.value(W.astype(np.float64)), f, prices)[1]
+    if 0 < asked < np.inf:
+        exact = exact / asked
+        W, b = exact[:-1].reshape(W.shape), exact[-1]
+    spare = (forms @ exact).astype(np.float64) - m
+    best = _objective(problem, W.astype(np.float64), float(b))
+    allowed = SHARE * tol * (m if problem.hard else best[0] / problem.prices)
+    room = _exact(np.maximum(allowed, spare / 4))
+    sizes = np.array([norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
+    # An intercept costs nothing.
+    stay = _exact(np.append(SHARE * tol * norm.value(W.astype(np.float64)) / sizes, FREE))
+    tight = spare / 4 < allowed
+    for push in PUSHES:
+        x = rounded(exact, forms, room, stay, push * tight)
+        best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
+    return best[1:]
 
 
-def _dual(problem: MarginProblem, lam: Any) -> Array:
-    """Of feasible λ, up to 0.1 % shorter than they could be, rounded to doubles, the one that proves most."""
-
-    def proved(dual: Array) -> tuple[float, float]:
-        upper, lower, _ = problem.features.adjoint_bounded(problem.y * dual, precise=True)
-        size = max(float(problem.norm.dual(upper + lower)), float((dual / problem.prices).max()), TINY)
-        return float((problem.required_margin * dual).sum()) / size, size
-
-    longest = lam / proved(lam.astype(np.float64))[1]
-    found = [(longest * t).astype(np.float64) for t in np.linspace(0.999, 1.0, ROUNDINGS)]
-    return max(found, key=lambda dual: proved(dual)[0])
+def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
+    """What the best multiple of a hard margin's W and b, or W and b themselves, reach; and these."""
+    upper, lower, error = problem.features.apply_bounded(W, precise=True)
+    f, value = problem.y * ((upper + b) + lower) - error, problem.norm.value(W)
+    if not problem.hard:
+        return value + float(problem.prices @ np.maximum(problem.required_margin - f, 0.0)), W, b
+    worst = float((f / problem.required_margin).min())
+    return (value / worst if worst > 0 else np.inf), W, b
 
 
-def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any, Any, Any, Answer]:
-    """W, b and λ of the problem as it stands, and the answer in which they are rounded to doubles."""
+def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array, Array]:
+    """λ and μ, rounded to doubles with much the same Φᵀ(λ∘y) − Eᵀμ, and the same Σ y_iλ_i where that must be 0."""
+    norm, m, (n, k, d) = problem.norm, problem.required_margin, problem.features.shape
+    forms = (_blocks(problem) * problem.y[:, None, None]).reshape(n, -1).T
+    if problem.constraints is not None:
+        forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
+    exact = np.concatenate([lam, mu])
+    V = (forms @ exact).astype(np.float64).reshape(k, d)
+    size = max(float(norm.dual(V)), float((lam.astype(np.float64) / problem.prices).max()), TINY)
+    allowed = [SHARE * tol * size / max(float(norm.dual(unit)), TINY) for unit in np.eye(k * d).reshape(-1, k, d)]
+    total = float((m * lam.astype(np.float64)).sum())
+    stay = np.append(SHARE * tol * np.minimum(total / (m * np.ones(n)), size * problem.prices), np.full(len(mu), FREE))
+    if problem.intercept:
+        forms = np.vstack([forms, _exact(np.append(problem.y, np.zeros(len(mu))))])
+        allowed.append(BALANCED * float(lam.max()))
+    # A little shorter than it could be, so that none of its digits is lost to a factor below 1.
+    exact = exact * ((1 - 10 * SHARE * tol) / size)
+    x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size)
+    return np.maximum(x[:n], 0.0), x[n:]
+
+
+def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any, Any, Any, Any, int, Status | None]:
+    """W, b, λ and μ in many digits, the iterations, and why it stopped early."""
     features, form = problem.features, problem.norm.group_form(problem.features.k)
     assert form is not None
     T, (labels, index) = _exact(form.expand.toarray()), np.unique(form.groups, return_inverse=True)
@@ -146,12 +169,9 @@ def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any
     found: Outcome = descend(program, options.tol / 4, limit, None, watch)
     lam, eta, b = found.weights
     W = T @ (np.tensordot(lam, rows, axes=(0, 0)) * eta[index][:, None]) / scale
-    intercept, dual = b.sum() if len(b) else gmpy2.mpfr(0), found.lam[: features.n] / m / scale
-    multipliers = None
-    if problem.constraints is not None:
-        multipliers = (found.lam[features.n :] / sizes).astype(np.float64)
-    weights, rounded = W.astype(np.float64), dual.astype(np.float64)
-    return W, intercept, dual, Answer(weights, rounded, found.iterations, found.stopped, float(intercept), multipliers)
+    dual, intercept = found.lam[: features.n] / m / scale, b.sum() if len(b) else gmpy2.mpfr(0)
+    multipliers = found.lam[features.n :] if problem.constraints is None else found.lam[features.n :] / sizes
+    return W, intercept, dual, multipliers, found.iterations, found.stopped
 
 
 def _pulls(problem: MarginProblem, T: Any) -> tuple[Any, Any]:
