@@ -111,7 +111,7 @@ NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
 #: The relative gap that is asked of each solver; first-order ones are asked for less.
 SOLVERS = {"NATIVE": 1e-8, "CLARABEL": 1e-6, "ECOS": 1e-6, "OSQP": 1e-4, "SCS": 1e-3, "PRECISE": 1e-9}
 #: How many samples the slow one gets.
-FEW = 8
+FEW_SAMPLES = 8
 
 
 def inputs(n: int = 30, d: int = 12, seed: int = 0) -> np.ndarray:

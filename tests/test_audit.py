@@ -37,7 +37,6 @@ def right(**changes):
         "farkas_residual": 1.0,
         "intercept": 0.0,
         "multipliers": np.zeros(0),
-        "violation": 0.0,
         "status": Status.OPTIMAL,
         "iterations": 1,
         "seconds": 0.0,

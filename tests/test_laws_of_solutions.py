@@ -26,7 +26,7 @@ from implicit_bias import (
 from implicit_bias.margin import solvers
 from implicit_bias.margin.solvers.options import Options
 from tests.cases import (
-    FEW,
+    FEW_SAMPLES,
     NORMS,
     SIZE,
     SOLVERS,
@@ -82,7 +82,7 @@ def optimum_of(gate, norm, kind="gated", C=np.inf):
 def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
     case, tol = case_of(gate, norm, kind), SOLVERS[solver]
     if solver == "PRECISE":
-        case = dataclasses.replace(case, features=case.features.select(slice(FEW)), y=case.y[:FEW])
+        case = dataclasses.replace(case, features=case.features.select(slice(FEW_SAMPLES)), y=case.y[:FEW_SAMPLES])
     reason = solvers.SOLVERS[solver].refuses(case, Options(tol))
     if reason:
         with pytest.raises(InputError, match=re.escape(reason)):

@@ -98,9 +98,12 @@ def test_the_judge_is_not_lenient():
     case = problem()
     raw, found = Raw.gated(X, np.ones((4, 1)), Y, "frobenius"), ib.solve(case)
     assert judge(raw, found, 1e-6) == "OPTIMAL"
-    for field, wrong in (("weights", 0.999 * found.weights), ("dual", 1.001 * found.dual), ("dual", -found.dual)):
+    first = np.append(1.001, np.ones(len(found.dual) - 1))
+    wrong = {"weights": 0.9 * found.weights, "dual": first * found.dual, "objective": 0.999 * found.objective}
+    wrong |= {"lower_bound": found.lower_bound * (1 + 1e-9), "intercept": 0.1}
+    for name, value in wrong.items():
         with pytest.raises(Wrong):
-            judge(raw, type(found)(**{**vars(found), field: wrong}), 1e-6)
+            judge(raw, type(found)(**{**vars(found), name: value}), 1e-6)
     assert separable([[Fraction(1), Fraction(0)], [Fraction(0), Fraction(1)]])
     assert not separable([[Fraction(1), Fraction(2)], [Fraction(-2), Fraction(-4)]])
 

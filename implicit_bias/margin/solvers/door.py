@@ -14,8 +14,7 @@ from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate
 from implicit_bias.margin.solvers.judge import NEARLY_ZERO, certify
-from implicit_bias.margin.solvers.native import NativeSolver
-from implicit_bias.margin.solvers.native.precise import PreciseSolver
+from implicit_bias.margin.solvers.native import NativeSolver, PreciseSolver
 from implicit_bias.margin.solvers.obstacle import obstacle
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress

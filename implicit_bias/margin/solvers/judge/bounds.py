@@ -55,15 +55,18 @@ def certify(
     W, b = _sized(W, b)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper, lower = _upper_bound(problem, W, b), _lower_bound(problem, lam, mu)
-    gap = _gap(upper.bound, lower.bound)
-    if upper.blurred(gap):
+    if upper.blurred(_gap(upper.bound, lower.bound)):
         upper = _upper_bound(problem, W, b, precise=True)
-    if lower.blurred(gap):
+    if lower.blurred(_gap(upper.bound, lower.bound)):
         lower = _lower_bound(problem, lam, mu, precise=True)
+        if upper.blurred(_gap(upper.bound, lower.bound)):
+            upper = _upper_bound(problem, W, b, precise=True)
     farkas, pulled = _farkas_residual(problem, lower)
     if problem.hard and np.isinf(upper.bound) and farkas <= PERHAPS_ZERO * (1 + pulled):
         proof = null_vector(problem, lower.lam, lower.mu)
         if proof is not None:
+            V = _pulled(problem, *proof, precise=True)[0]
+            farkas, _ = _farkas_residual(problem, Lower(*proof, V, np.inf, np.inf))
             return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
     contradiction = problem.norm.contradiction(upper.W, lower.V)
     if contradiction is not None:

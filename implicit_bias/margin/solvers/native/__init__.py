@@ -1,5 +1,7 @@
 """The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from implicit_bias.ground.checks import shown
@@ -7,6 +9,9 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.options import Options
+
+#: Samples, and features or constraints, up to which PRECISE takes seconds.
+SAMPLES, FEATURES = 40, 400
 
 
 class NativeSolver(Solver):
@@ -39,6 +44,32 @@ class NativeSolver(Solver):
         if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
             return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
         return _no_device(options.device) if "device" in options.special else None
+
+
+class PreciseSolver(Solver):
+    """The same method in 60 digits, for a few samples that doubles cannot resolve; with linear constraints, too."""
+
+    name = "PRECISE"
+    takes = frozenset({"max_seconds"})
+
+    def load(self) -> None:
+        """Import torch, which the method is written for as well."""
+        import implicit_bias.margin.solvers.native.precise  # noqa: F401
+
+    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        """Weights and dual of `problem` to a relative gap of `options.tol`."""
+        from implicit_bias.margin.solvers.native.precise import solve_precisely
+
+        return solve_precisely(problem, options)
+
+    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+        """Why this solver does not take `problem` with these options; None if it does."""
+        features = problem.features
+        if features.n > SAMPLES or features.k * features.d > FEATURES:
+            return f"its arithmetic is for at most {SAMPLES} samples of {FEATURES} features; use NATIVE"
+        if problem.constraints is not None and len(problem.constraints.equal) > FEATURES:
+            return f"its arithmetic is for at most {FEATURES} linear constraints; use CLARABEL"
+        return super().refuses(problem, options) or replace(problem, constraints=None).lacks("groups")
 
 
 def _no_device(name: str) -> str | None:

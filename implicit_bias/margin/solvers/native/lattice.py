@@ -16,6 +16,8 @@ from implicit_bias.ground.checks import Array
 TOGETHER = 12
 #: A vector may be this much shorter than the one before it, less its part along it (Lovász).
 LOVASZ = 0.75
+#: Steps of the reduction, of about a millisecond; a basis that needs more is used as far as it got.
+STEPS = 1000
 
 
 def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Array:
@@ -58,29 +60,28 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
 def _reduced(basis: Any) -> tuple[Any, list[Any]]:
     """A basis of the same lattice with short vectors, nearly orthogonal, and these made orthogonal."""
     basis, planes, k = basis.copy(), [basis[0]], 1
-    while k < len(basis):
-        planes = planes[:k]
+    for _ in range(STEPS):
+        if k == len(basis):
+            break
         for j in range(k - 1, -1, -1):
             times = gmpy2.rint(basis[k] @ planes[j] / (planes[j] @ planes[j]))
             if times:
                 basis[k] = basis[k] - times * basis[j]
-        plane, last = basis[k], planes[k - 1]
-        for before in planes:
-            plane = plane - (basis[k] @ before / (before @ before)) * before
+        found, last = _orthogonal(basis[k], planes[:k]), planes[k - 1]
         part = basis[k] @ last / (last @ last)
-        if plane @ plane >= (LOVASZ - part * part) * (last @ last):
-            planes.append(plane)
-            k += 1
-            continue
-        basis[[k - 1, k]] = basis[[k, k - 1]]
-        planes = planes[: k - 1]
-        if k == 1:
-            planes = [basis[0]]
+        if found @ found >= (LOVASZ - part * part) * (last @ last):
+            planes, k = [*planes[:k], found], k + 1
         else:
-            # The vector that moved up is orthogonal to one fewer.
-            plane = basis[k - 1]
-            for before in planes:
-                plane = plane - (basis[k - 1] @ before / (before @ before)) * before
-            planes.append(plane)
-        k = max(k - 1, 1)
+            basis[[k - 1, k]] = basis[[k, k - 1]]
+            planes = [*planes[: k - 1], _orthogonal(basis[k - 1], planes[: k - 1])]
+            k = max(k - 1, 1)
+    while len(planes) < len(basis):
+        planes.append(_orthogonal(basis[len(planes)], planes))
     return basis, planes
+
+
+def _orthogonal(vector: Any, planes: list[Any]) -> Any:
+    """A vector without its parts along others, orthogonal themselves."""
+    for plane in planes:
+        vector = vector - (vector @ plane / (plane @ plane)) * plane
+    return vector

@@ -1,7 +1,6 @@
 """The interior-point method in 60 digits, for small problems that doubles cannot resolve."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import gmpy2
@@ -11,7 +10,6 @@ from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
-from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 from implicit_bias.margin.solvers.native.lattice import rounded
@@ -20,8 +18,6 @@ from implicit_bias.margin.solvers.solution import Status
 
 #: Bits of a number, and a largest margin that counts as none at them.
 BITS, NO_MARGIN = 200, 1e-30
-#: Samples, and features, up to which the method takes seconds.
-SAMPLES, FEATURES = 40, 400
 DEFAULT_ITERATIONS = 300
 #: What rounding may take of the tolerance, by one sum; how much weights without a cost may move; and how far from 0 a
 #: sum may be that must be 0, as a share of the largest λ.
@@ -32,38 +28,22 @@ PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
 
-class PreciseSolver(Solver):
-    """Our interior-point method in 60 digits; up to 40 samples of 400 features."""
+def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
+    """Weights and dual of a margin problem to a relative gap of `options.tol`, before they are rounded to doubles.
 
-    name = "PRECISE"
-    takes = frozenset({"max_seconds"})
-
-    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Why this solver does not take `problem` with these options; None if it does."""
-        features = problem.features
-        if features.n > SAMPLES or features.k * features.d > FEATURES:
-            return f"its arithmetic is for at most {SAMPLES} samples of {FEATURES} features; use NATIVE"
-        if problem.constraints is not None and len(problem.constraints.equal) > FEATURES:
-            return f"its arithmetic is for at most {FEATURES} linear constraints; use CLARABEL"
-        return super().refuses(problem, options) or replace(problem, constraints=None).lacks("groups")
-
-    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Weights and dual of `problem` to a relative gap of `options.tol`, before they are rounded to doubles.
-
-        The doubles that W and λ are rounded to are chosen with care: see `lattice`.
-        """
-        begin = time.perf_counter()
-        with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
-            W, b, lam, mu, iterations, stopped = _solved(problem, options, begin)
-            if stopped is None:
-                weights, intercept = _weights(problem, W, b, options.tol)
-                dual, multipliers = _dual(problem, lam, mu, options.tol)
-            else:
-                weights, dual, multipliers = (part.astype(np.float64) for part in (W, lam, mu))
-                intercept = float(b)
-        return Answer(
-            weights, dual, iterations, stopped, intercept, None if problem.constraints is None else multipliers
-        )
+    Which doubles these are is chosen with care: see `lattice`.
+    """
+    begin = time.perf_counter()
+    with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
+        W, b, lam, mu, iterations, stopped = _solved(problem, options, begin)
+        if stopped is None:
+            weights, intercept = _weights(problem, W, b, options.tol)
+            dual, multipliers = _dual(problem, lam, mu, options.tol)
+        else:
+            weights, dual, multipliers = (part.astype(np.float64) for part in (W, lam, mu))
+            intercept = float(b)
+    given = None if problem.constraints is None else multipliers
+    return Answer(weights, dual, iterations, stopped, intercept, given)
 
 
 class PreciseKernels(GroupKernels):
@@ -130,7 +110,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     exact = np.concatenate([lam, mu])
     V = (forms @ exact).astype(np.float64).reshape(k, d)
     size = max(float(norm.dual(V)), float((lam.astype(np.float64) / problem.prices).max()), TINY)
-    allowed = [SHARE * tol * size / max(float(norm.dual(unit)), TINY) for unit in np.eye(k * d).reshape(-1, k, d)]
+    allowed = [SHARE * tol * size / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     total = float((m * lam.astype(np.float64)).sum())
     stay = np.append(SHARE * tol * np.minimum(total / (m * np.ones(n)), size * problem.prices), np.full(len(mu), FREE))
     if problem.intercept:
