@@ -62,7 +62,7 @@ def solve(
         quadratic norm only. The choice changes the time, not the answer. A function of the problem and the options
         that returns an `Answer` is a solver of your own.
     tol : float
-        The relative gap asked for. A larger certified gap gives INACCURATE.
+        The relative gap asked for, below 1. A larger certified gap gives INACCURATE.
     max_iterations : int, optional
         The solver's own limit; its default if not given. NATIVE counts the iterations of all its working sets.
     max_seconds : float, optional
@@ -84,7 +84,7 @@ def solve(
         separable give the status NOT_SEPARABLE and, in `dual`, the λ that proves it in rational arithmetic, or, where
         that proof would be too long, NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. The
         weights are then NaN. INACCURATE comes with a `reason`.
-        Ctrl-C in NATIVE gives INTERRUPTED and the best answer so far.
+        Ctrl-C gives INTERRUPTED, and from NATIVE the best answer so far.
 
     Raises
     ------

@@ -1,0 +1,139 @@
+"""Claims at the edge of doubles: what is said is so, and what can be found is found. Problems are drawn at random."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    MarginProblem,
+    Status,
+    certify,
+    solve,
+    svm_shallow,
+)
+from tests.fuzz import audit
+
+
+@pytest.mark.parametrize("number", range(80))
+def test_nothing_that_an_audit_in_rational_arithmetic_would_refute(number):
+    found = audit.run_case(1, number)
+    assert not found.faults, found
+    assert found.status != "INACCURATE" or "no reason" not in found.remarks
+
+
+def exact_margins(case, W):
+    """y_i (ΦW)_i as fractions."""
+    rows = case.features.dense() if case.features.gate_values is None else case.features.X
+    return [
+        int(s) * sum((Fraction(w) * Fraction(x) for w, x in zip(W[0], row, strict=True)), Fraction(0))
+        for s, row in zip(case.y, rows, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_small_integers_separate_is_separated(seed):
+    """Determinants of ±1 beside entries of millions: Φᵀ(λ∘y) is zero up to rounding, and W = (−(2N + 3), 2N + 1)."""
+    rng = np.random.default_rng(seed)
+    N = float(rng.integers(1_000_000, 4_000_000))
+    case = MarginProblem(GatedFeatures([[N, N + 1], [N + 1, N + 2]]), [1, -1], Frobenius())
+    W = np.array([[-(2 * N + 3), 2 * N + 1]])
+    assert exact_margins(case, W) == [1, 1]
+    judged = certify(case, W, [1.0, 1.0])
+    assert judged.objective == pytest.approx(np.linalg.norm(W), rel=1e-12)
+    found = solve(case)
+    assert found.status is Status.OPTIMAL
+    assert found.solver == "PRECISE"
+    assert min(exact_margins(case, found.weights)) > 1 - Fraction(1e-6)
+    assert found.lower_bound <= found.objective <= np.linalg.norm(W)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_proof_that_nothing_separates_is_exact(seed):
+    """One sample more than features, of which one is minus a positive sum of the others, up to its last bit or not."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-5, 6, (5, 4)).astype(float)
+    X[4] = -(rng.integers(1, 4, 4) @ X[:4])
+    ones = np.ones(5)
+    conflict = solve(MarginProblem(GatedFeatures(X), ones, Frobenius()))
+    assert conflict.status is Status.NOT_SEPARABLE
+    assert conflict.lower_bound == np.inf
+    if np.linalg.matrix_rank(X) == 4:
+        X[4, 0] = np.nextafter(X[4, 0], np.inf)
+        assert solve(MarginProblem(GatedFeatures(X), ones, Frobenius())).status is Status.NOT_SEPARABLE
+    beyond = np.vstack([X[:4] @ np.diag([1.0, 1.0, 1.0, 0.0]), X[4] * [1.0, 1.0, 1.0, 0.0]])
+    beyond[:, 3] = 1e-14
+    apart = solve(MarginProblem(GatedFeatures(beyond), ones, Frobenius()))
+    assert not apart.status.inseparable or apart.lower_bound < np.inf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_of_long_sums_do_not_cross(seed):
+    """100 000 inputs ±π and ∓(π − 1e-12): all but 1e-12 of each sum cancels."""
+    rng = np.random.default_rng(seed)
+    n = 100_000
+    X = np.tile([[np.pi], [-(np.pi - 1e-12)]], (n // 2, 1)) * rng.uniform(0.5, 2.0)
+    case = MarginProblem(GatedFeatures(X), np.ones(n), Frobenius(), C=float(10.0 ** rng.uniform(-3, 12)))
+    found = certify(case, [[rng.uniform(-1e12, 1e12)]], np.full(n, case.C))
+    pull = n // 2 * abs(Fraction(X[0, 0]) + Fraction(X[1, 0]))
+    assert 0 < found.lower_bound <= found.objective
+    assert Fraction(found.lower_bound) <= n / max(pull, 1 / Fraction(case.C))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_outside_the_cone_do_not_count(seed):
+    """W₀₀ ≤ W₀₁ ≤ (1 − ε)W₀₀ leaves no W₀₀ > 0, whatever violates it by 5e-10."""
+    rng = np.random.default_rng(seed)
+    small, thin = 10.0 ** rng.uniform(-4, 0), 1 - 10.0 ** rng.uniform(-10, -7)
+    case = MarginProblem(
+        GatedFeatures([[1.0, 0.0], [0.0, small]]),
+        [1, 1],
+        Frobenius(),
+        constraints=lambda W: [W[0, 0] <= W[0, 1], W[0, 1] <= thin * W[0, 0]],
+    )
+    judged = certify(case, [[1.0, thin]], np.zeros(2))
+    assert judged.objective == np.inf
+    assert solve(case).status is not Status.OPTIMAL
+    wide = MarginProblem(case.features, case.y, case.norm, constraints=lambda W: [W[0, 0] <= W[0, 1]])
+    W = certify(wide, [[1.0, 1.0 - 1e-9]], np.zeros(2)).weights
+    assert W[0, 0] <= W[0, 1]
+
+
+@pytest.mark.parametrize("power", [5, 6, 7, 8])
+def test_badly_scaled_samples_are_solved(power):
+    a = 10.0**power
+    found = solve(MarginProblem(GatedFeatures([[a, a / 2], [1 / a, -1 / a]]), [1, -1], Frobenius()))
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(np.sqrt(5) / 3 * a, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_badly_scaled_inputs_are_solved(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20, 5)) * 10.0 ** rng.choice([-5, 0, 5], 5)
+    y = np.where(X @ (rng.normal(size=5) / np.abs(X).max(axis=0)) > 0, 1.0, -1.0)
+    found = solve(svm_shallow(X, y, ConstantGate()))
+    assert found.status is Status.OPTIMAL
+
+
+def test_weights_of_groups_are_bounded_with_their_rounding():
+    """Each group's share of a bound has its own rounding: groups of weights 1e±4, in one dimension."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        X, G = rng.normal(size=(6, 1)), np.ones((6, 2))
+        case = MarginProblem(GatedFeatures(X, G), np.sign(X[:, 0]), GroupLasso([0, 1], [1e4, 1e-4]))
+        found = solve(case)
+        best = 1e-4 / float(min(abs(Fraction(x)) for x in X[:, 0]))
+        assert found.lower_bound <= best * (1 + 1e-15)
+        assert best <= found.objective * (1 + 1e-15)
+
+
+def test_an_inaccurate_answer_names_what_in_the_data_makes_it_so():
+    X = np.array([[1.0, 1e-17], [-1.0, 1e-17]])
+    found = solve(MarginProblem(GatedFeatures(X), [1, 1], Frobenius()), "SCS", tol=1e-9)
+    assert found.status is not Status.OPTIMAL
+    assert "input 0 is 1e+17 times as large as input 1" in found.reason
