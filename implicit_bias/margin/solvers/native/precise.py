@@ -19,9 +19,9 @@ from implicit_bias.margin.solvers.solution import Status
 #: Bits of a number, and a largest margin that counts as none at them.
 BITS, NO_MARGIN = 200, 1e-30
 DEFAULT_ITERATIONS = 300
-#: What rounding may take of the tolerance, by one sum; how much weights without a cost may move; and how far from 0 a
-#: sum may be that must be 0, as a share of the largest λ.
-SHARE, FREE, BALANCED = 0.02, 1e30, 1e-30
+#: What rounding may take of the tolerance, by one sum; how much of itself a number without a cost may move; and how far
+#: from 0 a sum may be that must be 0, as a share of the largest λ.
+SHARE, FREE, BALANCED = 0.02, 1e-3, 1e-30
 #: By how much more than that tight margins are pushed up.
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
 
@@ -83,7 +83,7 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
     room = _exact(np.maximum(allowed, spare / 4))
     sizes = np.array([norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
     # An intercept costs nothing.
-    stay = _exact(np.append(SHARE * tol * norm.value(W.astype(np.float64)) / sizes, FREE))
+    stay = _exact(np.append(SHARE * tol * norm.value(W.astype(np.float64)) / sizes, FREE * abs(float(b)) + TINY))
     tight = spare / 4 < allowed
     for push in PUSHES:
         x = rounded(exact, forms, room, stay, push * tight)
@@ -112,12 +112,13 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     size = max(float(norm.dual(V)), float((lam.astype(np.float64) / problem.prices).max()), TINY)
     allowed = [SHARE * tol * size / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     total = float((m * lam.astype(np.float64)).sum())
-    stay = np.append(SHARE * tol * np.minimum(total / (m * np.ones(n)), size * problem.prices), np.full(len(mu), FREE))
+    stay = SHARE * tol * np.minimum(total / (m * np.ones(n)), size * problem.prices)
+    stay = np.append(np.minimum(stay, lam.astype(np.float64) / 2), FREE * abs(mu).astype(np.float64)) + TINY
     if problem.intercept:
         forms = np.vstack([forms, _exact(np.append(problem.y, np.zeros(len(mu))))])
         allowed.append(BALANCED * float(lam.max()))
     # A little shorter than it could be, so that none of its digits is lost to a factor below 1.
-    exact = exact * ((1 - 10 * SHARE * tol) / size)
+    exact = exact * (0.99 / size)
     x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size)
     return np.maximum(x[:n], 0.0), x[n:]
 
