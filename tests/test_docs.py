@@ -99,3 +99,9 @@ def test_column_major_groups_have_another_optimum(erratum):
 def test_lost_cutoffs_inflate_the_inconsistency(erratum):
     (own,), (lost,) = erratum("lost_cutoffs")
     assert lost > 1.5 * own
+
+
+def test_the_closed_form_of_the_gln_norm_is_too_large(erratum):
+    for definition, *closed, ratio in erratum("gln_norm"):
+        assert closed == pytest.approx([2**0.5 * definition] * 2, rel=1e-5)
+        assert ratio == pytest.approx(2**0.5, rel=1e-5)
