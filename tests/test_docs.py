@@ -1,5 +1,6 @@
 """What the README, the guide and the errata show, runs and shows it."""
 
+import itertools
 import re
 import runpy
 import shlex
@@ -99,3 +100,24 @@ def test_column_major_groups_have_another_optimum(erratum):
 def test_lost_cutoffs_inflate_the_inconsistency(erratum):
     (own,), (lost,) = erratum("lost_cutoffs")
     assert lost > 1.5 * own
+
+
+def test_the_closed_form_of_the_gln_norm_is_too_large(erratum):
+    for definition, *closed, ratio in erratum("gln_norm"):
+        assert closed == pytest.approx([2**0.5 * definition] * 2, rel=1e-5)
+        assert ratio == pytest.approx(2**0.5, rel=1e-5)
+
+
+def test_contexts_of_the_lowest_degree_alone_decide_the_limit(erratum):
+    *descent, first, second = erratum("two_degrees")
+    for earlier, later in itertools.pairwise(descent):
+        assert later[2] >= earlier[2]
+        assert later[3] < earlier[3]
+    assert descent[-1] == pytest.approx([0.5**0.5, 0.5**0.5, 0.5**0.5, 0], abs=3e-3)
+    assert first[-1] == second[-1] == 0
+
+
+def test_a_unit_of_zero_weights_keeps_descent_from_the_optimum(erratum):
+    drawn, zero = erratum("zero_unit")
+    assert max(drawn[0], zero[0]) < 0.01
+    assert drawn[1] < 1.001 < 1.05 < zero[1]

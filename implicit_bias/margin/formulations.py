@@ -25,7 +25,9 @@ def _build(X: Any, y: Any, gates: Gates, norm: Norm | None, C: float, name: str)
 
 
 def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
-    """SVM-GLN: minimise Σ_h ‖ζ_h‖₂ subject to y_i (Φζ)_i ≥ 1, the limit of GD-GLN (Theorem 3.1, eq. 5).
+    """SVM-GLN: minimise Σ_h ‖ζ_h‖₂ subject to y_i (Φζ)_i ≥ 1, the limit of GD-GLN.
+
+    The norm is eq. 20 of Lippl, Abbott & Chung; that gradient descent tends to a minimum is their Proposition B.8.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ def svm_l2(X: Any, y: Any, gates: HyperplaneGates, C: float = np.inf) -> MarginP
 
 
 def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
-    """SVM-RC: minimise Σ_h ‖ζ_h‖₂ with random contexts, usually `RandomHalfSpaces`.
+    """SVM-RC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with random contexts, usually `RandomHalfSpaces`.
 
     Parameters and errors as for `svm_gln`.
 
@@ -82,7 +84,7 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 
 
 def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
-    """SVM-LC: minimise Σ_h ‖ζ_h‖₂ with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
+    """SVM-LC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
 
     `network` has a method `gates()`, as `ReLUNetwork` and `FrozenReLUNetwork` do, and one output: of several, none is
     the decision that the problem's solution compares with. Else as for `svm_gln`.

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_signs, check_size
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, one_of
 from implicit_bias.ground.scaling import length
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork
@@ -19,20 +20,22 @@ from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
 
 @dataclass(frozen=True, eq=False)
 class Stationarity:
-    """How far a network is from ŵ = Σ_i λ_i y_i ∇f_ŵ(x_i), λ ≥ 0 on the samples of minimum margin.
+    """How far a network is from ŵ = Σ_i λ_i y_i ∇f_ŵ(x_i), λ ≥ 0 on the supporting samples.
 
     Attributes
     ----------
     residual : float
         min_λ ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖, from 0 (stationary) to 1.
     dual : array, shape (n,)
-        The minimising λ, 0 away from the minimum margin.
+        The minimising λ, 0 away from the support.
     support : int
         Number of samples that λ may use.
     margin : float
         min_i y_i f_ŵ(x_i), the normalised margin.
     degree : float
-        L, as ⟨ŵ, ∇f_ŵ(x)⟩/f_ŵ(x) gives it.
+        L; of several degrees the lowest.
+    degrees : array, shape (n,)
+        ν_i of each sample's context, f_{cw}(x_i) = c^{ν_i} f_w(x_i).
 
     Examples
     --------
@@ -46,30 +49,51 @@ class Stationarity:
     support: int
     margin: float
     degree: float
+    degrees: Array = field(repr=False)
 
 
-def stationarity(network: nn.Module, X: ArrayLike, y: ArrayLike, tolerance: float = 0.05) -> Stationarity:
+def stationarity(
+    network: nn.Module, X: ArrayLike, y: ArrayLike, tolerance: float = 0.05, *, support: str | ArrayLike = "tight"
+) -> Stationarity:
     """The stationarity residual of Theorem 3.1, by non-negative least squares, at the direction ŵ = w/‖w‖.
 
-    minimise ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖ over λ ≥ 0, λ_i = 0 unless y_i f_ŵ(x_i) ≤ (1 + tolerance) min_j y_j f_ŵ(x_j)
+        minimise ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖  over  λ ≥ 0,  λ_i = 0 for i ∉ S,      q_i = y_i f_ŵ(x_i)
+
+    Where the gates choose how many layers an input passes, contexts have different degrees ν_i. With one degree for
+    all, S is the samples of least margin q_i. With several there is a choice of `support`:
+
+    'tight'
+        S = {i: α^{ν_i} q_i = 1}, α = max_j q_j^{−1/ν_j}: the constraints of eq. 6 that are tight at w* = αŵ (eq. 27).
+        This is what the theorem states, the KKT conditions of eq. 6.
+    'lowest'
+        Of the samples of the lowest degree those of least margin. This is what limits of gradient descent fulfil:
+        there the statement is wrong (erratum 7).
+    contexts γ(i), an array of shape (n,)
+        S = ∪_γ {i: γ(i) = γ, q_i = m_γ}, m_γ the least margin of the context (eqs 7, 26, 30 and 80). This is what the
+        proof shows, and is less than either: with a context for every sample nearly all networks fulfil it.
 
     Where ReLU units with learned gates sit on a kink for a supporting sample, ∇f is the one gradient that torch picks
     out of Clarke's subdifferential, and the residual is an upper bound only.
 
     Parameters
     ----------
-    network : torch module, homogeneous in its trainable parameters
+    network : torch module, homogeneous in its trainable parameters, for each sample of a degree of its own
         Any, of outputs (n,) for inputs (n, d), not only the networks of this toolkit. It is left as it is; the
         computation is in float64. A GLN's readout bias takes no part, and must be 0.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     tolerance : float
-        How close to the minimum margin a sample must be to count.
+        By what share of the least margin a supporting sample may exceed it.
+    support : 'tight', 'lowest' or array of whole numbers, shape (n,)
 
     Raises
     ------
     InputError
-        For bad arrays, outputs of another shape, or a network that does not separate the samples or is not
-        homogeneous.
+        For bad arrays, outputs of another shape, a network that does not separate the samples or is not homogeneous,
+        and contexts of more than one degree each.
+
+    References
+    ----------
+    Lippl, Abbott & Chung, Theorem 3.1 and its proof, B.1.
 
     Examples
     --------
@@ -85,6 +109,7 @@ def stationarity(network: nn.Module, X: ArrayLike, y: ArrayLike, tolerance: floa
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     as_positive(tolerance, "tolerance")
+    support = _as_support(support, len(X))
     unit = copy.deepcopy(network).cpu().double().eval()
     parameters = homogeneous_parameters(unit)
     # Two steps, for no square must overflow or vanish.
@@ -100,18 +125,20 @@ def stationarity(network: nn.Module, X: ArrayLike, y: ArrayLike, tolerance: floa
             raise InputError(
                 f"the network does not separate the samples (normalised margin {q.min():.2g}); train it further"
             )
-        support = np.flatnonzero(q <= (1 + tolerance) * q.min())
-        A = _gradients(unit, X[support], signs[support], parameters)
+        degrees = _degrees(unit, X, q, parameters)
+        chosen = np.flatnonzero(_least(q, degrees, support) <= 1 + tolerance)
+        A = _gradients(unit, X[chosen], signs[chosen], parameters)
         u = torch.cat([p.detach().flatten() for p in parameters]).numpy()
         weights, residual = _nonnegative(A, u)
-        degree = _degree(unit, X, q, A @ u / q[support], parameters)
     dual = np.zeros(len(X))
-    dual[support] = weights
-    return Stationarity(residual, dual, len(support), float(q.min()), degree)
+    dual[chosen] = weights
+    return Stationarity(residual, dual, len(chosen), float(q.min()), float(degrees.min()), degrees)
 
 
 #: Samples whose gradients are taken at once.
 CHUNK = 64
+#: Degrees that differ by less are one.
+ALIKE = 1e-3
 
 
 def _largest(parameters: list[Parameter]) -> float:
@@ -151,15 +178,55 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
     return np.vstack(rows)
 
 
-def _degree(network: nn.Module, X: Array, margins: Array, products: Array, parameters: list[Parameter]) -> float:
-    """L = ⟨w, ∇q_i⟩/q_i, if f_{2w} = 2^L f_w for all samples; leaves the network at 2w."""
-    degree = float(np.mean(products))
-    for parameter in parameters:
-        parameter.data = 2 * parameter.data
-    doubled = np.abs(_outputs(network, X).detach().numpy())
-    if not np.abs(doubled - 2**degree * margins).max() <= DEVIATION * doubled.max():
+def _as_support(support: Any, n: int) -> str | Array:
+    """The name of a support, or the contexts (n,) that it lists."""
+    if isinstance(support, str):
+        return one_of(support, ("tight", "lowest"), "support")
+    contexts = as_floats(support, "support, the contexts,", 1)
+    if len(contexts) != n:
+        raise InputError(f"support has {len(contexts)} contexts for {n} samples; give 'tight', 'lowest' or one each")
+    return contexts
+
+
+def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
+    """The ν_i with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w."""
+    twice, fourfold = (_scaled(network, X, parameters, factor) for factor in (2, 4))
+    with np.errstate(all="ignore"):
+        degrees = np.log2(twice / margins)
+        same = np.abs(fourfold - 4**degrees * margins) <= DEVIATION * fourfold
+    if not same.all():
         raise InputError("the network is not homogeneous in its weights; take out its biases (a GLN's must be 0)")
-    return degree
+    return degrees
+
+
+def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: float) -> Array:
+    """|f_{cw}(X)| for a factor c."""
+    values = [parameter.data for parameter in parameters]
+    for parameter in parameters:
+        parameter.data = factor * parameter.data
+    outputs = np.abs(_outputs(network, X).detach().numpy())
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.data = value
+    return outputs
+
+
+def _least(q: Array, degrees: Array, support: str | Array) -> Array:
+    """Each sample's margin in terms of the least that it is measured by: 1 for those of the support."""
+    if not isinstance(support, str):
+        least = np.empty_like(q)
+        for context in np.unique(support):
+            own = support == context
+            if np.ptp(degrees[own]) > ALIKE:
+                raise InputError(f"the samples of context {context:g} have several degrees; give each degree its own")
+            least[own] = q[own].min()
+        return q / least
+    lowest = degrees <= degrees.min() + ALIKE
+    if lowest.all() or support == "lowest":
+        return np.where(lowest, q / q[lowest].min(), np.inf)
+    if not degrees.min() > 0:
+        raise InputError("some outputs do not grow with the weights, so no scale of these makes all margins 1")
+    log_scale = (-np.log(q) / degrees).max()
+    return np.asarray(np.exp(degrees * log_scale + np.log(q)))
 
 
 def _nonnegative(A: Array, u: Array) -> tuple[Array, float]:

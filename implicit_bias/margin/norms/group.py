@@ -88,10 +88,10 @@ class Frobenius(EuclideanNorm):
 
 
 class GroupLasso(OwnNorm):
-    """Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC (Lippl, Abbott & Chung, eq. 5).
+    """Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC.
 
     ζ_h stacks the rows of W whose gate belongs to group h; c_h is 1 unless weights are given. Dual norm:
-    max_h ‖V_h‖₂/c_h.
+    max_h ‖V_h‖₂/c_h. Lippl, Abbott & Chung, eqs 20 (GLN) and 22 (FReLU).
 
     Parameters
     ----------
