@@ -24,6 +24,8 @@ from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
 from .features import KernelFeatures as KernelFeatures
 from .gates import ConstantGate as ConstantGate
+from .gates import ContextGates as ContextGates
+from .gates import FunctionContexts as FunctionContexts
 from .gates import FunctionGates as FunctionGates
 from .gates import Gates as Gates
 from .gates import HiddenActivations as HiddenActivations

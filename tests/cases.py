@@ -14,6 +14,7 @@ from implicit_bias import (
     ExpressionNorm,
     Features,
     Frobenius,
+    FunctionContexts,
     FunctionGates,
     GatedFeatures,
     Gates,
@@ -45,12 +46,19 @@ def _sign_and_squares(X: np.ndarray) -> np.ndarray:
     return np.column_stack([X[:, 0] > 0, X[:, :2] ** 2])
 
 
+def _slabs(X: np.ndarray, units: int, contexts: int) -> np.ndarray:
+    """The contexts of units that cut along a direction each."""
+    return np.digitize(X @ _filters(X, 6, units).T, np.linspace(-2, 2, contexts + 1)[1:-1])
+
+
 #: Gates fitted on inputs X (n, d).
 GATES: dict[str, Callable[[np.ndarray], Gates]] = {
     "constant": lambda X: ConstantGate().fit(X),
     "contexts 2": lambda X: HyperplaneGates(4, 2, seed=3).fit(X),
     "contexts 4": lambda X: HyperplaneGates(3, 4, seed=3, cutoff="random").fit(X),
     "contexts 1": lambda X: HyperplaneGates(2, 1).fit(X),
+    "contexts 3": lambda X: FunctionContexts(functools.partial(_slabs, units=4, contexts=3), 3).fit(X),
+    "contexts 5": lambda X: FunctionContexts(functools.partial(_slabs, units=2, contexts=5), 5).fit(X),
     "quantiles": lambda X: HyperplaneGates(3, 2, seed=5, cutoff=(0.3, 0.7)).fit(X),
     "region": lambda X: HyperplaneGates(1, 8, seed=3).fit(X),
     "occupied": lambda X: OccupiedRegions(HyperplaneGates(1, 16, seed=3).fit(X)).fit(X),
@@ -93,9 +101,9 @@ FEATURES: dict[str, Callable[[GatedFeatures], Features]] = {
 
 
 def _predictor(groups: np.ndarray) -> PredictorL2 | None:
-    """Of units with equally many contexts, a power of two."""
+    """Of units with equally many contexts."""
     sizes = np.unique(groups, return_counts=True)[1]
-    return None if np.ptp(sizes) or sizes[0] & (sizes[0] - 1) else PredictorL2(len(sizes), int(sizes[0]))
+    return None if np.ptp(sizes) else PredictorL2(len(sizes), int(sizes[0]))
 
 
 #: Norms for gates of these groups (k,), whatever their order; None if there is none.

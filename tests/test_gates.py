@@ -9,10 +9,12 @@ from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import (
     ConstantGate,
+    FunctionContexts,
     FunctionGates,
     GatedReLUClassifier,
     HyperplaneGates,
     InputError,
+    OccupiedRegions,
     RandomHalfSpaces,
     ReLUGates,
     solve,
@@ -104,9 +106,27 @@ def test_relu_gates_are_open_at_zero():
     assert ReLUGates([[1.0, 0.0]]).transform([[0.0, 3.0], [-1e-9, 1.0]]).tolist() == [[1.0], [0.0]]
 
 
-@pytest.mark.parametrize("gates", [HyperplaneGates(), RandomHalfSpaces(), FunctionGates(lambda X: X[:, :5], [0, 1])])
+def test_contexts_that_a_function_computes():
+    X = np.array([[-3.0, 1.0], [0.0, 1.0], [3.0, 1.0]])
+    gates = FunctionContexts(lambda X: np.digitize(X[:, :1] * [1, -1], [-1, 1]), contexts=3).fit(X)
+    assert gates.contexts_of(X).tolist() == [[0, 2], [1, 1], [2, 0]]
+    assert gates.transform(X).tolist() == [[1, 0, 0, 0, 0, 1], [0, 1, 0, 0, 1, 0], [0, 0, 1, 1, 0, 0]]
+    assert gates.groups.tolist() == [0, 0, 0, 1, 1, 1]
+    one = OccupiedRegions(FunctionContexts(lambda X: np.digitize(X[:, :1], [-1, 1, 9]), contexts=4).fit(X)).fit(X)
+    assert one.occupied_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "gates",
+    [
+        HyperplaneGates(),
+        RandomHalfSpaces(),
+        FunctionGates(lambda X: X[:, :5], [0, 1]),
+        FunctionContexts(lambda X: X[:, :5], 1),
+    ],
+)
 def test_a_fit_that_fails_leaves_nothing_half_fitted(gates):
-    if not isinstance(gates, FunctionGates):
+    if isinstance(gates, HyperplaneGates | RandomHalfSpaces):
         gates.fit(inputs())
     with pytest.raises(InputError):
         gates.fit(np.ones((9, 12)))
@@ -168,6 +188,15 @@ def test_gates_work_in_pipelines():
         (lambda: ReLUGates([1.0, 2.0]), "weights"),
         (lambda: ConstantGate().fit([]), "2D array"),
         (lambda: HyperplaneGates.from_hyperplanes([[1.0]], [0.0], contexts=4), "hyperplanes"),
+        (lambda: FunctionContexts(lambda X: X[:, :2] > 0, 0).fit(inputs()), "contexts must be"),
+        (lambda: FunctionContexts("median", 2).fit(inputs()), "callable"),
+        (lambda: FunctionContexts(lambda X: X[:, 0] > 0, 2).fit(inputs()), "dimension"),
+        (lambda: FunctionContexts(lambda X: X[:5] > 0, 2).fit(inputs()), "5 rows for 30"),
+        (lambda: FunctionContexts(lambda X: 0 * X + 0.5, 2).fit(inputs()), "whole numbers from 0 to 1, not 0.5"),
+        (lambda: FunctionContexts(lambda X: X[:, :2] > 0, 1).fit(inputs()), "from 0 to 0, not 1"),
+        (lambda: FunctionContexts(lambda X: 0 * X - 1, 3).fit(inputs()), "from 0 to 2, not -1"),
+        (lambda: FunctionContexts(lambda X: 0 * X[:, : len(X)], 2).fit(inputs()).transform(inputs(5)), "units in fit"),
+        (lambda: FunctionContexts(lambda X: X > 0, 2).transform(inputs()), "not fitted"),
         (lambda: HyperplaneGates(2, 2).set_params(contexts=5).fit(inputs()), "power of two"),
     ],
 )

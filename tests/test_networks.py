@@ -7,12 +7,18 @@ import torch
 from implicit_bias import (
     SGD,
     FrozenReLUNetwork,
+    FunctionContexts,
     GatedLinearNetwork,
     HyperplaneGates,
     InputError,
+    LossScaled,
     ReLUNetwork,
+    descend_to_limit,
     load_network,
+    optimality_ratio,
     save_network,
+    solve,
+    svm_gln,
     svm_hl,
     svm_lc,
     train,
@@ -33,6 +39,14 @@ def deep():
     return GatedLinearNetwork(layers)
 
 
+def thirds(layers=1):
+    """A GLN of three contexts a unit."""
+    gates = [
+        FunctionContexts(lambda X, i=i: np.digitize(X[:, i : i + 5], [-0.5, 0.5]), 3).fit(X) for i in range(layers)
+    ]
+    return GatedLinearNetwork(gates)
+
+
 NETWORKS = {
     "gln": gln,
     "gln 4 contexts": lambda: gln(3, 4),
@@ -40,6 +54,8 @@ NETWORKS = {
     "gln 1 context": lambda: gln(3, 1),
     "shallow": lambda: gln(1, 8, readout=False),
     "deep gln": deep,
+    "gln 3 contexts": thirds,
+    "deep gln 3 contexts": lambda: thirds(2),
     "relu": lambda: ReLUNetwork(12, 7, seed=2),
     "deep relu": lambda: ReLUNetwork(12, (7, 5), seed=2),
     "frozen": lambda: ReLUNetwork(12, 7, seed=2).freeze(),
@@ -57,7 +73,7 @@ def test_a_network_is_its_features_times_its_effective_weights(name):
         train(network, X, Y, FEW)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "3 contexts" not in name])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_saved_and_loaded_networks_predict_the_same(name, dtype, tmp_path):
     network = NETWORKS[name]().to(dtype)
@@ -67,6 +83,24 @@ def test_saved_and_loaded_networks_predict_the_same(name, dtype, tmp_path):
     np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
     fresh = inputs(seed=77)
     np.testing.assert_array_equal(again.decision_function(fresh), network.decision_function(fresh))
+
+
+def test_contexts_of_ones_own_are_not_saved(tmp_path):
+    network, again = thirds(), thirds()
+    with pytest.raises(InputError, match="FunctionContexts cannot be saved"):
+        save_network(network, tmp_path / "network.pt")
+    train(network, X, Y, FEW)
+    again.load_state_dict(network.state_dict())
+    np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
+
+
+def test_the_limit_of_any_number_of_contexts_is_the_certified_optimum():
+    """Descent and the solver know nothing of each other."""
+    network = thirds()
+    descend_to_limit(network, X, Y, LossScaled(tolerance=3e-3))
+    problem = svm_gln(X, Y, network.gates())
+    optimum = solve(problem).objective
+    assert 1 <= optimality_ratio(problem, network.effective_weights(), optimum) < 1.01
 
 
 def test_cutoffs_are_part_of_the_state_dict():

@@ -8,6 +8,7 @@ import pytest
 from implicit_bias import (
     ExpressionNorm,
     Frobenius,
+    FunctionContexts,
     GatedFeatures,
     GroupForm,
     GroupLasso,
@@ -15,17 +16,20 @@ from implicit_bias import (
     MarginProblem,
     Norm,
     PredictorL2,
+    solve,
+    svm_l2,
 )
+from tests.cases import inputs
 
 
-@pytest.mark.parametrize(("H", "K"), [(1, 2), (2, 2), (3, 2), (2, 4), (3, 4)])
+@pytest.mark.parametrize(("H", "K"), [(1, 2), (2, 2), (3, 2), (2, 4), (3, 4), (1, 3), (3, 3), (2, 5), (2, 7)])
 def test_predictor_norm_is_the_norm_of_beta_over_all_global_contexts(H, K):
     zeta = np.random.default_rng(H * K).normal(size=(H * K, 3))
     beta = [sum(zeta[h * K + c] for h, c in enumerate(gamma)) for gamma in itertools.product(range(K), repeat=H)]
     assert K ** ((H - 2) / 2) * PredictorL2(H, K).value(zeta) == pytest.approx(np.linalg.norm(beta), rel=1e-12)
 
 
-@pytest.mark.parametrize(("H", "K"), [(2, 2), (3, 2), (2, 4), (5, 8)])
+@pytest.mark.parametrize(("H", "K"), [(2, 2), (3, 2), (2, 4), (5, 8), (4, 3), (3, 6)])
 def test_the_factor_is_that_of_the_symmetric_square_root(H, K):
     J, Q, eye = np.ones((H * K, H * K)), np.kron(np.eye(H), np.ones((K, K))), np.eye(H * K)
     A = J / np.sqrt(H * K) - Q / np.sqrt(K) + np.sqrt(K) * eye
@@ -35,6 +39,21 @@ def test_the_factor_is_that_of_the_symmetric_square_root(H, K):
     np.testing.assert_allclose(B.T @ B, M, atol=1e-12)
     published = J / (H * K) - Q + K * eye
     assert not np.allclose(published @ published, M)
+
+
+@pytest.mark.parametrize(("H", "K"), [(2, 2), (2, 3), (3, 3), (2, 5)])
+def test_svm_l2_is_least_over_the_predictors_of_all_global_contexts(H, K):
+    """With β for unknowns: eq. 46, that units add up, is the constraint."""
+    X = inputs(12, 4)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    gates = FunctionContexts(lambda X: np.digitize(X[:, :H] + X[:, 1:2], np.linspace(-1, 1, K - 1)), K).fit(X)
+    every = list(itertools.product(range(K), repeat=H))
+    beta, zeta = cp.Variable((len(every), 4)), cp.Variable((H * K, 4))
+    parts = np.array([[gamma[h] == c for h in range(H) for c in range(K)] for gamma in every], dtype=float)
+    chosen = np.array([every.index(tuple(gamma)) for gamma in gates.contexts_of(X)])
+    margins = cp.multiply(y, cp.sum(cp.multiply(beta[chosen], X), axis=1))
+    least = cp.Problem(cp.Minimize(cp.norm(beta, "fro")), [beta == parts @ zeta, margins >= 1]).solve("CLARABEL")
+    assert K ** ((H - 2) / 2) * solve(svm_l2(X, y, gates)).objective == pytest.approx(least, rel=1e-5)
 
 
 def test_predictor_dual_outside_the_range_is_infinite():
@@ -65,7 +84,7 @@ def test_bad_groups(groups):
         GroupLasso(groups)
 
 
-@pytest.mark.parametrize(("units", "contexts"), [(0, 2), (2, 3), (2, 0), (2.5, 2), (2, True), ("2", 2)])
+@pytest.mark.parametrize(("units", "contexts"), [(0, 2), (2, 3.0), (2, 0), (2.5, 2), (2, True), ("2", 2)])
 def test_bad_shapes_of_the_predictor_norm(units, contexts):
     with pytest.raises(InputError):
         PredictorL2(units, contexts)

@@ -1,6 +1,7 @@
 """Gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k)."""
 
 from implicit_bias.gates.base import ConstantGate, Gates
+from implicit_bias.gates.contexts import ContextGates, FunctionContexts
 from implicit_bias.gates.functions import FunctionGates, HiddenActivations
 from implicit_bias.gates.half_spaces import RandomHalfSpaces, ReLUGates
 from implicit_bias.gates.hyperplanes import HyperplaneGates
@@ -9,6 +10,8 @@ from implicit_bias.gates.soft import ProductGates, SoftGates
 
 __all__ = [
     "ConstantGate",
+    "ContextGates",
+    "FunctionContexts",
     "FunctionGates",
     "Gates",
     "HiddenActivations",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from implicit_bias.gates.contexts import ContextGates
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
 
@@ -37,7 +38,7 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, 
     return directions.numpy().astype(np.float64), cutoffs.numpy().astype(np.float64), generator
 
 
-class HyperplaneGates(ThresholdGates):
+class HyperplaneGates(ContextGates, ThresholdGates):
     """The contexts of a gated linear network: H units, each with b hyperplanes and K = 2^b contexts, one-hot.
 
         c_h(x) = bits 1(⟨v_{h,1}, x⟩ > b_{h,1}) … 1(⟨v_{h,b}, x⟩ > b_{h,b}), most significant first
@@ -48,7 +49,8 @@ class HyperplaneGates(ThresholdGates):
     units : int
         H, the number of hidden units.
     contexts : int
-        K = 2^b contexts per unit; 1 gives one gate that is always open.
+        K = 2^b contexts per unit, as many as b hyperplanes have sides, whether or not inputs lie there; 1 gives one
+        gate that is always open. `FunctionContexts` takes any number.
     seed : int
         Seed of torch's Mersenne twister. The stream is the published one (`draw_hyperplanes`), so that on MNIST the
         contexts equal the paper's bit for bit.
@@ -115,11 +117,6 @@ class HyperplaneGates(ThresholdGates):
         gates = cls(units=len(directions) // bits, contexts=contexts)
         return gates.restore(n_features_in_=directions.shape[1], directions_=directions, cutoffs_=cutoffs)
 
-    @property
-    def groups(self) -> np.ndarray:  # type: ignore[override]
-        """The unit of each gate, shape (H·K,)."""
-        return np.repeat(np.arange(self.units), self.contexts)
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the hyperplanes and fix the cutoffs on X (n, d): the published code uses all inputs (`X_pool`)."""
         units, bits = self.check()
@@ -136,11 +133,3 @@ class HyperplaneGates(ThresholdGates):
         check_size(len(projections) * int(self.units), "the contexts")
         opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
         return np.asarray(opened.astype(np.int64) @ powers)
-
-    def transform(self, X: Any) -> Array:
-        """One-hot gate values, shape (n, H·K): column h·K + c is 1(c_h(x) = c)."""
-        context = self.contexts_of(X)
-        check_size(context.size * int(self.contexts), "the one-hot gates")
-        values = np.zeros((len(context), self.units, self.contexts))
-        np.put_along_axis(values, context[:, :, None], 1.0, axis=2)
-        return values.reshape(len(context), -1)

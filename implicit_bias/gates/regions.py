@@ -4,12 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicit_bias.gates import Gates, HyperplaneGates
+from implicit_bias.gates.base import Gates
+from implicit_bias.gates.contexts import ContextGates
 from implicit_bias.ground.checks import Array, InputError
 
 
 class OccupiedRegions(Gates):
-    """One-hot gates of those regions of a one-unit `HyperplaneGates` that hold samples of `fit`.
+    """One-hot gates of those regions of one unit, of `HyperplaneGates` say, that hold samples of `fit`.
 
         g_j(x) = 1(c(x) = c_j),   c_1 < … < c_k the contexts of the samples
 
@@ -18,7 +19,7 @@ class OccupiedRegions(Gates):
 
     Parameters
     ----------
-    regions : HyperplaneGates, fitted, of one unit
+    regions : ContextGates, fitted, of one unit
 
     Attributes
     ----------
@@ -43,13 +44,13 @@ class OccupiedRegions(Gates):
 
     learned = ("n_features_in_", "occupied_")
 
-    def __init__(self, regions: HyperplaneGates) -> None:
+    def __init__(self, regions: ContextGates) -> None:
         self.regions = regions
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the regions of X (n, d)."""
-        if not isinstance(self.regions, HyperplaneGates) or self.regions.units != 1:
-            raise InputError("OccupiedRegions takes the fitted HyperplaneGates of one unit")
+        if not isinstance(self.regions, ContextGates) or self.regions.units != 1:
+            raise InputError("OccupiedRegions takes the fitted contexts of one unit, such as HyperplaneGates(1, 16)")
         self.occupied_ = np.unique(self.regions.contexts_of(self._first_inputs(X, sample_weight)[0]))
         self.groups = np.zeros(len(self.occupied_), dtype=np.int64)
         return self

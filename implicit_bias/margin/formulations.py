@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.gates import Gates, HiddenActivations, HyperplaneGates
+from implicit_bias.gates import ContextGates, Gates, HiddenActivations
 from implicit_bias.ground.checks import InputError, as_signs
 from implicit_bias.margin.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.margin.problem import MarginProblem
@@ -51,10 +51,10 @@ def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
     return _build(X, y, gates, None, C, "SVM-GLN")
 
 
-def svm_l2(X: Any, y: Any, gates: HyperplaneGates, C: float = np.inf) -> MarginProblem:
+def svm_l2(X: Any, y: Any, gates: ContextGates, C: float = np.inf) -> MarginProblem:
     """SVM-L2: minimise ‖Aζ‖_F = K^{1−H/2} ‖β‖₂ subject to y_i (Φζ)_i ≥ 1, with the correct A (see `PredictorL2`).
 
-    Parameters and errors as for `svm_gln`; `gates` must be HyperplaneGates.
+    Parameters and errors as for `svm_gln`; `gates` must be contexts, such as HyperplaneGates.
 
     Examples
     --------
@@ -63,8 +63,9 @@ def svm_l2(X: Any, y: Any, gates: HyperplaneGates, C: float = np.inf) -> MarginP
     >>> svm_l2(task.X_train, task.y_train, HyperplaneGates(4, 2)).norm
     PredictorL2(units=4, contexts=2)
     """
-    if not isinstance(gates, HyperplaneGates):
-        raise InputError(f"SVM-L2 needs the contexts of HyperplaneGates, not {type(gates).__name__}")
+    if not isinstance(gates, ContextGates):
+        raise InputError(f"SVM-L2 needs contexts, such as HyperplaneGates(10, 2), not {type(gates).__name__}")
+    gates = gates.fitted(X)
     return _build(X, y, gates, PredictorL2(gates.units, gates.contexts), C, "SVM-L2")
 
 

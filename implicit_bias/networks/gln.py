@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias.gates import HyperplaneGates
+from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import default_linear_, draw_hyperplanes
 from implicit_bias.ground.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.networks.base import GatedNetwork, to_array
@@ -26,14 +26,15 @@ class GatedLinearNetwork(GatedNetwork):
 
     Parameters
     ----------
-    gates : HyperplaneGates or a sequence of them, fitted
+    gates : ContextGates, such as HyperplaneGates, or a sequence of them, fitted
         The contexts of each gated layer, all read from the input x. One layer with a readout is the two-layer GLN
         of the paper.
     readout : bool
         False drops the readout: the last layer must then have one unit, and one layer is the shallow GLN.
     seed : int, optional
         Seed of the weights. If None, they continue the random stream of the first gates' seed, as published:
-        default-initialised layers, then orthogonal weights in their place; the readout keeps its bias.
+        default-initialised layers, then orthogonal weights in their place; the readout keeps its bias. Where the
+        first contexts are no HyperplaneGates, there is no stream, and the seed is 1.
 
     Raises
     ------
@@ -51,7 +52,7 @@ class GatedLinearNetwork(GatedNetwork):
     """
 
     def __init__(
-        self, gates: HyperplaneGates | Sequence[HyperplaneGates], *, readout: bool = True, seed: int | None = None
+        self, gates: ContextGates | Sequence[ContextGates], *, readout: bool = True, seed: int | None = None
     ) -> None:
         super().__init__()
         layers = list(gates) if isinstance(gates, Sequence) else [gates]
@@ -69,20 +70,22 @@ class GatedLinearNetwork(GatedNetwork):
         self._initialise(layers[0], seed)
 
     @staticmethod
-    def _check(layers: list[HyperplaneGates], readout: bool) -> None:
-        if not layers or not all(isinstance(g, HyperplaneGates) and g.is_fitted for g in layers):
-            raise InputError("a GLN needs fitted HyperplaneGates for each layer; call gates.fit(X_pool) first")
+    def _check(layers: list[ContextGates], readout: bool) -> None:
+        if not layers or not all(isinstance(g, ContextGates) and g.is_fitted for g in layers):
+            raise InputError(
+                "a GLN needs fitted contexts for each layer, such as HyperplaneGates; call gates.fit(X_pool) first"
+            )
         if len({g.n_features_in_ for g in layers}) > 1:
             raise InputError("the layers' gates were fitted on inputs of different width; fit them on the same X")
         if not readout and layers[-1].units != 1:
             raise InputError(f"without a readout the last layer must have 1 unit, not {layers[-1].units}")
 
     @torch.no_grad()
-    def _initialise(self, first: HyperplaneGates, seed: int | None) -> None:
-        if seed is None:
+    def _initialise(self, first: ContextGates, seed: int | None) -> None:
+        if seed is None and isinstance(first, HyperplaneGates):
             generator = draw_hyperplanes(self.inputs, len(first.directions_), first.seed)[2]
         else:
-            generator = torch.Generator().manual_seed(as_seed(seed))
+            generator = torch.Generator().manual_seed(as_seed(1 if seed is None else seed))
         matrices: list[Tensor] = list(self.hidden_weights)
         for weight in matrices:
             default_linear_(weight, generator)
@@ -97,18 +100,23 @@ class GatedLinearNetwork(GatedNetwork):
     def get_extra_state(self) -> dict[str, list[Tensor]]:
         """The hyperplanes and cutoffs, which `state_dict` therefore includes."""
         return {
-            "directions": [torch.as_tensor(g.directions_) for g in self._gates],
-            "cutoffs": [torch.as_tensor(g.cutoffs_) for g in self._gates],
+            "directions": [torch.as_tensor(g.directions_) for g in self._hyperplanes()],
+            "cutoffs": [torch.as_tensor(g.cutoffs_) for g in self._hyperplanes()],
         }
 
     def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
         """Take the hyperplanes and cutoffs of a `state_dict`."""
-        layers = []
-        for gates, directions, cutoffs in zip(self._gates, state["directions"], state["cutoffs"], strict=True):
+        restored = []
+        for gates, directions, cutoffs in zip(self._hyperplanes(), state["directions"], state["cutoffs"], strict=True):
             v = as_numbers(directions, gates.directions_.shape, "directions").copy()
             b = as_numbers(cutoffs, gates.cutoffs_.shape, "cutoffs").copy()
-            layers.append(copy.copy(gates).restore(n_features_in_=self.inputs, directions_=v, cutoffs_=b))
-        self._gates = layers
+            restored.append(copy.copy(gates).restore(n_features_in_=self.inputs, directions_=v, cutoffs_=b))
+        rest = iter(restored)
+        self._gates = [next(rest) if isinstance(gates, HyperplaneGates) else gates for gates in self._gates]
+
+    def _hyperplanes(self) -> list[HyperplaneGates]:
+        """Those of the gates that have something to save."""
+        return [gates for gates in self._gates if isinstance(gates, HyperplaneGates)]
 
     def contexts(self, X: Array) -> Tensor:
         """The context of every unit of every layer, whole numbers of shape (n, total units)."""
@@ -140,7 +148,7 @@ class GatedLinearNetwork(GatedNetwork):
                 X = every.gather(2, context[:, :, None])[:, :, 0]
         return X
 
-    def gates(self) -> HyperplaneGates:
+    def gates(self) -> ContextGates:
         """The contexts as fitted gates; for networks with one gated layer."""
         self.require_one_layer(len(self.shape))
         return copy.deepcopy(self._gates[0])
@@ -163,6 +171,9 @@ class GatedLinearNetwork(GatedNetwork):
 
     def config(self) -> dict[str, Any]:
         """Number of inputs, the parameters of each layer's gates, readout."""
+        for layer in self._gates:
+            if type(layer) is not HyperplaneGates:
+                raise InputError(f"a GLN of {type(layer).__name__} cannot be saved: they are code of your own")
         gates = [layer.get_params() for layer in self._gates]
         return {"inputs": self.inputs, "gates": gates, "readout": self.readout is not None}
 

@@ -1,4 +1,7 @@
-"""The theory of GaLU layers as functions, after Fiat, Malach & Shalev-Shwartz; the docs have the proofs."""
+"""The theory of GaLU layers as functions, after Fiat, Malach & Shalev-Shwartz; the docs have the proofs.
+
+And how a gated linear network's predictors are tied, after Lippl, Abbott & Chung.
+"""
 
 from implicit_bias.theory.clusters import (
     ClusterBounds,
@@ -20,6 +23,7 @@ from implicit_bias.theory.memorisation import (
     expected_test_loss,
     memorisation_width,
 )
+from implicit_bias.theory.predictors import free_contexts, global_predictors, weights_of_predictors
 from implicit_bias.theory.stability import GateStability, gate_stability
 
 __all__ = [
@@ -37,16 +41,19 @@ __all__ = [
     "descent_target",
     "expected_loss",
     "expected_test_loss",
+    "free_contexts",
     "gate_correlations",
     "gate_kernel",
     "gate_stability",
     "gaussian_gradient",
     "generalisation_bound",
     "generalisation_bound_a_priori",
+    "global_predictors",
     "incoherent_dimension",
     "initial_gradients",
     "memorisation_width",
     "neumann_inverse",
     "orthogonal_inverse",
     "parity_gradient",
+    "weights_of_predictors",
 ]

@@ -105,4 +105,34 @@ def _own(X: Array, y: Array, function: Any, grouping: Any) -> Any:
 
 
 row(_own, _parts, name="FunctionGates", share=3, finite=False, fine=lambda c, problem: problems.judged(problem))
+
+
+def _thirds(X: Array) -> np.ndarray:
+    """Two units of three contexts."""
+    return np.digitize(X[:, :1] * [1.0, -1.0], [-0.5, 0.5])
+
+
+UNKNOWN: list[Any] = [lambda X: _thirds(X) - 3, lambda X: _thirds(X) + 9, lambda X: _thirds(X) + 0.5]
+UNKNOWN += [lambda X: _thirds(X)[:1], lambda X: _thirds(X)[:, 0], lambda X: "contexts", "contexts"]
+
+
+def _contexts(draw: Draw) -> dict[str, Any]:
+    X, y = problems.clean_task(draw)
+    contexts = draw.either(draw.pick([3, 5, np.int8(4)]), [0, -3, 3.0, "3", None])
+    return {"X": X, "y": y, "function": draw.either(_thirds, UNKNOWN), "contexts": contexts}
+
+
+def _global(X: Array, y: Array, function: Any, contexts: Any) -> Any:
+    """A problem of these contexts."""
+    return ib.svm_l2(X, y, ib.FunctionContexts(function, contexts))
+
+
+def _any_contexts(draw: Draw) -> dict[str, Any]:
+    X = inputs()
+    draw.sizes["d"] = X.shape[1]
+    return {"gates": draw.among("gates", {name: GATES[name] for name in ("contexts 3", "contexts 4", "contexts 5")})(X)}
+
+
+row(_global, _contexts, name="FunctionContexts", finite=False, fine=lambda c, problem: problems.judged(problem))
+row(lambda gates, X: gates.contexts_of(X), _any_contexts, name="ContextGates", X=ARGUMENTS["X"], same=0.0)
 row(lambda gates, X: gates.transform(X), _made, name="Gates", X=ARGUMENTS["X"], same=0.0)

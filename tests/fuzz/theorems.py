@@ -33,6 +33,24 @@ row(theory.generalisation_bound_a_priori, units, y=TARGETS, may=True, fine=lambd
 row(theory.cluster_bounds, centres=centres, fine=lambda c, found: 0 <= found.coherence <= 1)
 row(theory.gate_correlations, centres=centres, fine=lambda c, found: 0 <= found.min() <= found.max() <= 0.5)
 
+CONTEXTS = {"units": count(1, 2, 3, vast=10), "contexts": count(1, 2, 3, vast=10)}
+row(theory.free_contexts, **CONTEXTS, may=lambda c: c.units * c.contexts > 100, fine=lambda c, r: r.max() < c.contexts)
+
+
+def rows(name: str, tied: int) -> Strategy:
+    """Rows for some units; as many as their contexts, or, if they are tied, as are free."""
+
+    def drawn(draw: Draw) -> dict[str, Any]:
+        units = draw.whole(1, 3)
+        values = draw.normal(units * draw.whole(1, 3) + tied, draw.whole(1, 3))
+        return {name: draw.array(values), "units": units}
+
+    return drawn
+
+
+row(theory.global_predictors, rows("zeta", 0), may=True, fine=lambda c, found: found.ndim == c.units + 1)
+row(theory.weights_of_predictors, rows("predictors", 1), may=True, fine=lambda c, found: len(found) % c.units == 0)
+
 
 def features(draw: Draw) -> dict[str, Any]:
     """Features of either kind, or what is none."""

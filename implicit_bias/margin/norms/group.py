@@ -17,7 +17,6 @@ from implicit_bias.ground.checks import (
     as_count,
     as_positives,
     check_range,
-    context_bits,
     without_torch,
 )
 from implicit_bias.ground.scaling import length, without_exponent
@@ -184,12 +183,12 @@ class PredictorL2(EuclideanNorm):
     Parameters
     ----------
     units, contexts : int
-        H units with K = 2^b contexts each; W has H·K rows, unit-major.
+        H units with K contexts each, any number; W has H·K rows, unit-major.
 
     Raises
     ------
     InputError
-        If `units` is not positive or `contexts` not a power of two.
+        If `units` or `contexts` is not a positive whole number.
 
     Examples
     --------
@@ -205,9 +204,8 @@ class PredictorL2(EuclideanNorm):
     made_of = ("units", "contexts")
 
     def __init__(self, units: int, contexts: int) -> None:
-        context_bits(contexts)
         self.units = as_count(units, "units")
-        self.contexts = int(contexts)
+        self.contexts = as_count(contexts, "contexts")
         self.seminorm = self.units > 1
         self.gates = self.units * self.contexts
 
