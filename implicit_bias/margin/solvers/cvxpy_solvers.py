@@ -63,7 +63,8 @@ class CvxpySolver(Solver):
             warnings.simplefilter("ignore")
             given = {"solver": self.name, "canon_backend": "SCIPY", "verbose": options.verbose} | settings
             try:
-                with contextlib.suppress(cp.SolverError):
+                # ECOS refuses some programs with a ValueError.
+                with contextlib.suppress(cp.SolverError, ValueError):
                     _interruptibly(lambda: program.solve(**given))
             except KeyboardInterrupt:
                 nowhere = np.zeros((features.k, features.d))
