@@ -137,3 +137,37 @@ def test_an_inaccurate_answer_names_what_in_the_data_makes_it_so():
     found = solve(MarginProblem(GatedFeatures(X), [1, 1], Frobenius()), "SCS", tol=1e-9)
     assert found.status is not Status.OPTIMAL
     assert "input 0 is 1e+17 times as large as input 1" in found.reason
+
+
+VANISHING = [
+    # Gates, inputs, weights or margins so far out of scale that products vanish on their way.
+    ([[1, 1e-170], [1, -1e-170]] * 2, [[1, 1e-170]] * 2 + [[1, -1e-170]] * 2, [1, -1, -1, 1], [[0, 0], [0, 1e300]]),
+    ([[1e-50], [1e280]], [[1e-50], [1e-280]], [1, 1], [[-1.0]]),
+    ([[1e-40, 0], [0, 1e-280]], [[1], [1e280]], [1, 1], [[1.0, 3e-44]]),
+    ([[1e262], [1e280]], [[1, 0], [0, 1]], [1, 1], [[1.0], [1e-20]]),
+]
+
+
+@pytest.mark.parametrize(("X", "G", "y", "W"), VANISHING)
+@pytest.mark.parametrize("required", [1.0, 1e-45, 1e-100])
+def test_what_vanishes_on_its_way_proves_nothing(X, G, y, W, required):
+    case = MarginProblem(GatedFeatures(X, G), y, Frobenius(), required_margin=required)
+    found = certify(case, W, np.ones(len(y)))
+    assert found.lower_bound <= found.objective
+    assert found.separable
+    phi = [[Fraction(g) * Fraction(x) for g in gates for x in row] for gates, row in zip(G, X, strict=True)]
+    weights = [Fraction(float(w)) for w in found.weights.ravel()]
+    margins = [s * sum(w * v for w, v in zip(weights, row, strict=True)) for s, row in zip(y, phi, strict=True)]
+    if found.objective < np.inf:
+        worst = min(margins) / Fraction(required)
+        assert sum(w * w for w in weights) <= (Fraction(found.objective) * worst) ** 2
+
+
+def test_weights_are_sized_before_they_are_moved_into_a_cone():
+    case = MarginProblem(
+        GatedFeatures([[1.0, -1e20], [1.0, 0.0]]),
+        [1, 1],
+        Frobenius(),
+        constraints=lambda W: [W[0, 1] == 1e-10 * W[0, 0]],
+    )
+    assert certify(case, [[1e-315, 0.0]], [1.0, 0.0]).objective == np.inf

@@ -107,11 +107,11 @@ class Features(ABC):
         """
         if not precise:
             f = self.apply(W)
-            return f, np.zeros(self.n), self._terms * TINY + share(2 * self._terms) * self.magnitudes(W)
+            return f, np.zeros(self.n), self._terms * self._vanishing + share(2 * self._terms) * self.magnitudes(W)
         w = as_numbers(W, (self.k, self.d), "weights").reshape(-1, 1)
         parts = [precise_product(rows, w) for rows in np.array_split(self.dense(), max(1, self.n // ROWS))]
         upper, lower, error = (np.concatenate(part)[:, 0] for part in zip(*parts, strict=True))
-        return upper, lower, error
+        return upper, lower, error + self._terms * self._vanishing
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
         """Φᵀa as the sum of two arrays (k, d), and a bound (k,) of the lengths of their rows' errors.
@@ -126,13 +126,14 @@ class Features(ABC):
             terms = 2 * (self.n + self.d + 2)
             with np.errstate(over="ignore", invalid="ignore"):
                 sizes = np.abs(a) @ self._block_lengths()
-            return self.adjoint(a), np.zeros((self.k, self.d)), terms * TINY + share(terms) * sizes
+            return self.adjoint(a), np.zeros((self.k, self.d)), terms * self._vanishing + share(terms) * sizes
         upper, lower, error = np.zeros((3, self.k, self.d))
         for rows in row_blocks(self.n):
             more, rest, off = self._adjoint_precisely(rows, a[rows])
             upper, lost = two_sum(upper, more)
             lower, error = lower + (lost + rest), error + off + 4 * UNIT * (np.abs(lower) + np.abs(lost) + np.abs(rest))
-        return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4))
+        vanished = self.n * self._vanishing * self.d
+        return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4)) + vanished
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
         """Φᵀa of some rows by error-free products: two arrays (k, d), and a bound of each entry's error."""
@@ -144,6 +145,11 @@ class Features(ABC):
     def _terms(self) -> int:
         """How many roundings a sum (ΦW)_i takes, at least."""
         return self.k * self.d + 2
+
+    @property
+    def _vanishing(self) -> float:
+        """What a term may lose that vanishes on its way."""
+        return float(TINY)
 
     def _block_lengths(self) -> Array:
         """‖φ_j(x_i)‖, shape (n, k)."""

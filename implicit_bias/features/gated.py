@@ -117,7 +117,7 @@ class GatedFeatures(Features):
             total, rest, off = pair_sum(product, lost + G * lower)
             found.append((total, rest, off + (np.abs(G) * (error + 4 * UNIT * np.abs(lower))).sum(axis=1)))
         upper, lower, error = (np.concatenate(part) for part in zip(*found, strict=True))
-        return upper, lower, error
+        return upper, lower, error + self._terms * self._vanishing
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
         """Φᵀa of some rows by error-free products: two arrays (k, d), and a bound of each entry's error."""
@@ -134,6 +134,11 @@ class GatedFeatures(Features):
     def _terms(self) -> int:
         """How many roundings a sum (ΦW)_i takes: d and k, one after the other."""
         return self.k + self.d + 2
+
+    @property
+    def _vanishing(self) -> float:
+        """What a term may lose: a product that vanishes is multiplied by the third factor."""
+        return float(TINY) * max(1.0, float(np.abs(self.X).max()), float(np.abs(self.gate_values).max()))
 
     def _block_lengths(self) -> Array:
         """|g_j(x_i)| ‖x_i‖, shape (n, k)."""

@@ -48,6 +48,7 @@ class LinearConstraints:
         fits = self.E.shape == (len(self.equal), self.shape[0] * self.shape[1])
         if not fits or self.equal.ndim != 1 or self.E.dtype.kind not in "iuf" or not np.isfinite(self.E.data).all():
             raise InputError("the coefficients of constraints must be finite real numbers, one row of k·d a constraint")
+        self.E.sum_duplicates()
 
     @classmethod
     def of(cls, function: Callable[[cp.Expression], Any], shape: tuple[int, int]) -> LinearConstraints:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from implicit_bias.ground.checks import LARGEST, Array, InputError, as_numbers
 from implicit_bias.ground.rounding import UNIT, pair_sum
-from implicit_bias.ground.scaling import length, nearest_power_of_two
+from implicit_bias.ground.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.judge.cone import into_cone
 from implicit_bias.margin.solvers.judge.rational import null_vector
@@ -17,6 +17,8 @@ from implicit_bias.margin.solvers.solution import Certificate
 
 #: Rounding that takes more than this share of the gap, and more than this share of a bound, is computed away.
 OF_THE_GAP, OF_A_BOUND = 0.02, 1e-13
+#: Entries of W whose norms are asked one by one.
+ENTRIES = 1000
 #: How much shorter than it could be a dual may stay, and how far from the margins asked for weights may.
 ABOUT = 0.02
 #: ‖Φᵀ(λ∘y)‖ below this share of Σ λ_i ‖φ(x_i)‖ says that no weights of useful size separate. Below the second, μ's
@@ -24,6 +26,7 @@ ABOUT = 0.02
 NEARLY_ZERO, PERHAPS_ZERO = 1e-9, 1e-6
 
 
+@np.errstate(all="ignore")
 def certify(
     problem: MarginProblem, weights: Any, dual: Any, intercept: float = 0.0, multipliers: Any = None
 ) -> Certificate:
@@ -50,9 +53,9 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    if problem.constraints is not None:
-        W = into_cone(problem.constraints, W)
     W, b = _sized(W, b)
+    if problem.constraints is not None:
+        W, b = _sized(into_cone(problem.constraints, W), b)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper, lower = _upper_bound(problem, W, b), _lower_bound(problem, lam, mu)
     if upper.blurred(_gap(upper.bound, lower.bound)):
@@ -150,7 +153,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     """The best multiple t ≥ 0 of W and b, and the objective there."""
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
-    if not precise:
+    if not precise and _normal(t * W, W):
         # The product with t is one more rounding of every term, beside at least six that are counted.
         return _reached(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
     found = [
@@ -166,6 +169,24 @@ def _exactly(t: float) -> list[float]:
     return [power] if power != t and abs(t / power - 1) <= ABOUT else []
 
 
+def _entries(problem: MarginProblem, W: Array) -> float:
+    """No less than ‖Δ‖ of any Δ with |Δ_jl| ≤ |W_jl|: Σ_jl |W_jl| ‖±E_jl‖; ‖W‖ where these are too many to ask."""
+    norm, used = problem.norm, np.argwhere(W)
+    if len(used) > ENTRIES:
+        return norm.value_bound(W)
+    unit, total = np.zeros_like(W), 0.0
+    for j, col in used:
+        unit[j, col] = W[j, col]
+        total += max(norm.value_bound(unit), norm.value_bound(-unit))
+        unit[j, col] = 0.0
+    return total
+
+
+def _normal(scaled: Array, values: Array) -> bool:
+    """Whether no number has lost digits on its way to 0."""
+    return not ((np.abs(scaled) < TINY) & (values != 0)).any()
+
+
 def _differ(bounds: list[float]) -> bool:
     return bool(max(bounds) > min(bounds) * (1 + OF_A_BOUND))
 
@@ -175,7 +196,7 @@ def _reached(problem: MarginProblem, W: Array, b: float, f: Array, error: Array)
     value = problem.norm.value_bound(W)
     if problem.constraints is not None:
         # The entries are rounded twice on the way from a point of the cone.
-        value *= 1 + 4 * UNIT
+        value += 4 * UNIT * _entries(problem, W)
         error = error + 4 * UNIT * (problem.features.magnitudes(W) + abs(b))
     return Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))
 
@@ -195,7 +216,9 @@ def _objective(problem: MarginProblem, value: float, f: Array) -> float:
         worst = float((f / problem.required_margin).min())
         return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
     slack = problem.prices * np.maximum(problem.required_margin - f, 0.0)
-    cost = math.fsum([float(value), *slack.tolist()]) * (1 + 4 * UNIT) if np.isfinite(slack).all() else np.inf
+    if not slack.max() < LARGEST:
+        return np.inf
+    cost = (math.fsum([float(value), *slack.tolist()]) + len(slack) * float(TINY)) * (1 + 4 * UNIT)
     return cost if np.isfinite(cost) else np.inf
 
 
@@ -232,7 +255,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     found = []
     for factor in factors:
         scaled, pull = _balanced(problem, factor * lam), factor * mu
-        summed = precise or problem.intercept
+        summed = precise or problem.intercept or not _normal(factor * lam, lam)
         V_, error_ = _pulled(problem, scaled, pull, precise) if summed else (factor * V, 1.5 * factor * error)
         found.append(_proved(problem, scaled, pull, V_, error_))
     return max(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
@@ -241,8 +264,10 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
 def _proved(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> Lower:
     """What λ and μ prove by their best multiple; V = Φᵀ(λ∘y) − Eᵀμ, its rows known up to `error`."""
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
-    priced = float((lam / problem.prices).max())
-    total = math.fsum((problem.required_margin * lam).tolist())
+    priced, n = float((lam / problem.prices).max()), len(lam)
+    size = max(size, 1 / LARGEST**1.05)
+    # No more than the largest numbers, and less what vanishes.
+    total = max(math.fsum(np.minimum(problem.required_margin * lam, LARGEST).tolist()) - n * TINY, 0.0)
     # No finite λ proves an infinite bound.
     bound = float(min(total * (1 - 8 * UNIT) / max(size, priced * (1 + 2 * UNIT)), LARGEST))
     return Lower(lam, mu, V, bound, float(min(total / max(least, priced, 1 / LARGEST), LARGEST)))

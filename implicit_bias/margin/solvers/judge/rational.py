@@ -65,7 +65,12 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     """The matrix (c, s + m) of Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0 on a support, exact; None if it is too large."""
     features, y = problem.features.select(samples), problem.y[samples]
     size = len(samples) + len(rows)
-    columns = np.flatnonzero(features.largest().ravel() > 0)
+    if features.gate_values is None:
+        used = features.dense().any(axis=0)
+    else:
+        # Of a product that vanishes, both factors count.
+        used = np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)).ravel()  # type: ignore[attr-defined]
+    columns = np.flatnonzero(used)
     if problem.constraints is not None:
         named = problem.constraints.E[rows].indices
         columns = np.union1d(columns, named)
