@@ -117,14 +117,20 @@ def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[
     return replace(problem, norm=Equation23(mixed_groups(gates.units, gates.contexts) if mixed else gates.groups))
 
 
-def published_half_spaces(units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS) -> RandomHalfSpaces:
-    """The contexts of SVM-RC as published: one draw, of seed 1, for every network, and a gate that is always open.
+def published_half_spaces(
+    units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS, *, momentum: float = 0.0
+) -> RandomHalfSpaces:
+    """The contexts that SVM-RC had as published, beside a network of this seed and momentum.
 
-    >>> published_half_spaces(10, 3, "median").seed
-    1
+    There is a gate that is always open. The half-spaces are one draw, of seed 1, for all networks without momentum;
+    those with momentum have a draw of their own seed.
+
+    >>> published_half_spaces(10, 3, "median").seed, published_half_spaces(10, 3, "median", momentum=0.9).seed
+    (1, 3)
     """
     check_faults(faults)
-    return RandomHalfSpaces(units, 1 if "one draw" in faults else seed, cutoff, always_on="always-on gate" in faults)
+    shared = "one draw" in faults and momentum == 0
+    return RandomHalfSpaces(units, 1 if shared else seed, cutoff, always_on="always-on gate" in faults)
 
 
 def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faults: Collection[str] = FAULTS) -> Array:
