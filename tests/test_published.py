@@ -1,5 +1,7 @@
 """The published faults, each switched on and off, and the published numbers."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -19,8 +21,9 @@ from implicit_bias import (
     solve,
     train,
 )
-from implicit_bias.experiments.paper import relu
+from implicit_bias.experiments.paper import gln, relu
 from implicit_bias.experiments.paper.experiment import comparison
+from implicit_bias.experiments.paper.osqp import osqp_choice
 from implicit_bias.experiments.paper.published import (
     Equation23,
     mixed_groups,
@@ -126,6 +129,46 @@ def test_osqp_reaches_the_published_optimum_at_another_point(digits):
     A = problem.norm.published
     assert np.linalg.norm(A @ W) == pytest.approx(np.linalg.norm(A @ ours.weights), rel=2e-3)
     assert np.linalg.norm(W) > 1.01 * np.linalg.norm(ours.weights)
+
+
+@pytest.mark.parametrize(("units", "contexts", "n"), [(4, 2, 100), (3, 4, 100), (8, 2, 60), (6, 2, 200)])
+def test_the_iteration_in_the_span_of_the_features_is_osqps(units, contexts, n):
+    """Many optima, and the same one: with and without changes of ρ, and where the optimum is 0."""
+    task = load_binary("digits", n)
+    X = task.X_train / np.abs(task.X_train).max()
+    X[:, -1] = 1
+    gates = HyperplaneGates(units, contexts, seed=1).fit(X)
+    problem = published_svm_l2(X, task.y_train, gates)
+    choice = osqp_choice(problem)
+    assert choice.finished
+    np.testing.assert_allclose(
+        choice.weights, osqp_weights(problem), rtol=1e-4, atol=1e-5 * np.abs(choice.weights).max()
+    )
+
+
+def test_svm_l2_as_published_says_that_it_is_not_certified():
+    config = Config(train_size=(60,), units=(4,), seeds=(1,), versions=VERSIONS, steps=40)
+    table = compute(cells_of(comparison(gln.STUDY), gln.STUDY.cells(config))).table()
+    found = table[table.model == "SVM-L2"].set_index("version")
+    assert found.status.to_dict() == {"corrected": "OPTIMAL", "published": "UNCERTIFIED"}
+    assert found.solver["published"] == "OSQP"
+    assert np.isfinite(found.loc["published", ["error", "inconsistency", "objective"]].astype(float)).all()
+    correct = gln.STUDY.cells(replace(config, faults=("lost cutoffs",)))
+    assert set(compute(cells_of(comparison(gln.STUDY), correct)).table().status) == {"TRAINED", "OPTIMAL"}
+
+
+@pytest.mark.mnist
+@pytest.mark.parametrize(
+    ("n", "units", "contexts", "seed", "accuracy"),
+    [(500, 10, 2, 1, 0.69367), (500, 10, 2, 2, 0.683), (500, 20, 2, 1, 0.74442), (500, 20, 4, 1, 0.78142),
+     (500, 50, 2, 1, 0.82533), (1000, 10, 2, 1, 0.71033)],
+)  # fmt: skip
+def test_the_published_svm_l2(mnist_root, n, units, contexts, seed, accuracy):
+    """The accuracies of the authors' tables, to the image."""
+    task = load_binary("mnist", n, seed=1, root=mnist_root)
+    gates = HyperplaneGates(units, contexts, seed=seed).fit(task.X_pool)
+    weights = osqp_choice(published_svm_l2(task.X_train, task.y_train, gates)).weights
+    assert 1 - error(gates(task.X_val) @ weights, task.y_val) == pytest.approx(accuracy, abs=1e-4)
 
 
 @pytest.mark.mnist
