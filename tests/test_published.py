@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space
 
+from docs.errata.batch_order import AGREEMENTS, LOSSES, agreement, losses
 from docs.errata.published_l2 import osqp_weights
 from docs.errata.random_contexts import PUBLISHED, accuracies
 from implicit_bias import (
@@ -196,3 +197,11 @@ def test_the_published_svm_l2_is_osqps_choice(mnist_root):
     gates = HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
     W = osqp_weights(published_svm_l2(task.X_train, task.y_train, gates))
     assert 1 - error(gates(task.X_val) @ W, task.y_val) == pytest.approx(0.69367, abs=0.0005)
+
+
+@pytest.mark.mnist
+def test_the_published_order_of_batches(mnist_root):
+    """Validation losses epoch by epoch, and the agreement of the tables, to the image."""
+    task = load_binary("mnist", 500, seed=1, root=mnist_root)
+    assert losses(task) == pytest.approx(LOSSES, abs=2e-5)
+    assert agreement(task, 2) == pytest.approx(AGREEMENTS[2], abs=2e-4)
