@@ -137,3 +137,21 @@ def test_steps_in_the_span_are_the_steps_on_the_weights(digits, momentum):
     np.testing.assert_allclose(*outputs, atol=1e-12)
     np.testing.assert_allclose(*norms, rtol=1e-12)
     assert np.abs(weights[0] - shallow.effective_weights()).max() > 1e-2
+
+
+def test_a_loader_draws_a_seed_for_its_workers_before_each_permutation():
+    """Against the update written out: the batches of the published version of torch's DataLoader."""
+    network, twin = gln().double(), gln().double()
+    train(network, X, Y, SGD(steps=6, batch_size=25, lr=0.1, lr_factor=1.0, loader=True), seed=3)
+    generator = torch.Generator().manual_seed(3)
+    inputs, contexts = twin.tensors(X)
+    signs, descent = torch.as_tensor(Y), torch.optim.SGD(twin.parameters(), lr=0.1)
+    for _ in range(2):
+        torch.empty((), dtype=torch.int64).random_(generator=generator)
+        for batch in torch.randperm(60, generator=generator).split(25):
+            descent.zero_grad()
+            torch.nn.functional.softplus(-signs[batch] * twin(inputs[batch], contexts[batch])).mean().backward()
+            descent.step()
+    np.testing.assert_allclose(network.effective_weights(), twin.effective_weights(), rtol=1e-9, atol=1e-12)
+    with pytest.raises(InputError, match="loader must be True or False"):
+        SGD(loader=1)

@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 
 from implicit_bias import HyperplaneGates, error, load_binary, solve, svm_l2
+from implicit_bias.experiments.paper.osqp import osqp_choice
 from implicit_bias.experiments.paper.published import published_svm_l2
 
 
@@ -12,7 +13,8 @@ def osqp_weights(problem):
 
         minimise ‖Aζ‖²   subject to   y_i (Φζ)_i ≥ 1,   A singular as published
 
-    The published accuracies are those of this choice; it takes half a minute at n = 500, H = 10 on MNIST.
+    The published accuracies are those of this choice; it takes half a minute at n = 500, H = 10 on MNIST, and
+    `osqp_choice`, which the comparison uses, takes the same steps in a tenth of a second.
     """
     features = problem.features
     W = cp.Variable((features.k, features.d))
@@ -29,7 +31,8 @@ if __name__ == "__main__":
     correct = svm_l2(task.X_train, task.y_train, gates)
     for name, W in (
         ("published, OSQP", osqp_weights(published)),
-        ("published, least norm", solve(published).weights),
+        ("the same iteration", osqp_choice(published).weights),
+        ("a variant: least norm", solve(published).weights),
         ("correct", solve(correct).weights),
     ):
         accuracy = 1 - error(gates(task.X_val) @ W, task.y_val)

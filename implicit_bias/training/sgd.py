@@ -46,6 +46,9 @@ class SGD:
     momentum : float
         μ, from 0 to below 1 (torch's convention, no dampening).
     loss : 'logistic', ℓ(m) = log(1 + e^{−m}); 'exponential', e^{−m}; 'hinge', max(0, 1 − m); or 'squared', (1 − m)²
+    loader : bool
+        Shuffle as the DataLoader of torch 1.10 does with a generator: it draws a seed for its workers before each
+        permutation. With it, and seed 1 for every network, the batches are those of the published training.
 
     Raises
     ------
@@ -65,6 +68,7 @@ class SGD:
     lr_factor: float = 0.25
     momentum: float = 0.0
     loss: str = "logistic"
+    loader: bool = False
 
     def __post_init__(self) -> None:
         as_count(self.steps, "steps")
@@ -74,6 +78,8 @@ class SGD:
         if as_fraction(self.momentum, "momentum") == 1:
             raise InputError("momentum must be a number from 0 to below 1, not 1")
         one_of(self.loss, MARGIN_LOSSES, "loss")
+        if not isinstance(self.loader, bool):
+            raise InputError(f"loader must be True or False, not {shown(self.loader)}")
 
     def epochs(self, n: int) -> int:
         """Whole epochs of n samples in `steps` steps, at least one."""
@@ -199,6 +205,8 @@ def _descend(
     try:
         for epoch in range(1, epochs + 1):
             rate = config.lr if epoch <= max(1, epochs // 2) else config.lr * config.lr_factor
+            if config.loader:
+                torch.empty((), dtype=torch.int64).random_(generator=generator)
             order = torch.randperm(n, generator=generator).to(model.y.device)
             for batch in order.split(config.batch_size):
                 model.step(batch, loss, rate, config.momentum)

@@ -43,6 +43,7 @@ def reproduction(
         draw=partial(paper_figures, numbers=figures),
         verdicts=verdicts,
         data=binary_task,
+        revision=2,
         columns=COLUMNS,
         coordinates=("study", "train_size", "units", "contexts", "cutoff", "seed"),
     )

@@ -47,7 +47,8 @@ class Equation23(Norm):
     There are K contexts, and Q sums within the given groups. A is singular: constants c_h with Σc_h = 0 on the groups
     have no cost. With the units as groups no margin sees them; with column-major groups the margins do see them, the
     published problem has many solutions, and a solver's arbitrary choice decides the validation error. Here they cost
-    `FLOOR` each, which chooses the solution of least norm. `groups` (H·K,) says the group of each gate, K of each.
+    `FLOOR` each, which chooses the solution of least norm: a variant, and not the published solution, which is that of
+    `osqp_choice`. `groups` (H·K,) says the group of each gate, K of each.
 
     >>> norm = Equation23([0, 0, 1, 1])
     >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
@@ -59,6 +60,7 @@ class Equation23(Norm):
     def __init__(self, groups: Any) -> None:
         labels, index = np.unique(np.asarray(groups), return_inverse=True)
         k, units = len(index), len(labels)
+        self.groups = index
         self.gates, contexts = k, k // units
         member = np.eye(units)[index]
         self.published = np.full((k, k), 1 / k) - member @ member.T + contexts * np.eye(k)
@@ -100,31 +102,40 @@ def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection
 
 
 def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[str] = FAULTS) -> MarginProblem:
-    """SVM-L2 as published: eq. 23 in place of the square root, its columns over the wrong groups.
+    """SVM-L2 with eq. 23 in place of the square root, its columns over the wrong groups.
 
-    The correct norm of the predictors has no groups: without eq. 23 this is `svm_l2`.
+    Solved, it gives the published problem's solution of least norm, a variant of the published one, which `osqp_choice`
+    gives. The correct norm of the predictors has no groups: without eq. 23 this is `svm_l2`.
 
     >>> from implicit_bias import HyperplaneGates, load_binary, solve
     >>> task = load_binary("digits", train_size=60)
-    >>> solve(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(3, 2))).status.name
-    'OPTIMAL'
+    >>> problem = published_svm_l2(task.X_train, task.y_train, HyperplaneGates(3, 2))
+    >>> problem.name, solve(problem).status.name
+    ('SVM-L2 of least norm', 'OPTIMAL')
     """
     check_faults(faults)
     problem = svm_l2(X, y, gates)
     if "equation 23" not in faults:
         return problem
     mixed = "column-major groups" in faults
-    return replace(problem, norm=Equation23(mixed_groups(gates.units, gates.contexts) if mixed else gates.groups))
+    norm = Equation23(mixed_groups(gates.units, gates.contexts) if mixed else gates.groups)
+    return replace(problem, norm=norm, name="SVM-L2 of least norm")
 
 
-def published_half_spaces(units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS) -> RandomHalfSpaces:
-    """The contexts of SVM-RC as published: one draw, of seed 1, for every network, and a gate that is always open.
+def published_half_spaces(
+    units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS, *, momentum: float = 0.0
+) -> RandomHalfSpaces:
+    """The contexts that SVM-RC had as published, beside a network of this seed and momentum.
 
-    >>> published_half_spaces(10, 3, "median").seed
-    1
+    There is a gate that is always open. The half-spaces are one draw, of seed 1, for all networks without momentum;
+    those with momentum have a draw of their own seed.
+
+    >>> published_half_spaces(10, 3, "median").seed, published_half_spaces(10, 3, "median", momentum=0.9).seed
+    (1, 3)
     """
     check_faults(faults)
-    return RandomHalfSpaces(units, 1 if "one draw" in faults else seed, cutoff, always_on="always-on gate" in faults)
+    shared = "one draw" in faults and momentum == 0
+    return RandomHalfSpaces(units, 1 if shared else seed, cutoff, always_on="always-on gate" in faults)
 
 
 def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faults: Collection[str] = FAULTS) -> Array:

@@ -1,38 +1,64 @@
 """GD-ReLU against SVM-RC, SVM-LC and SVM-HL: random, learned and no contexts (the paper's figure 4)."""
 
+from itertools import product
+
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import published_half_spaces
-from implicit_bias.experiments.paper.study import Config, Study, comparison_rows, faults_of, solved, trained
+from implicit_bias.experiments.paper.study import (
+    Config,
+    Solved,
+    Study,
+    comparison_rows,
+    faults_of,
+    solved,
+    trained,
+)
 from implicit_bias.experiments.runner.experiment import Rows, Settings
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.networks import ReLUNetwork
 
 
-def _half_spaces(settings: Settings, version: str = "corrected") -> RandomHalfSpaces:
-    faults = faults_of(settings, version)
-    return published_half_spaces(settings["units"], settings["seed"], settings["cutoff"], faults)
+def _half_spaces(settings: Settings, version: str = "corrected", momentum: float = 0.0) -> RandomHalfSpaces:
+    units, seed, cutoff = settings["units"], settings["seed"], settings["cutoff"]
+    return published_half_spaces(units, seed, cutoff, faults_of(settings, version), momentum=momentum)
+
+
+def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
+    """Seed and always-open gate of the half-spaces for each version and momentum."""
+    pairs = product(settings["versions"], settings["momentum"])
+    gates = {pair: _half_spaces(settings, *pair) for pair in pairs}
+    return {pair: (one.seed, one.always_on) for pair, one in gates.items()}
+
+
+def _random(settings: Settings, task: BinaryTask) -> dict[tuple[str, float], Solved]:
+    """SVM-RC for each version and momentum; where these have the same half-spaces, it is solved once."""
+    draws = _draws(settings)
+    solutions = {}
+    for pair, draw in draws.items():
+        if draw not in solutions:
+            gates = _half_spaces(settings, *pair).fit(task.X_pool)
+            solutions[draw] = solved(svm_rc(task.X_train, task.y_train, gates), task, settings)
+    return {pair: solutions[draw] for pair, draw in draws.items()}
 
 
 def _rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y = task.X_train, task.y_train
-    random = {}
-    for version in settings["versions"]:
-        random[version] = solved(svm_rc(X, y, _half_spaces(settings, version).fit(task.X_pool)), task, settings)
+    random = _random(settings, task)
     rows: Rows = []
     for momentum in settings["momentum"]:
         network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
         one = trained(network, task, settings, momentum)
         learned, hidden = (solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
         for version in settings["versions"]:
-            solutions = [random[version], learned, hidden]
+            solutions = [random[version, momentum], learned, hidden]
             rows += comparison_rows(STUDY.reference, one, solutions, learned, version=version)
     return rows
 
 
 def _cost(settings: Settings) -> float:
     descent = len(settings["momentum"]) * settings["steps"] / 3200 * (2 + 0.026 * settings["units"])
-    problems = len(settings["versions"]) + 2 * len(settings["momentum"])
+    problems = len(set(_draws(settings).values())) + 2 * len(settings["momentum"])
     return descent + problems * (settings["train_size"] / 2000) ** 2 * (1 + 0.012 * settings["units"])
 
 

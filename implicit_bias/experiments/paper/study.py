@@ -163,13 +163,19 @@ def trained(network: GatedNetwork, task: BinaryTask, settings: Settings, momentu
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
-    """A margin problem's answer, its scores on the validation set (none without separating weights), and its row."""
+class Scored:
+    """A model's scores on the validation set, none without separating weights, and its row."""
+
+    scores: np.ndarray | None
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved(Scored):
+    """A margin problem and its answer as well."""
 
     problem: MarginProblem
     solution: Solution
-    scores: np.ndarray | None
-    row: dict[str, Any]
 
 
 def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solved:
@@ -184,13 +190,14 @@ def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solv
     said = ("objective", "gap", "farkas_residual", "iterations", "seconds", "solver")
     row = {"model": problem.name, "status": solution.status.name} | {name: getattr(solution, name) for name in said}
     row |= {"closed": int(problem.features.closed().sum()), "normalised_margin": 1 / solution.objective}
-    return Solved(problem, solution, scores, row | {"error": np.nan if scores is None else error(scores, task.y_val)})
+    row |= {"error": np.nan if scores is None else error(scores, task.y_val)}
+    return Solved(scores, row, problem, solution)
 
 
 def comparison_rows(
     reference: str,
     trained: Trained,
-    solutions: Sequence[Solved],
+    solutions: Sequence[Scored],
     judge: Solved,
     *,
     version: str,
