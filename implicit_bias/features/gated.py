@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ class GatedFeatures(Features):
 
     def in_units(self, units: Array) -> GatedFeatures:
         """The features of the inputs in `units` u (d,)."""
-        return replace(self, X=self.X / units)
+        return self._with(X=self.X / units)
 
     def largest(self) -> Array:
         """A bound of |g_j(x_i) x_il| over the samples, shape (k, d)."""
@@ -179,16 +180,23 @@ class GatedFeatures(Features):
 
     def scaled(self, factor: float) -> GatedFeatures:
         """The features of the inputs times `factor`."""
-        return replace(self, X=as_factor(factor) * self.X)
+        return self._with(X=as_factor(factor) * self.X)
+
+    def _with(self, **parts: Array) -> GatedFeatures:
+        """The features with other inputs or gate values, which were computed: their range is nobody's fault."""
+        features = copy.copy(self)
+        for name, values in parts.items():
+            object.__setattr__(features, name, values)
+        return features
 
     def mixed(self, T: Any) -> GatedFeatures:
         """The features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""
-        return replace(self, gate_values=self.gate_values @ as_mixing(T, self.k))
+        return self._with(gate_values=np.asarray(self.gate_values @ as_mixing(T, self.k)))
 
     def select(self, rows: Any) -> GatedFeatures:
         """The features of some samples only (a mask or indices)."""
         chosen = as_rows(rows, self.n)
-        return GatedFeatures(self.X[chosen], self.gate_values[chosen])
+        return self._with(X=self.X[chosen], gate_values=self.gate_values[chosen])
 
     def reduced(self) -> tuple[GatedFeatures, Array]:
         """The same operator on inputs of full column rank, and the rotation V (d, r) that leads back.
@@ -199,7 +207,7 @@ class GatedFeatures(Features):
         _, s, Vt = scipy.linalg.svd(self.X, full_matrices=False, check_finite=False)
         rank = max(1, int(np.sum(s > s[0] * max(self.X.shape) * np.finfo(float).eps)))
         V = np.ascontiguousarray(Vt[:rank].T)
-        return GatedFeatures(self.X @ V, self.gate_values), V
+        return self._with(X=self.X @ V), V
 
     def shared(self) -> PatternBlocks:
         """ΦW by patterns of gates, where samples share them."""

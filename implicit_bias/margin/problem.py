@@ -1,5 +1,8 @@
 """Margin problems: what is solved, apart from how."""
 
+from __future__ import annotations
+
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +131,9 @@ class MarginProblem:
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
         for name in ("required_margin", "sample_weight"):
             object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
+        with np.errstate(over="ignore"):
+            lengths = self.features.row_norms() / self.required_margin
+        check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
         if not self.hard:
             self._check_prices()
         if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
@@ -151,6 +157,13 @@ class MarginProblem:
         # What vanishes is too small, not zero.
         check_range(np.maximum(prices, TINY), "the prices C times sample_weight")
         check_range(np.maximum(scaled, TINY), "the prices in units of the features")
+
+    def restated(self, **parts: Any) -> MarginProblem:
+        """The same problem in other units, for a solver: parts (fields by name) of it are replaced, and not checked."""
+        problem = copy.copy(self)
+        for name, value in parts.items():
+            object.__setattr__(problem, name, value)
+        return problem
 
     @property
     def hard(self) -> bool:

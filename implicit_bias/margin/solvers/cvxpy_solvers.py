@@ -5,7 +5,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import cvxpy as cp
@@ -49,7 +49,7 @@ class CvxpySolver(Solver):
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
-        unit = replace(problem, features=rows, C=problem.C * scale, required_margin=required)
+        unit = problem.restated(features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         settings = self.options(options.tol)
@@ -106,8 +106,9 @@ def _interruptibly(action: Callable[[], Any]) -> None:
     # In steps, for a wait without end cannot be interrupted on Windows.
     while not done.wait(0.1):
         pass
-    if failures:
-        raise failures[0]
+    for failure in failures:
+        # CLARABEL panics where an eigenvalue is not found.
+        raise failure if isinstance(failure, Exception) else cp.SolverError(str(failure))
 
 
 CVXPY_SOLVERS = {

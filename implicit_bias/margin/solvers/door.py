@@ -38,6 +38,7 @@ def solver_names() -> list[str]:
     return list(SOLVERS)
 
 
+@np.errstate(all="ignore")
 def solve(
     problem: MarginProblem,
     solver: str | Callable[[MarginProblem, Options], Answer] | None = None,

@@ -59,7 +59,7 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
     if constraints is not None:
         E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
         constraints = replace(constraints, E=sp.csr_array(E))
-    return replace(problem, features=features.in_units(units), constraints=constraints)
+    return problem.restated(features=features.in_units(units), constraints=constraints)
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
@@ -150,7 +150,9 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
         return v
     # Of mean square length 1: the squares of large features overflow.
     scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
-    K = (rows.scaled(1 / scale).gram() + (constant / scale) ** 2) * np.outer(scale * factors, scale * factors)
+    if not 0 < scale < np.inf:
+        return None
+    K = (rows.scaled(1 / scale).gram() + np.square(constant / scale)) * np.outer(scale * factors, scale * factors)
     K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
     try:
         factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
@@ -163,7 +165,7 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
 
 
 def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
-    """Non-negative least squares on the triangular factor of all rows; None if these are independent or it fails."""
+    """Non-negative least squares on the triangular factor of all rows; None if they are independent or overflow."""
     n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
     scale = np.hypot(problem.features.row_norms(), constant)
     features = problem.features.reduced()[0] if constraints is None else problem.features
@@ -174,6 +176,8 @@ def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
         sizes = length(E, axis=1)
         E = E / (sizes + TINY)[:, None]
         rows = np.vstack([rows, np.insert(np.vstack([-E, E[constraints.equal]]), 0, 0.0, axis=1)])
+    if not np.isfinite(rows).all():
+        return None
     R = scipy.linalg.qr(rows.T, mode="r")[0][: len(rows)]
     if len(R) == len(rows) and np.linalg.cond(R) < 1e10:
         return None

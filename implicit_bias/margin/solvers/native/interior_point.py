@@ -52,6 +52,8 @@ class Bounds:
     @property
     def gap(self) -> float:
         """Relative difference; infinity without an upper bound."""
+        if self.upper == 0:
+            return 0.0
         return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
 
 

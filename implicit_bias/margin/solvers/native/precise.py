@@ -72,6 +72,8 @@ class PreciseKernels(GroupKernels):
 
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array, float]:
     """W and b, rounded to doubles of much the same margins and norm; of several roundings the best."""
+    if not np.isfinite(W.astype(np.float64)).all():
+        return np.zeros(W.shape), 0.0
     norm, m = problem.norm, np.broadcast_to(problem.required_margin, problem.features.n)
     forms = (_blocks(problem) * problem.y[:, None, None]).reshape(len(m), -1)
     forms, exact = np.hstack([forms, problem.y[:, None]]), np.append(W.ravel(), b)
@@ -96,6 +98,8 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
 
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
     """What the best multiple of a hard margin's W and b, or W and b themselves, reach; and these."""
+    if not np.isfinite(W).all():
+        return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
     f, value = problem.y * ((upper + b) + lower) - error, problem.norm.value(W)
     if not problem.hard:
@@ -112,6 +116,8 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
     V = (forms @ exact).astype(np.float64).reshape(k, d)
+    if not np.isfinite(V).all():
+        return np.zeros(n), np.zeros(len(mu))
     size = max(float(norm.dual(V)), float((lam.astype(np.float64) / problem.prices).max()), TINY)
     allowed = [SHARE * tol * size / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     total = float((m * lam.astype(np.float64)).sum())

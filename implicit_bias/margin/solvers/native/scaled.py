@@ -9,7 +9,7 @@ from torch import Tensor
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array
-from implicit_bias.ground.scaling import length
+from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.native.interior_point import Program
@@ -33,7 +33,9 @@ class ScaledProblem(ABC):
         self.n = problem.features.n
         self.expand, (labels, self.index) = form.expand, np.unique(form.groups, return_inverse=True)
         self.H = len(labels)
-        self.prices = None if problem.hard else self.moved(problem.prices * problem.required_margin * scale)
+        # A price of 0 stands for none.
+        prices = np.maximum(problem.prices * problem.required_margin * scale, TINY)
+        self.prices = None if problem.hard else self.moved(prices)
         tilt = np.broadcast_to(problem.y / problem.required_margin, self.n)
         self.tilt_scale = float(length(tilt)) / np.sqrt(self.n)
         self.tilt = self.moved(tilt / self.tilt_scale) if problem.intercept else None
