@@ -213,6 +213,8 @@ def test_a_solver_cannot_judge_itself(stopped):
     W, dual = np.zeros((case.features.k, case.features.d)), np.zeros(30)
     with pytest.raises(InputError, match="must return an Answer"):
         solve(case, lambda problem, options: Answer(W, dual, 0, stopped))
+    with pytest.raises(InputError, match="whole number of iterations"):
+        solve(case, lambda problem, options: Answer(W, dual, None))
 
 
 @pytest.mark.parametrize("dual", [lambda V: np.nan, lambda V: 0.0, lambda V: -1.0, lambda V: None, lambda V: "a"])

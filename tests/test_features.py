@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from implicit_bias import GatedFeatures, InputError
+from implicit_bias import Frobenius, GatedFeatures, InputError, MarginProblem
 from implicit_bias.features.patterns import share_patterns
-from tests.cases import GATES, inputs
+from tests.cases import GATES, OwnFeatures, inputs
 
 
 @pytest.fixture(params=GATES)
@@ -82,3 +83,32 @@ def test_wrong_shapes_of_weights_are_refused():
         features @ np.zeros((2, 3))
     with pytest.raises(InputError, match=r"\(1,\)"):
         features.adjoint(np.zeros(3))
+
+
+#: Ways in which features of one's own may be wrong, and a word of the refusal.
+WRONG = {
+    "a list": ({"dense": lambda self: OwnFeatures.dense(self).tolist()}, "finite float64 array"),
+    "another type": ({"dense": lambda self: OwnFeatures.dense(self).astype(np.float16)}, "float16"),
+    "long doubles": ({"dense": lambda self: OwnFeatures.dense(self).astype(np.longdouble)}, "finite float64"),
+    "sparse": ({"dense": lambda self: sp.csr_array(OwnFeatures.dense(self))}, "finite float64 array"),
+    "blocks": ({"dense": lambda self: self.blocks}, "finite float64 array"),
+    "NaN": ({"dense": lambda self: OwnFeatures.dense(self) * np.nan}, "finite float64 array"),
+    "half of ΦW": ({"apply": lambda self, W: OwnFeatures.apply(self, W) / 2}, "apply"),
+    "twice Φᵀa": ({"adjoint": lambda self, a: 2 * OwnFeatures.adjoint(self, a)}, "adjoint"),
+    "no lengths": ({"row_norms": lambda self, units=1.0: np.zeros(self.n)}, "row_norms"),
+    "small sizes": ({"magnitudes": lambda self, W: np.abs(self.apply(W))}, "magnitudes"),
+    "all closed": ({"closed": lambda self: np.ones(self.n, dtype=bool)}, "closed"),
+    "two sizes": ({"shape": property(lambda self: self.blocks.shape[:2])}, "whole numbers"),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", WRONG)
+def test_features_of_ones_own_that_contradict_themselves_are_refused(name, seed):
+    rng, (changes, words) = np.random.default_rng(seed), WRONG[name]
+    blocks = rng.normal(size=(*rng.integers(2, 9, 2), 3))
+    y = rng.choice([-1, 1], size=len(blocks))
+    MarginProblem(OwnFeatures(blocks), y, Frobenius())
+    features = type("Mistaken", (OwnFeatures,), changes)(blocks)
+    with pytest.raises(InputError, match=words):
+        MarginProblem(features, y, Frobenius())

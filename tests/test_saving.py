@@ -156,6 +156,7 @@ CONTRADICTIONS = {
     "a negative dual": (lambda s, r: {"dual": spoiled(s.dual, r, -r.random())}, "dual is negative"),
     "a negative bound": (lambda s, r: {"objective": -r.random(), "gap": np.inf}, "cannot be negative"),
     "a proof": (lambda s, r: {"status": Status.NOT_SEPARABLE}, "beside the proof"),
+    "a bound without a dual": (lambda s, r: {"dual": 0 * s.dual}, "a lower bound without a dual"),
     "an empty proof": (
         lambda s, r: {
             "status": Status.NOT_SEPARABLE,

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias.features import Features
+from implicit_bias.features.trial import try_features
 from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import (
     Array,
@@ -121,6 +122,8 @@ class MarginProblem:
     def __post_init__(self) -> None:
         if not isinstance(self.features, Features):
             raise InputError(f"features must be Features such as GatedFeatures(X, values), not {shown(self.features)}")
+        if not self.features.proved:
+            try_features(self.features)
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
         if self.norm.gates not in (None, self.features.k):

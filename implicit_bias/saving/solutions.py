@@ -120,6 +120,7 @@ def _contradictions(found: Solution) -> dict[str, bool]:
         "the lower bound exceeds the objective": bool(gap < 0),
         "OPTIMAL, but the gap exceeds tol": optimal and not found.gap <= found.tol < 1,
         "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and found.dual.any()),
+        "a lower bound without a dual": found.lower_bound > 0 and not found.dual.any(),
         "not separable at all, but below a norm only": (found.lower_bound == np.inf)
         != (found.status is Status.NOT_SEPARABLE),
     }

@@ -145,10 +145,11 @@ def _asked(
 ) -> Answer:
     """The answer of one solver."""
     answer = run(problem, options)
-    if not isinstance(answer, Answer) or answer.stopped not in STOPPED:
+    counted = isinstance(answer, Answer) and isinstance(answer.iterations, int | np.integer)
+    if not counted or answer.stopped not in STOPPED:
         raise InputError(
-            f"the solver {name} must return an Answer(weights, dual, iterations), and for `stopped` None or a limit's "
-            f"status, not {shown(answer)}"
+            f"the solver {name} must return an Answer(weights, dual, iterations), with a whole number of iterations, "
+            f"and for `stopped` None or a limit's status, not {shown(answer)}"
         )
     return answer
 

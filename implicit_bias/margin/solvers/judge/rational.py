@@ -9,8 +9,8 @@ import numpy as np
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 
-#: Operations on whole numbers of any size that a proof may take: some seconds.
-WORK = 400_000
+#: Operations on whole numbers of up to so many bits that a proof may take: some seconds. Longer ones count for more.
+WORK, BITS = 400_000, 4400
 #: How often samples with negative λ are left out.
 ROUNDS = 4
 
@@ -74,7 +74,7 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     if problem.constraints is not None:
         named = problem.constraints.E[rows].indices
         columns = np.union1d(columns, named)
-    if len(columns) * size * min(len(columns) + 1, size) > WORK:
+    if _operations(len(columns), size) > WORK:
         return None
     exact = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
     if features.gate_values is None:
@@ -92,13 +92,21 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     return table.T
 
 
+def _operations(equations: int, unknowns: int) -> int:
+    return equations * unknowns * min(equations + 1, unknowns)
+
+
 def _near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
     """The solution of equations (c, s) whose free unknowns have the values `given`; None if 0 is the only one.
 
+    None, too, where numbers grow too long: minors of r rows have about r times as many bits as the entries.
     Gauss–Jordan elimination without fractions (Bareiss 1968), unknown by unknown.
     """
     whole = [_whole(row) for row in equations]
     M = np.array([row for row in whole if any(row)], dtype=object).reshape(-1, len(given))
+    bits = min(M.shape) * max((int(v).bit_length() for v in M.flat), default=0)
+    if _operations(*M.shape) * max(1.0, bits / BITS) ** 1.6 > WORK:
+        return None
     pivots: list[int] = []
     last = 1
     for j in range(M.shape[1]):
