@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array
+from implicit_bias.ground.checks import LARGEST, Array
 from implicit_bias.ground.rounding import UNIT
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.problem import MarginProblem
@@ -10,6 +10,8 @@ from implicit_bias.margin.solvers.solution import Certificate
 
 #: Sizes this many times apart are told.
 APART = 1e4
+#: Powers of ten that floats hold, and how well a dual norm is known that has no formula.
+MOST, KNOWN = 300, 1e-8
 
 
 def obstacle(problem: MarginProblem, certificate: Certificate, tol: float) -> str:
@@ -45,8 +47,16 @@ def obstacle(problem: MarginProblem, certificate: Certificate, tol: float) -> st
     if not problem.hard and not 1 / APART < price < APART:
         return f"C is {price:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
     if not certificate.objective < np.inf:
-        nearest = 1 / (certificate.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n) + 1e-300)
-        return f"no weights that separate were found; margins are at most {nearest:.0e} of the features' lengths"
+        reach = certificate.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)
+        least = f"; margins are at most {1 / reach:.0e} of the features' lengths" if reach > 1 / LARGEST else ""
+        return f"no weights that separate were found{least}"
+    if not problem.norm.has_formula and certificate.gap <= 10 * KNOWN:
+        return f"the dual norm of {problem.norm!r} is computed, to {KNOWN:.0e} only: give its formula as dual="
+    if problem.constraints is not None:
+        return (
+            f"the constraints leave little room: the solver made no progress below {certificate.gap:.0e}; "
+            "state them without near duplicates, write near equalities as equalities, or loosen tol"
+        )
     return (
         f"the samples' features are nearly dependent: the solver made no progress below {certificate.gap:.0e}; "
         "scale the inputs alike, or loosen tol"
@@ -59,5 +69,6 @@ def _apart(sizes: Array, what: str, remedy: str) -> str | None:
     if not len(used):
         return None
     most, least = used[sizes[used].argmax()], used[sizes[used].argmin()]
-    ratio = sizes[most] / sizes[least]
-    return f"{what} {most} is {ratio:.0e} times as large as {what} {least}: {remedy}" if ratio >= APART else None
+    by = np.log10(sizes[most]) - np.log10(sizes[least])
+    times = f"{10**by:.0e}" if by < MOST else f"1e+{by:.0f}"
+    return f"{what} {most} is {times} times as large as {what} {least}: {remedy}" if by >= np.log10(APART) else None
