@@ -1,5 +1,7 @@
 """The group kernels K_h of a margin problem, signs included, applied without forming more than is needed."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from functools import cached_property
 
@@ -10,9 +12,59 @@ import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
+from implicit_bias.margin.solvers.native.arrays import add_to_diagonal_
+from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
 
 #: Columns of a group up to which it is turned into contrasts.
 MOST_CONTEXTS = 64
+
+
+def low_rank(columns: int, samples: int) -> bool:
+    """Whether products with features of so many columns cost less than with the kernels of the samples."""
+    return 2 * columns <= samples
+
+
+class Factor(ABC):
+    """A positive definite matrix, ready to be solved with."""
+
+    @abstractmethod
+    def solve(self, right: Tensor) -> Tensor:
+        """M⁻¹ right for right (n, r)."""
+
+
+class DenseFactor(Factor):
+    """By the Cholesky factor of a matrix (n, n), which takes its place."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        if not cholesky_(matrix):
+            raise ArithmeticError("the normal matrix is no longer positive definite")
+        self.L = matrix
+
+    def solve(self, right: Tensor) -> Tensor:
+        """By substitution."""
+        return cholesky_solve(self.L, right)
+
+
+class LowRankFactor(Factor):
+    """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
+
+        M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a),   refined once: D may hold numbers that are nearly 0.
+    """
+
+    def __init__(self, B: Tensor, D: Tensor) -> None:
+        self.B, self.D = B, D[:, None]
+        inner = B.T @ (B / self.D)
+        add_to_diagonal_(inner, B.new_ones(B.shape[1]))
+        self.inner = DenseFactor(inner)
+
+    def solve(self, right: Tensor) -> Tensor:
+        """By two products with B, and two more."""
+        x = self._once(right)
+        return x + self._once(right - self.D * x - self.B @ (self.B.T @ x))
+
+    def _once(self, right: Tensor) -> Tensor:
+        small = self.inner.solve(self.B.T @ (right / self.D))
+        return (right - self.B @ small) / self.D
 
 
 class GroupKernels(ABC):
@@ -24,6 +76,12 @@ class GroupKernels(ABC):
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
         """K(η) = Σ_h η_h K_h for η (H,); a new tensor, shape (n, n)."""
+
+    def factor(self, eta: Tensor, diagonal: Tensor) -> Factor:
+        """K(η) + diag(`diagonal`), factorised. Raises ArithmeticError if it is not positive definite in doubles."""
+        matrix = self.weighted(eta)
+        add_to_diagonal_(matrix, diagonal)
+        return DenseFactor(matrix)
 
     @abstractmethod
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,11 +137,17 @@ class GatedKernels(GroupKernels):
 
 
 class StackedKernels(GroupKernels):
-    """K_h = A_hA_hᵀ, kept as one stack unless H·r ≤ n; A (n, H, r) carries the signs y."""
+    """K_h = A_hA_hᵀ, kept as one stack unless `low_rank`; A (n, H, r) carries the signs y."""
 
     def __init__(self, A: Tensor) -> None:
         super().__init__(A, A.shape[1])
-        self.A, self.short = A, A.shape[1] * A.shape[2] <= self.n
+        self.A, self.short = A, low_rank(A.shape[1] * A.shape[2], self.n)
+
+    def factor(self, eta: Tensor, diagonal: Tensor) -> Factor:
+        """Through the factors if they are smaller."""
+        if not self.short:
+            return super().factor(eta, diagonal)
+        return LowRankFactor((self.A * eta.sqrt()[:, None]).reshape(self.n, -1), diagonal)
 
     @cached_property
     def stack(self) -> Tensor:
@@ -92,16 +156,13 @@ class StackedKernels(GroupKernels):
         return A @ A.transpose(1, 2)
 
     def weighted(self, eta: Tensor) -> Tensor:
-        """Σ_h η_h K_h, through the factors if they are smaller."""
-        if self.short:
-            B = (self.A * eta.sqrt()[:, None]).reshape(self.n, -1)
-            return B @ B.T
+        """Σ_h η_h K_h."""
         return torch.tensordot(eta, self.stack, dims=1)
 
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         """q_h = ‖V_h‖² and K_hλ = A_hV_h, with V_h = A_hᵀλ."""
         V = torch.tensordot(lam, self.A, dims=1)
-        return (V * V).sum(dim=1), (self.A * V).sum(dim=2)
+        return (V * V).sum(dim=1), torch.einsum("nhr,hr->nh", self.A, V)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """Through the kernels, or the factors if they are smaller."""

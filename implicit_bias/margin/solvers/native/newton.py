@@ -12,7 +12,6 @@ from implicit_bias.margin.solvers.native.arrays import (
     lu_factor,
     lu_solve,
 )
-from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 
 #: The complementary pairs: of the products, each tends to zero.
@@ -40,12 +39,14 @@ class Point:
     def room(self, direction: Point) -> float:
         """The longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
         # What is 0 has no partner: an equality has no slack, and what has no price no bound.
-        names, xp = [name for pair in PAIRS for name in pair], library(self.lam)
-        values = xp.hstack([self.rho, *(getattr(self, name) for name in names)])
-        changes = xp.hstack([direction.rho, *(getattr(direction, name) for name in names)])
-        products = xp.hstack([self.rho, *(product for product in self.products().values() for _ in range(2))])
-        falls = (changes < 0) & (products != 0)
-        return min(1.0, float((values[falls] / -changes[falls]).min())) if falls.any() else 1.0
+        longest = self.rho / max(-direction.rho, self.rho)
+        for pair, product in zip(PAIRS, self.products().values(), strict=True):
+            for name in pair if len(product) else ():
+                value, change = getattr(self, name), getattr(direction, name)
+                falls = (change < 0) & (product != 0)
+                steps = value / library(value).where(falls, -change, value + (value == 0))
+                longest = min(longest, library(value).where(falls, steps, 1 + 0 * value).min())
+        return float(longest)
 
     def products(self) -> dict[str, Tensor]:
         """λz, ηs and uw, by the name of the first factor."""
@@ -79,7 +80,7 @@ class NewtonSystem:
         MΔλ + PΔη + EΔν − cΔρ = a          PᵀΔλ − diag(s/η)Δη − eΔρ = b
         EᵀΔλ = −(Eᵀλ + e₁)                 −cᵀΔλ − eᵀΔη + (Σ_h η_h q_h/ρ³ + Σ_i u_i p_i²/w_i)Δρ = d
 
-    one n×n Cholesky factor, and a bordered system of a few unknowns more than H: η, ν, ρ. A hard margin has no u and w.
+    one factorisation of M, and a bordered system of a few unknowns more than H: η, ν, ρ. A hard margin has no u and w.
     E (n, e) holds the equality constraints: −1 for the sum of λ, and ỹ for a free intercept.
     """
 
@@ -88,18 +89,15 @@ class NewtonSystem:
     ) -> None:
         self.at, self.prices = at, prices
         H, f = P.shape[1], P @ at.eta
-        matrix = kernels.weighted(at.eta / at.rho)
-        add_to_diagonal_(matrix, at.z / at.lam)
+        diagonal = at.z / at.lam
         c, corner = f / at.rho, at.eta @ q / at.rho**3
         if prices is not None:
-            add_to_diagonal_(matrix, at.u / at.w)
+            diagonal = diagonal + at.u / at.w
             c, corner = c + at.u * prices / at.w, corner + at.u @ (prices**2 / at.w)
-        if not cholesky_(matrix):
-            raise ArithmeticError("the normal matrix is no longer positive definite")
-        self.factor = matrix
+        self.factor = kernels.factor(at.eta / at.rho, diagonal)
         xp = library(P)
         self.columns = xp.hstack([P, E, -c[:, None]])
-        self.solved = cholesky_solve(matrix, self.columns)
+        self.solved = self.factor.solve(self.columns)
         border = -(self.columns.T @ self.solved)
         add_to_diagonal_(border[:H, :H], -at.s / at.eta)
         border[:H, -1] -= (q / at.rho**2 + 1) / 2
@@ -115,7 +113,7 @@ class NewtonSystem:
         a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
         if prices is not None:
             a, d = a + products["u"] / at.w, d - prices @ (products["u"] / at.w)
-        Ma = cholesky_solve(self.factor, a[:, None])[:, 0]
+        Ma = self.factor.solve(a[:, None])[:, 0]
         b = products["eta"] / at.eta - residual.eta
         right = library(a).hstack([b, -residual.nu, d]) - self.columns.T @ Ma
         small = lu_solve(self.border, right)

@@ -13,12 +13,14 @@ from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.native.interior_point import Program
-from implicit_bias.margin.solvers.native.kernels import GatedKernels, GroupKernels, StackedKernels, contrasts
+from implicit_bias.margin.solvers.native.kernels import GatedKernels, GroupKernels, StackedKernels, contrasts, low_rank
 
 #: Samples whose margins are computed at a time.
 CHUNK = 8192
 #: Entries of S up to which products with it are quickest as dense ones; it has about one nonzero a row.
 DENSE_UP_TO = 2**22
+#: Multiplications of a step up to which it takes all samples at once, where the features are few: half a second.
+AT_ONCE = 5e10
 
 
 class ScaledProblem(ABC):
@@ -48,9 +50,23 @@ class ScaledProblem(ABC):
     def kernels(self, rows: Tensor) -> GroupKernels:
         """The group kernels of the samples `rows`."""
 
+    @property
+    def at_once(self) -> bool:
+        """Whether the features are so few that a step takes all samples."""
+        return low_rank(self.columns, self.n) and self.n * self.columns**2 <= AT_ONCE
+
     def need(self, samples: int) -> int:
         """Bytes that a step of so many samples takes: kernels and factor, a column a group, the border and its LU."""
-        return 8 * (self.kept(samples) + 2 * samples**2 + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
+        if low_rank(self.columns, samples):
+            kernels = 4 * samples * self.columns + 2 * self.columns**2
+        else:
+            kernels = self.kept(samples) + 2 * samples**2
+        return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Columns of all factors A_h, K_h = A_hA_hᵀ, filled up to one width."""
 
     @abstractmethod
     def kept(self, samples: int) -> int:
@@ -103,7 +119,10 @@ class GatedProblem(ScaledProblem):
         input_scale = float(length(lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, gate_scale * input_scale)
         self.X, self.signs = self.moved(features.X), self.moved(problem.y / problem.required_margin / input_scale)
-        G, share = contrasts(gates / gate_scale, form.groups)
+        self.gates = gates / gate_scale
+        self.members = [np.flatnonzero(self.index == h) for h in range(self.H)]
+        self.inputs = np.flatnonzero(np.abs(features.X).max(axis=0))
+        G, share = contrasts(self.gates, form.groups)
         self.G = self.moved(G)
         if share.shape[0] * share.shape[1] <= DENSE_UP_TO:
             self.share = self.moved(share.toarray())
@@ -111,8 +130,10 @@ class GatedProblem(ScaledProblem):
             places, values = torch.as_tensor(np.array(share.coords)), torch.as_tensor(share.data)
             self.share = torch.sparse_coo_tensor(places, values, share.shape, check_invariants=True).to(self.device)
 
-    def kernels(self, rows: Tensor) -> GatedKernels:
+    def kernels(self, rows: Tensor) -> GroupKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
+        if low_rank(self.columns, len(rows)):
+            return StackedKernels(self._blocks(rows))
         X = self.X[rows]
         constant = (X[0] == X).all(dim=0)
         if constant.any():
@@ -120,6 +141,20 @@ class GatedProblem(ScaledProblem):
             size = X.new_tensor(float(length(X[0, constant].cpu().numpy())))
             X = torch.hstack([X[:, ~constant], size.expand(len(X), 1)])
         return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
+
+    @property
+    def columns(self) -> int:
+        """Of inputs that are not zero in every sample."""
+        return self.H * max(map(len, self.members)) * len(self.inputs)
+
+    def _blocks(self, rows: Tensor) -> Tensor:
+        """A_h side by side, shape (m, H, r): the gate values of each group times the inputs."""
+        X = (self.X[rows] * self.signs[rows, None])[:, self.moved(self.inputs)]
+        gates = self.gates[rows.cpu().numpy()]
+        grouped = np.zeros((len(rows), self.H, max(map(len, self.members))))
+        for h, own in enumerate(self.members):
+            grouped[:, h, : len(own)] = gates[:, own]
+        return (self.moved(grouped)[..., None] * X[:, None, None]).reshape(len(rows), self.H, -1)
 
     def kept(self, samples: int) -> int:
         """XXᵀ, the rows of inputs and gates, and products of both."""
@@ -153,10 +188,14 @@ class BlockProblem(ScaledProblem):
         """Of the rows y_i φ_i / (m_i s)."""
         return StackedKernels(self.A[rows])
 
+    @property
+    def columns(self) -> int:
+        """Of all blocks."""
+        return self.A.shape[1] * self.A.shape[2]
+
     def kept(self, samples: int) -> int:
-        """The rows twice, and all kernels where these are the smaller."""
-        size = self.A.shape[1] * self.A.shape[2]
-        return 2 * samples * size + (0 if size <= samples else self.H * samples**2)
+        """The rows twice, and all kernels."""
+        return 2 * samples * self.columns + self.H * samples**2
 
     def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
         """Σ_h η_h A_h A_hᵀλ."""

@@ -36,6 +36,8 @@ WatchAll = Callable[[int, int, Bounds, int, Bounds], Status | None]
 def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many.
 
+    All samples, too, where the features are few.
+
     Where the intercept is free, it holds samples of both classes.
     """
     n = scaled.n
@@ -45,7 +47,7 @@ def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
         # All of a large support would be too large a matrix: those that carry most of it lead to the others.
         rows = np.sort(np.argpartition(-dual, most - 1)[:most])
         rows = rows[dual[rows] > SUPPORT * dual.max()]
-    elif n > START_UP_TO:
+    elif n > START_UP_TO and not scaled.at_once:
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
     if scaled.tilt is not None:
         y = scaled.problem.y
@@ -69,7 +71,7 @@ def solve_in_rounds(scaled: ScaledProblem, tol: float, max_iterations: int, rows
         while True:
             program = scaled.program(rows)
             start = None if warm is None else _carried(program, *warm)
-            whole = scaled.n <= ALL_UP_TO and len(rows) == scaled.n
+            whole = (scaled.n <= ALL_UP_TO or scaled.at_once) and len(rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
             seen = partial(watch, best.iterations, len(rows), best.bounds)
