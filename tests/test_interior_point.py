@@ -28,7 +28,7 @@ from tests.cases import PAIRS, problem
 
 def whole(case):
     """The program of all samples."""
-    ours = scaled(case, "cpu")
+    ours = scaled(case, case.norm.group_form(case.features.k), "cpu")
     return ours.program(torch.arange(ours.n))
 
 
@@ -146,7 +146,7 @@ def test_the_newton_step_solves_the_linearised_conditions(C, intercept):
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm):
     case = problem(gate, norm)
-    ours = scaled(case, "cpu")
+    ours = scaled(case, case.norm.group_form(case.features.k), "cpu")
     kernels = ours.program(torch.arange(ours.n)).kernels
     lam = np.random.default_rng(0).random(case.features.n)
     q, P = kernels.sweep(torch.as_tensor(lam))

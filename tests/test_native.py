@@ -218,14 +218,14 @@ def test_an_iteration_that_would_overrun_the_time_limit_is_not_begun(gln, monkey
 
 
 def test_what_needs_more_memory_than_is_free_is_refused_before_it_starts(gln, monkeypatch):
-    need = native.scaled(gln, "cpu").need(300)
+    need = native.scaled(gln, gln.norm.group_form(gln.features.k), "cpu").need(300)
     assert need == pytest.approx(8 * 5 * 300**2, rel=1.0)
     for free, refused in ((0.99 * need, True), (1.01 * need, False)):
         monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
         with pytest.raises(InputError, match=r"needs about 0.0 GiB .* use fewer") if refused else nullcontext():
             assert solve(gln).status is Status.OPTIMAL
     many = svm_gln(gln.features.X, gln.y, HyperplaneGates(1000, 2, seed=1))
-    assert native.scaled(many, "cpu").need(300) > 16 * 1000**2
+    assert native.scaled(many, many.norm.group_form(2000), "cpu").need(300) > 16 * 1000**2
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)

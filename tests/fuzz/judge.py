@@ -155,7 +155,7 @@ def _judge_bounds(raw: Raw, found: Solution) -> tuple[Any, Any]:
     # What slack a large price makes of rounding is the objective's own.
     room = ROUNDING * (1 + (raw.prices @ m / upper if np.isfinite(raw.C) and upper > 0 else 0))
     # The objective counts the rounding of margins: as slack, which large prices make much of, or as a larger multiple.
-    rounding = 4 * np.finfo(float).eps * (np.abs(phi) @ np.abs(W.ravel()) + abs(found.intercept))
+    rounding = (phi.shape[1] + 4) * np.finfo(float).eps * (np.abs(phi) @ np.abs(W.ravel()) + abs(found.intercept))
     counted = 2 * raw.prices @ rounding if np.isfinite(raw.C) else upper * np.max(rounding / np.abs(margins))
     most = upper * (1 + room) + counted
     expect(upper <= found.objective * (1 + 1e-15), f"weights reach {float(upper):.17g}, not {found.objective:.17g}")

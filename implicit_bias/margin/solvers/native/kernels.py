@@ -48,7 +48,7 @@ class DenseFactor(Factor):
 class LowRankFactor(Factor):
     """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
 
-        M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a),   refined once: D may hold numbers that are nearly 0.
+    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a),   refined once: D may hold numbers that are nearly 0.
     """
 
     def __init__(self, B: Tensor, D: Tensor) -> None:

@@ -203,9 +203,7 @@ class BlockProblem(ScaledProblem):
         return (self.A * (V * eta[:, None])).sum(dim=(1, 2))
 
 
-def scaled(problem: MarginProblem, device: str) -> ScaledProblem:
-    """The problem in our coordinates, whichever features it has."""
-    form = problem.norm.group_form(problem.features.k)
-    assert form is not None
+def scaled(problem: MarginProblem, form: GroupForm, device: str) -> ScaledProblem:
+    """The problem in our coordinates for the groups of a form, whichever features it has."""
     kind = BlockProblem if problem.features.gate_values is None else GatedProblem
     return kind(problem, form, device)

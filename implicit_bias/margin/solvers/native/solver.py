@@ -2,14 +2,18 @@
 
 import time
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import torch
 
+from implicit_bias.ground.checks import Array
 from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.threads import one_thread
+from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.native.group_set import Found, many, solve_by_groups
 from implicit_bias.margin.solvers.native.interior_point import Bounds
 from implicit_bias.margin.solvers.native.scaled import scaled
 from implicit_bias.margin.solvers.native.working_set import first_rows, solve_in_rounds
@@ -29,18 +33,47 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     """Weights and dual of a margin problem to a relative gap of `options.tol`.
 
     With W = TŴ the norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and Φ sees the gate values GT. At the optimum
-    Ŵ_h = η_h Φ_hᵀ(λ∘y).
+    Ŵ_h = η_h Φ_hᵀ(λ∘y). Of many groups few have weights: they are solved for in working sets.
     """
-    begin = last = time.perf_counter()
-    ours = scaled(problem, options.device)
+    form = problem.norm.group_form(problem.features.k)
+    assert form is not None
+    begin = time.perf_counter()
+    start = None if options.start is None else np.asarray(options.start.dual)
+    # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
+    tol = options.tol / 2
+    some = partial(_some_groups, problem, options, begin)
+    if many(len(np.unique(form.groups)), problem.features.n):
+        answer = solve_by_groups(problem, form, tol, start, some)
+    else:
+        answer = some(form, start, tol, 0, None).answer
+    if options.verbose:
+        end_line()
+    return answer
 
-    def watch(before: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
+
+def _some_groups(
+    problem: MarginProblem,
+    options: Options,
+    begin: float,
+    form: GroupForm,
+    start: Array | None,
+    tol: float,
+    before: int,
+    known: Bounds | None,
+) -> Found:
+    """Solve for the groups of `form`, after so many iterations; `known`: the bounds over all groups, if of more."""
+    last: float | None = None
+    ours = scaled(problem, form, options.device)
+
+    def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
         nonlocal last
         now = time.perf_counter()
-        seconds, step, last = now - begin, now - last if before + iteration else 0.0, now
+        seconds, step, last = now - begin, 0.0 if last is None else now - last, now
         reached = inner.upper if size == ours.n else whole.upper
         lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
-        progress = Progress(before + iteration, seconds, lower, upper, inner.gap, size, ours.n)
+        if known is not None:
+            lower, upper = known.lower, min(known.upper, upper)
+        progress = Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n)
         if options.callback is not None:
             options.callback(progress)
         if options.verbose:
@@ -48,7 +81,7 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
         ends = seconds + max(0.0, step - OVERRUN)
         return Status.TIME_LIMIT if options.max_seconds is not None and ends > options.max_seconds else None
 
-    rows = first_rows(ours, None if options.start is None else np.asarray(options.start.dual))
+    rows = first_rows(ours, start)
     check_memory(
         ours.need(len(rows)),
         f"a step of {len(rows)} samples in {ours.H} groups",
@@ -57,9 +90,8 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     )
     limit = DEFAULT_ITERATIONS if options.max_iterations is None else options.max_iterations
     with nullcontext() if len(rows) >= MANY_SAMPLES else one_thread():
-        # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
-        found = solve_in_rounds(ours, options.tol / 2, limit, rows, watch)
-    if options.verbose:
-        end_line()
+        found = solve_in_rounds(ours, tol, limit - before, rows, watch)
     lam, eta, b = found.weights
-    return Answer(ours.weights(lam, eta), ours.dual(found.lam), found.iterations, found.stopped, ours.intercept(b))
+    weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
+    bounds = Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)
+    return Found(Answer(weights, dual, found.iterations, found.stopped, intercept), bounds)

@@ -1,0 +1,143 @@
+"""Problems of every shape: few features, many groups. Each path is forced onto small problems; all agree."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProblem, Status, solve, svm_gln
+from implicit_bias.margin.solvers.native import group_set, kernels, scaled
+from implicit_bias.margin.solvers.native.kernels import DenseFactor, LowRankFactor
+from tests.cases import FEATURES, PAIRS, problem
+
+
+@pytest.fixture
+def by_groups(monkeypatch):
+    """Few groups start, and few join, however many there are."""
+    for name in ("ALL_UP_TO", "TIMES", "FIRST_SHARE"):
+        monkeypatch.setattr(group_set, name, 0)
+    monkeypatch.setattr(group_set, "FIRST", 2)
+
+
+def through_features(monkeypatch, few):
+    """Every step through the features, or none."""
+    for module in (kernels, scaled):
+        monkeypatch.setattr(module, "low_rank", lambda columns, samples: few)
+
+
+def variants(gate, norm):
+    """Two problems, in turn: hard and soft, with a free intercept, with margins of one's own, by gates, as blocks."""
+    weights = np.linspace(0.5, 2.0, problem(gate, norm).features.n)
+    parts = [{"intercept": True}, {}, {"required_margin": weights, "sample_weight": weights[::-1]}]
+    kinds = ["gated"] if norm.startswith("predictor") else ["gated", "kernels"]
+    place = PAIRS.index((gate, norm))
+    every = list(itertools.product((0.3, np.inf), parts, kinds))
+    for C, changes, kind in (every[place % len(every)], every[(5 * place + 3) % len(every)]):
+        case = problem(gate, norm, C)
+        yield dataclasses.replace(case, features=FEATURES[kind](case.features), **changes)
+
+
+def agree(one, other):
+    """Both are certified, and their bounds overlap; or both say that nothing separates."""
+    assert one.status.inseparable == other.status.inseparable
+    if not one.status.inseparable:
+        assert (one.status, other.status) == (Status.OPTIMAL, Status.OPTIMAL)
+        assert one.lower_bound <= other.objective
+        assert other.lower_bound <= one.objective
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_steps_through_features_and_through_kernels_agree(gate, norm, monkeypatch):
+    for case in variants(gate, norm):
+        through_features(monkeypatch, True)
+        one = solve(case, "NATIVE", tol=1e-7)
+        through_features(monkeypatch, False)
+        agree(one, solve(case, "NATIVE", tol=1e-7))
+
+
+@pytest.mark.usefixtures("by_groups")
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_working_sets_of_groups_agree_with_all_groups(gate, norm, monkeypatch):
+    for case in variants(gate, norm):
+        one = solve(case, "NATIVE", tol=1e-7)
+        monkeypatch.setattr(group_set, "ALL_UP_TO", 10**9)
+        agree(one, solve(case, "NATIVE", tol=1e-7))
+        monkeypatch.setattr(group_set, "ALL_UP_TO", 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_low_rank_factors_solve_like_dense_ones(seed):
+    """Also where the diagonal holds numbers that are nearly 0, as at the end of a descent."""
+    rng = np.random.default_rng(seed)
+    B, D = torch.as_tensor(rng.normal(size=(40, 7))), torch.as_tensor(10.0 ** rng.uniform(-9, 3, 40))
+    right = torch.as_tensor(rng.normal(size=(40, 3)))
+    few, full = LowRankFactor(B, D).solve(right), DenseFactor(B @ B.T + torch.diag(D)).solve(right)
+    matrix = B @ B.T + torch.diag(D)
+    assert (matrix @ few - right).norm() <= 1e-6 * right.norm()
+    np.testing.assert_allclose(few, full, rtol=1e-5, atol=1e-5 * float(full.abs().max()))
+
+
+def many_groups(n=60, H=900, d=8):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, d))
+    G = (X @ rng.normal(size=(d, H)) > 0).astype(float)
+    y = np.sign(X @ rng.normal(size=d) + np.sin(3 * X[:, 0]))
+    return MarginProblem(GatedFeatures(X, G), y, GroupLasso(range(H)))
+
+
+def test_many_groups_are_solved_for_in_working_sets():
+    case = many_groups()
+    seen = []
+    found = solve(case, "NATIVE", callback=seen.append)
+    assert found.status is Status.OPTIMAL
+    # Samples are fewer than groups, and so are the groups with weights.
+    assert np.count_nonzero(found.weights.any(axis=1)) < case.features.n + group_set.FIRST
+    lower, upper = ([getattr(one, name) for one in seen] for name in ("lower_bound", "objective"))
+    best = (found.objective + found.lower_bound) / 2
+    assert all(low <= best * (1 + 1e-6) and best <= high * (1 + 1e-6) for low, high in zip(lower, upper, strict=True))
+    assert all(np.diff(lower) >= 0)
+    assert all(later <= earlier * (1 + 1e-12) for earlier, later in itertools.pairwise(upper))
+    assert [one.iteration for one in seen] == sorted(one.iteration for one in seen)
+    again = solve(case, "NATIVE", start=found)
+    assert again.status is Status.OPTIMAL
+    assert again.iterations < found.iterations
+
+
+def test_limits_end_the_rounds_of_groups_with_the_best_so_far():
+    case = many_groups()
+    found = solve(case, "NATIVE", max_iterations=15)
+    assert found.status is Status.ITERATION_LIMIT
+    assert found.iterations <= 15
+    assert found.objective < np.inf
+
+
+def test_groups_that_do_not_separate_lead_to_those_that_do(monkeypatch):
+    """One group in 700 tells the two classes apart, and it is not the largest."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(30, 2)), np.repeat([1.0, -1.0], 15)
+    G = np.ones((30, 700))
+    G[:, 400] = 0.1 * y / X[:, 0]
+    found = solve(MarginProblem(GatedFeatures(X, G), y, GroupLasso(range(700))), "NATIVE")
+    assert found.status is Status.OPTIMAL
+    assert np.flatnonzero(np.linalg.norm(found.weights, axis=1) > 1e-3 * found.objective).tolist() == [400]
+
+
+def test_inseparable_data_of_many_groups_are_proved_so():
+    case = many_groups()
+    X = np.vstack([case.features.X, case.features.X[:1]])
+    G = np.vstack([case.features.gate_values, case.features.gate_values[:1]])
+    case = MarginProblem(GatedFeatures(X, G), np.append(case.y, -case.y[0]), case.norm)
+    assert solve(case, "NATIVE").status is Status.NOT_SEPARABLE
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.3])
+def test_few_features_of_many_samples(wrong):
+    """All samples in one set, against CLARABEL."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 4))
+    y = np.sign(X @ rng.normal(size=4))
+    y[rng.random(3000) < wrong] *= -1
+    case = svm_gln(X, y, HyperplaneGates(3, 2, seed=1).fit(X), C=1.0)
+    agree(solve(case, "NATIVE"), solve(case, "CLARABEL"))
