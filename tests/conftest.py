@@ -25,7 +25,7 @@ def mnist_root():
 @pytest.fixture
 def tiny_sets(monkeypatch):
     """Working sets at a size that small problems need."""
-    for name, value in (("ALL_UP_TO", 20), ("START_UP_TO", 25), ("FIRST", 20)):
+    for name, value in (("ALL_UP_TO", 20), ("FIRST", 20), ("SUPPORTING", 80)):
         monkeypatch.setattr(working_set, name, value)
 
 

@@ -245,7 +245,7 @@ def test_a_dense_start_is_cut_to_what_carries_most(tiny_sets, gln, seed):
     case = dataclasses.replace(gln, C=[np.inf, 0.05][seed % 2])
     start = dataclasses.replace(solve(case), dual=rng.random(300) ** rng.uniform(0.1, 3))
     found = solve(case, "NATIVE", tol=1e-7, start=start, callback=seen.append)
-    assert seen[0].working_set == 4 * 20
+    assert seen[0].working_set == 80
     assert found.status is Status.OPTIMAL
 
 

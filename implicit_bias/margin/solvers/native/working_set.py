@@ -14,8 +14,8 @@ from implicit_bias.margin.solvers.native.newton import Point
 from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
 
-#: Up to how many samples all stay in, up to how many all start, and how many start out of more than that.
-ALL_UP_TO, START_UP_TO, FIRST = 1000, 2500, 2000
+#: Up to how many samples all stay in, how many start out of more, and how many of a known support at most.
+ALL_UP_TO, FIRST, SUPPORTING = 1000, 500, 8000
 #: The relative gaps of the rounds, each used until one round could take in every violated sample.
 TOLERANCES = (3e-2, 1e-2, 1e-3)
 #: The most that a round adds, as a share of the working set.
@@ -43,11 +43,11 @@ def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
     n = scaled.n
     rows = np.arange(n)
     if dual is not None and np.count_nonzero(dual > SUPPORT * dual.max()) >= 2:
-        most = min(n, 4 * FIRST)
+        most = min(n, SUPPORTING)
         # All of a large support would be too large a matrix: those that carry most of it lead to the others.
         rows = np.sort(np.argpartition(-dual, most - 1)[:most])
         rows = rows[dual[rows] > SUPPORT * dual.max()]
-    elif n > START_UP_TO and not scaled.at_once:
+    elif n > ALL_UP_TO and not scaled.at_once:
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
     if scaled.tilt is not None:
         y = scaled.problem.y
