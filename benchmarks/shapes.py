@@ -1,0 +1,107 @@
+"""Problems of other shapes than the paper's: few features and wrong labels, many groups, many classes; see --help.
+
+Contestants take turns, one thread each; the figures are medians over the rounds, in seconds of the processor, which
+other work on the machine changes little. LIBLINEAR and SVC solve the soft margin with ½‖w‖² in place of ‖w‖: the same
+family of solutions at other prices, so that their times compare and their objectives do not.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from common import markdown, surroundings, surroundings_line
+from sklearn.svm import SVC, LinearSVC
+from threadpoolctl import threadpool_limits
+
+from implicit_bias import Frobenius, GatedFeatures, GLNClassifier, GroupLasso, MarginProblem, solve
+from implicit_bias.datasets.images import load_digits
+from implicit_bias.ground.checks import Array
+
+#: What runs, and what is told of its answer.
+Contestant = Callable[[], str]
+DIGITS = 1347
+COLUMNS = ("problem", "contestant", "seconds", "least – most", "× ours", "answer")
+
+
+def few_features(n: int, d: int, wrong: float) -> tuple[Array, Array]:
+    """Normal samples with the labels of a linear model, a share of them wrong."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, d))
+    y = np.sign(X @ rng.normal(size=d))
+    y[rng.random(n) < wrong] *= -1
+    return X, y
+
+
+def many_groups(n: int, H: int, d: int = 50) -> MarginProblem:
+    """Normal samples, H random half-spaces as groups of their own, labels that a linear model does not give."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, d))
+    G = (X @ rng.normal(size=(d, H)) > 0).astype(float)
+    y = np.sign(X @ rng.normal(size=d) + np.sin(3 * X[:, 0]) / 2)
+    return MarginProblem(GatedFeatures(X, G), y, GroupLasso(range(H)))
+
+
+def solved(problem: MarginProblem, solver: str) -> str:
+    """Status, certified gap and objective of a solver's answer."""
+    found = solve(problem, solver)
+    return f"{found.status.name}, gap {found.gap:.0e}, {found.objective:.8g}"
+
+
+def fitted(model: Any, X: Array, y: Array, rest: tuple[Array, Array] | None = None) -> str:
+    """The error on samples that were not fitted, if there are any."""
+    model.fit(X, y)
+    return "" if rest is None else f"error {100 * (1 - model.score(*rest)):.2f} %"
+
+
+def races() -> Iterator[tuple[str, dict[str, Contestant]]]:
+    """The problems, and who solves each."""
+    for n, d in ((5000, 5), (5000, 50), (200_000, 5)):
+        X, y = few_features(n, d, 0.3)
+        problem = MarginProblem(GatedFeatures(X), y, Frobenius(), C=1.0)
+        linear = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
+        racers: dict[str, Contestant] = {name: partial(solved, problem, name) for name in ("NATIVE", "CLARABEL")}
+        yield f"d = {d}, n = {n}, 30 % wrong, C = 1", racers | {"LIBLINEAR": partial(fitted, linear, X, y)}
+    for n, H in ((300, 5000), (100, 20_000)):
+        yield f"n = {n}, {H} groups", {"NATIVE": partial(solved, many_groups(n, H), "NATIVE")}
+    images, labels = load_digits()
+    order = np.random.default_rng(1).permutation(len(images))
+    X, y = images[order], labels[order]
+    parts = X[:DIGITS], y[:DIGITS], (X[DIGITS:], y[DIGITS:])
+    models = {"GLN, 20 units": GLNClassifier(20), "SVC": SVC(), "LinearSVC": LinearSVC(max_iter=20_000)}
+    yield "digits, 10 classes", {name: partial(fitted, model, *parts) for name, model in models.items()}
+
+
+def main() -> None:
+    """Run the races and print their table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each runs")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    with threadpool_limits(1):
+        for title, contestants in races():
+            times: dict[str, list[float]] = {name: [] for name in contestants}
+            said = {}
+            for _ in range(options.rounds):
+                for name, run in contestants.items():
+                    begin = time.process_time()
+                    said[name] = run()
+                    times[name].append(time.process_time() - begin)
+            first = statistics.median(next(iter(times.values())))
+            for name, seconds in times.items():
+                middle = statistics.median(seconds)
+                spread = f"{min(seconds):.2f} – {max(seconds):.2f}"
+                told = (title, name, f"{middle:.2f}", spread, f"{middle / first:.3g}", said[name])
+                rows.append(dict(zip(COLUMNS, told, strict=True)))
+                print(*told, flush=True)
+    print(surroundings_line(surroundings(), "one thread"))
+    print(markdown(rows))
+
+
+if __name__ == "__main__":
+    main()
