@@ -16,6 +16,14 @@ MARGIN_LOSSES: dict[str, Loss] = {
     "squared": lambda margins: (1 - margins) ** 2,
 }
 
+#: ℓ′(m), as autograd has it where ℓ has a kink.
+MARGIN_SLOPES: dict[str, Loss] = {
+    "logistic": lambda margins: -torch.sigmoid(-margins),
+    "exponential": lambda margins: -torch.exp(-margins),
+    "hinge": lambda margins: -(margins < 1).to(margins.dtype),
+    "squared": lambda margins: 2 * (margins - 1),
+}
+
 
 def log_sum_exp(margins: Tensor) -> Tensor:
     """log Σ_i exp(−q_i) of margins q (n,), however large they are.
