@@ -15,13 +15,8 @@ from implicit_bias import (
     train,
 )
 from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES
-from implicit_bias.training.updates import (
-    SpanUpdates,
-    TwoLayerSpanUpdates,
-    TwoLayerUpdates,
-    WeightUpdates,
-    updates_of,
-)
+from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
+from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
 from tests.cases import inputs
 
 X = inputs(n=60)
@@ -208,6 +203,7 @@ def test_the_way_follows_network_and_samples():
     found = {
         "few": updates_of(gln(), X[:20], Y[:20]),
         "many": updates_of(gln(), X, Y),
+        "large": updates_of(gln(), 1e20 * X[:20], Y[:20]),
         "shallow": updates_of(WAYS["shallow"][0](), X, Y),
         "deep": updates_of(GatedLinearNetwork(deep), X, Y),
         "wide": updates_of(GatedLinearNetwork(wide), X, Y),
@@ -216,6 +212,7 @@ def test_the_way_follows_network_and_samples():
     assert {name: type(model) for name, model in found.items()} == {
         "few": TwoLayerSpanUpdates,
         "many": TwoLayerUpdates,
+        "large": TwoLayerUpdates,
         "shallow": SpanUpdates,
         "deep": WeightUpdates,
         "wide": WeightUpdates,

@@ -136,7 +136,8 @@ def train(
     Parameters
     ----------
     network : GatedNetwork
-        Trained in its own dtype (float32 unless changed); shallow GLNs in float64, in the span of their features.
+        Trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least, shallow GLNs in
+        float64. These two kinds hold their new weights only at the end.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     config : SGD, default SGD()
     seed : int
