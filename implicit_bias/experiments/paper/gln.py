@@ -34,7 +34,8 @@ from implicit_bias.networks import GatedLinearNetwork
 
 def _rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y, gates = task.X_train, task.y_train, hyperplanes(settings).fit(task.X_pool)
-    networks = [trained(GatedLinearNetwork(gates), task, settings, momentum) for momentum in settings["momentum"]]
+    initial = GatedLinearNetwork(gates)
+    networks = [trained(copy.deepcopy(initial), task, settings, momentum) for momentum in settings["momentum"]]
     rows: Rows = []
     for version in settings["versions"]:
         faults = faults_of(settings, version)
@@ -45,7 +46,7 @@ def _rows(settings: Settings, task: BinaryTask) -> Rows:
         if version == "corrected":
             solutions.append(solved(replace(svm_shallow(X, y, gates), name="SVM-Fro"), task, settings))
         for one in networks:
-            compared = published_scores(one.network, gates, task.X_val, faults)
+            compared = published_scores(one.network, gates, task.X_val, faults) if faults else None
             rows += comparison_rows(STUDY.reference, one, solutions, judge, version=version, compared=compared)
     return rows
 
@@ -95,7 +96,8 @@ def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
         one = trained(copy.deepcopy(initial), task, settings, momentum)
         weights = one.network.effective_weights()[regions.occupied_]
         for version in settings["versions"]:
-            compared = published_scores(one.network, gates, task.X_val, faults_of(settings, version))
+            faults = faults_of(settings, version)
+            compared = published_scores(one.network, gates, task.X_val, faults) if faults else None
             rows += comparison_rows(
                 SHALLOW.reference, one, [solution], solution, version=version, weights=weights, compared=compared
             )
