@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, InputError, ReLUNetwork, train
-from implicit_bias.training.losses import MARGIN_LOSSES
-from implicit_bias.training.updates import SpanUpdates, WeightUpdates
+from implicit_bias import (
+    SGD,
+    FunctionContexts,
+    GaLUNetwork,
+    GatedLinearNetwork,
+    HyperplaneGates,
+    InputError,
+    ReLUNetwork,
+    train,
+)
+from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES
+from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
+from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
 from tests.cases import inputs
 
 X = inputs(n=60)
@@ -118,25 +128,96 @@ def test_bad_input(call, words):
         call()
 
 
+@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+def test_slopes_are_those_of_autograd(loss):
+    margins = torch.tensor([-800.0, -2.0, 0.0, 1.0, 1.5, 800.0], dtype=torch.float64, requires_grad=True)
+    MARGIN_LOSSES[loss](margins).sum().backward()
+    torch.testing.assert_close(MARGIN_SLOPES[loss](margins.detach()), margins.grad, rtol=1e-12, atol=0.0)
+
+
+def hyperplanes(units, contexts):
+    return HyperplaneGates(units, contexts, seed=1).fit(X)
+
+
+def thirds():
+    return FunctionContexts(lambda X: np.digitize(X[:, :4], [-0.5, 0.5]), 3).fit(X)
+
+
+SHALLOW = (SpanUpdates,)
+TWO_LAYERS = (TwoLayerUpdates, TwoLayerSpanUpdates)
+#: Networks, and the ways to train them besides autograd.
+WAYS = {
+    "shallow": (lambda: GatedLinearNetwork(hyperplanes(1, 8), readout=False), SHALLOW),
+    "1 context": (lambda: GatedLinearNetwork(hyperplanes(3, 1)), TWO_LAYERS),
+    "2 contexts": (gln, TWO_LAYERS),
+    "3 contexts": (lambda: GatedLinearNetwork(thirds()), TWO_LAYERS),
+    "4 contexts": (lambda: GatedLinearNetwork(hyperplanes(3, 4)), TWO_LAYERS),
+    "relu": (lambda: ReLUNetwork(12, 7), TWO_LAYERS),
+    "frozen": (lambda: ReLUNetwork(12, 7).freeze(), TWO_LAYERS),
+    "galu": (lambda: GaLUNetwork(12, 7), TWO_LAYERS),
+    "soft galu": (lambda: GaLUNetwork(12, 7, sharpness=2.0), TWO_LAYERS),
+}
+
+
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_steps_in_the_span_are_the_steps_on_the_weights(digits, momentum):
-    """A shallow GLN trains through its kernel; the weights come out as if each had been updated."""
-    shallow = GatedLinearNetwork(HyperplaneGates(1, 8, seed=1).fit(digits.X_pool), readout=False).double()
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name, (_, ways) in WAYS.items() for way in ways])
+def test_every_way_makes_the_steps_of_autograd(name, way, momentum):
+    """With inputs that are always 0, gates that change, and readouts that are nearly 0 on the way."""
+    inputs = np.where(np.arange(12) == 3, 0.0, X)
+    start = WAYS[name][0]().double()
     weights, outputs, norms = [], [], []
-    for way in (SpanUpdates, WeightUpdates):
-        network = copy.deepcopy(shallow)
-        model = way(network, digits.X_train, digits.y_train)
-        for seed in range(20):
-            batch = torch.randperm(80, generator=torch.Generator().manual_seed(seed))[:30]
-            model.step(batch, MARGIN_LOSSES["logistic"], 0.1, momentum)
-        outputs.append(model.outputs().numpy())
+    for one in (way, WeightUpdates):
+        network = copy.deepcopy(start)
+        model = one(network, inputs, Y)
+        for seed in range(40):
+            batch = torch.randperm(60, generator=torch.Generator().manual_seed(seed))[:25]
+            model.step(batch, MARGIN_SLOPES["logistic"], 0.1, momentum)
+        outputs.append(model.outputs().detach().numpy())
         norms.append(model.norm())
         model.finish()
         weights.append(network.effective_weights())
-    np.testing.assert_allclose(*weights, atol=1e-12)
-    np.testing.assert_allclose(*outputs, atol=1e-12)
+    np.testing.assert_allclose(*weights, atol=1e-11)
+    np.testing.assert_allclose(*outputs, atol=1e-11)
     np.testing.assert_allclose(*norms, rtol=1e-12)
-    assert np.abs(weights[0] - shallow.effective_weights()).max() > 1e-2
+    assert np.abs(weights[0] - start.effective_weights()).max() > 1e-2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_networks_of_little_precision_are_trained_in_float32_at_least(dtype):
+    start = gln().to(dtype)
+    low, high = copy.deepcopy(start), copy.deepcopy(start).double()
+    train(low, X, Y, SGD(steps=30, batch_size=25))
+    train(high, X, Y, SGD(steps=30, batch_size=25))
+    assert next(low.parameters()).dtype == dtype
+    exact = high.effective_weights()
+    np.testing.assert_allclose(low.effective_weights(), exact, atol=10 * torch.finfo(dtype).eps * np.abs(exact).max())
+
+
+def test_the_way_follows_network_and_samples():
+    class Doubled(ReLUNetwork):
+        def forward(self, X, contexts=None):
+            return 2 * super().forward(X, contexts)
+
+    wide = HyperplaneGates(2, 32).fit(X)
+    deep = [hyperplanes(3, 2), hyperplanes(2, 2)]
+    found = {
+        "few": updates_of(gln(), X[:20], Y[:20]),
+        "many": updates_of(gln(), X, Y),
+        "large": updates_of(gln(), 1e20 * X[:20], Y[:20]),
+        "shallow": updates_of(WAYS["shallow"][0](), X, Y),
+        "deep": updates_of(GatedLinearNetwork(deep), X, Y),
+        "wide": updates_of(GatedLinearNetwork(wide), X, Y),
+        "another's": updates_of(Doubled(12, 3), X, Y),
+    }
+    assert {name: type(model) for name, model in found.items()} == {
+        "few": TwoLayerSpanUpdates,
+        "many": TwoLayerUpdates,
+        "large": TwoLayerUpdates,
+        "shallow": SpanUpdates,
+        "deep": WeightUpdates,
+        "wide": WeightUpdates,
+        "another's": WeightUpdates,
+    }
 
 
 def test_a_loader_draws_a_seed_for_its_workers_before_each_permutation():

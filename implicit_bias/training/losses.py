@@ -16,6 +16,23 @@ MARGIN_LOSSES: dict[str, Loss] = {
     "squared": lambda margins: (1 - margins) ** 2,
 }
 
+#: ℓ′(m), as autograd has it where ℓ has a kink.
+MARGIN_SLOPES: dict[str, Loss] = {
+    "logistic": lambda margins: -torch.sigmoid(-margins),
+    "exponential": lambda margins: -torch.exp(-margins),
+    "hinge": lambda margins: -(margins < 1).to(margins.dtype),
+    "squared": lambda margins: 2 * (margins - 1),
+}
+
+
+def output_slopes(outputs: Tensor, y: Tensor, slope: Loss) -> Tensor:
+    """∂/∂f_i (1/n) Σ_i ℓ(y_i f_i) for outputs f and signs y (n,), from ℓ′.
+
+    >>> output_slopes(torch.tensor([0.5, 3.0]), torch.tensor([-1.0, 1.0]), MARGIN_SLOPES["squared"]).tolist()
+    [1.5, 2.0]
+    """
+    return y * slope(y * outputs) / len(y)
+
 
 def log_sum_exp(margins: Tensor) -> Tensor:
     """log Σ_i exp(−q_i) of margins q (n,), however large they are.

@@ -24,7 +24,7 @@ from implicit_bias.ground.checks import (
 from implicit_bias.ground.scaling import over_power
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
-from implicit_bias.training.losses import MARGIN_LOSSES, Loss
+from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES, Loss
 from implicit_bias.training.updates import Updates, updates_of
 
 
@@ -136,7 +136,8 @@ def train(
     Parameters
     ----------
     network : GatedNetwork
-        Trained in its own dtype (float32 unless changed); shallow GLNs in float64, in the span of their features.
+        Trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least, shallow GLNs in
+        float64. These two kinds hold their new weights only at the end.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     config : SGD, default SGD()
     seed : int
@@ -200,7 +201,7 @@ def _descend(
     model: Updates, config: SGD, generator: torch.Generator, every: int, progress: Callable[[int, int], None] | None
 ) -> tuple[list[dict[str, float]], bool]:
     n = len(model.y)
-    loss, epochs = MARGIN_LOSSES[config.loss], config.epochs(n)
+    loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], config.epochs(n)
     rows, step = [_record(model, loss, 0, 0)], 0
     try:
         for epoch in range(1, epochs + 1):
@@ -209,7 +210,7 @@ def _descend(
                 torch.empty((), dtype=torch.int64).random_(generator=generator)
             order = torch.randperm(n, generator=generator).to(model.y.device)
             for batch in order.split(config.batch_size):
-                model.step(batch, loss, rate, config.momentum)
+                model.step(batch, slope, rate, config.momentum)
                 step += 1
             if epoch % every == 0 or epoch == epochs:
                 rows.append(_record(model, loss, epoch, step))

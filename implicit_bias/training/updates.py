@@ -6,10 +6,13 @@ from torch import Tensor
 
 from implicit_bias.ground.checks import InputError
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
-from implicit_bias.training.losses import Loss
+from implicit_bias.training.losses import Loss, output_slopes
+from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates, has_one_layer
 
 #: Above this many samples their n × n kernel costs more than it saves.
 SPAN_UP_TO = 10_000
+#: Up to so many samples for each input, steps in their span cost less than on the weights.
+SAMPLES_PER_INPUT = 2
 
 
 class WeightUpdates:
@@ -22,11 +25,11 @@ class WeightUpdates:
         self.weights = list(network.parameters())
         self.velocities = [torch.zeros_like(w) for w in self.weights]
 
-    def step(self, batch: Tensor, loss: Loss, rate: float, momentum: float) -> None:
+    def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
         """v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f(x_i)), w ← w − η v for the samples B of indices `batch`."""
         outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
-        gradients = torch.autograd.grad(loss(self.y[batch] * outputs).mean(), self.weights)
         with torch.no_grad():
+            gradients = torch.autograd.grad(outputs, self.weights, output_slopes(outputs, self.y[batch], slope))
             for weight, velocity, gradient in zip(self.weights, self.velocities, gradients, strict=True):
                 velocity.mul_(momentum).add_(gradient)
                 weight.sub_(velocity, alpha=rate)
@@ -69,11 +72,10 @@ class SpanUpdates:
         self.alpha, self.velocity = torch.zeros_like(self.y), torch.zeros_like(self.y)
         self.first_square = network.norm() ** 2
 
-    def step(self, batch: Tensor, loss: Loss, rate: float, momentum: float) -> None:
+    def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
         """One step on the batch."""
-        outputs = (self.first[batch] + self.kernel[batch] @ self.alpha).requires_grad_()
-        (slopes,) = torch.autograd.grad(loss(self.y[batch] * outputs).mean(), outputs)
-        self.velocity.mul_(momentum)[batch] += slopes
+        outputs = self.first[batch] + self.kernel[batch] @ self.alpha
+        self.velocity.mul_(momentum).index_add_(0, batch, output_slopes(outputs, self.y[batch], slope))
         self.alpha.sub_(self.velocity, alpha=rate)
 
     def outputs(self) -> Tensor:
@@ -92,13 +94,18 @@ class SpanUpdates:
         weight.index_add_(0, self.regions, (self.alpha[:, None] * self.X).to(weight.dtype))
 
 
-Updates = WeightUpdates | SpanUpdates
+Updates = WeightUpdates | SpanUpdates | TwoLayerUpdates
 
 
 def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updates:
-    """The cheaper way to train `network` on X (n, d) and signs (n,); both make the same steps up to rounding."""
+    """The cheapest way to train `network` on X (n, d) and signs (n,); all make the same steps up to rounding."""
     if isinstance(network, GatedLinearNetwork) and network.degree == 1:
         weights: int = network.hidden_weights[0].numel()
         if len(X) <= min(SPAN_UP_TO, weights):
             return SpanUpdates(network, X, signs)
-    return WeightUpdates(network, X, signs)
+    if not has_one_layer(network):
+        return WeightUpdates(network, X, signs)
+    few = len(X) <= min(SPAN_UP_TO, SAMPLES_PER_INPUT * np.any(X, axis=0).sum())
+    largest = torch.finfo(torch.promote_types(next(network.parameters()).dtype, torch.float32)).max
+    squared = np.abs(X).max() < (largest / X.shape[1]) ** 0.5
+    return (TwoLayerSpanUpdates if few and squared else TwoLayerUpdates)(network, X, signs)

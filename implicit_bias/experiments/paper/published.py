@@ -57,6 +57,9 @@ class Equation23(Norm):
     True
     """
 
+    # A trial takes CVXPY's gradient, whose matrices have k²d entries.
+    proved = True
+
     def __init__(self, groups: Any) -> None:
         labels, index = np.unique(np.asarray(groups), return_inverse=True)
         k, units = len(index), len(labels)

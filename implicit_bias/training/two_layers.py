@@ -1,0 +1,211 @@
+"""Steps of networks with one hidden layer, their gradients written out."""
+
+from typing import TypeGuard
+
+import numpy as np
+import torch
+from scipy.linalg import helmert
+from torch import Tensor
+
+from implicit_bias.networks import (
+    FrozenReLUNetwork,
+    GaLU0Network,
+    GaLUNetwork,
+    GatedLinearNetwork,
+    GatedNetwork,
+    LayeredNetwork,
+    ReLUNetwork,
+)
+from implicit_bias.networks.gln import GATHER_FROM
+from implicit_bias.training.losses import Loss, output_slopes
+
+#: Layers of fewer units lie in memory unit by unit.
+FEW_UNITS = 16
+
+OneLayerNetwork = GatedLinearNetwork | LayeredNetwork
+
+
+def has_one_layer(network: GatedNetwork) -> TypeGuard[OneLayerNetwork]:
+    """Whether `TwoLayerUpdates` knows the network; classes derived from these may compute something else."""
+    if type(network) is GatedLinearNetwork:
+        few = network.shape[0][1] <= GATHER_FROM
+        return few and len(network.shape) == 1 and network.readout is not None
+    known = (ReLUNetwork, FrozenReLUNetwork, GaLUNetwork, GaLU0Network)
+    return type(network) in known and isinstance(network, LayeredNetwork) and len(network.units) == network.outputs == 1
+
+
+class TwoLayerUpdates:
+    """Steps on the weights.
+
+        f(x) = Σ_h a_h Σ_m g_mh(x) p_mh(x) + b,   p_mh(x) = ⟨w_mh, x⟩,   ∂ℓ/∂p_mh = a_h g_mh(x) ∂ℓ/∂f
+
+    The K weights of a GLN's unit are turned, w_mh = Σ_c Q_mc w_hc and g_mh(x) = Q_{m, c_h(x)}, by an orthogonal Q whose
+    first row is constant: of the M = K gradients the first is then an outer product. Units of other networks have one
+    linear part, M = 1. Inputs that are 0 for all samples take no part.
+    """
+
+    @torch.no_grad()
+    def __init__(self, network: OneLayerNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+        self.network, self.degree = network, network.degree
+        inputs, contexts = network.tensors(X)
+        self.hidden, *self.head = _weights(network)
+        self.seen = inputs.any(0)
+        exact = torch.promote_types(inputs.dtype, torch.float32)
+        self.X = inputs[:, self.seen].to(exact)
+        self.y = torch.as_tensor(signs, dtype=exact, device=inputs.device)
+        #: Q, and the number of gates of a unit that are constants, 1 or 0.
+        self.turn = torch.as_tensor(helmert(_parts(network), full=True), dtype=exact, device=inputs.device)
+        self.constant = int(isinstance(network, GatedLinearNetwork))
+        #: The gates (M, n, H), unless they are learned.
+        self.gates = None
+        if contexts is not None:
+            turned = self.turn.index_select(1, contexts.flatten()) if self.constant else contexts.to(exact)
+            self.gates = turned.view(len(self.turn), *contexts.shape)
+        self.readout = [weight.flatten().to(exact, copy=True) for weight in self.head]
+        self.readout_velocity = [torch.zeros_like(weight) for weight in self.readout]
+        each = self.hidden[:, self.seen].to(exact).unflatten(0, (-1, len(self.turn)))
+        #: What descends: the weights, shape (M, d, H).
+        self.parts = torch.einsum("mc,hcd->mhd", self.turn, each).contiguous().mT
+        self.velocity = torch.zeros_like(self.parts)
+
+    def _values(self, batch: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows (b, d) that steps on `parts` consist of, and p (M, b, H)."""
+        inputs = self.X.index_select(0, batch)
+        return inputs, inputs @ self.parts
+
+    def _forward(self, values: Tensor, gates: Tensor) -> tuple[Tensor, Tensor]:
+        """The hidden layer (b, H) and f (b,)."""
+        hidden = (gates * values).sum(0)
+        outputs = hidden @ self.readout[0]
+        return hidden, outputs + self.readout[1] if self.constant else outputs
+
+    @torch.no_grad()
+    def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
+        """One step on the batch."""
+        rows, values = self._values(batch)
+        gates = _opened(values) if self.gates is None else self.gates.index_select(1, batch)
+        hidden, outputs = self._forward(values, gates)
+        slopes = output_slopes(outputs, self.y.index_select(0, batch), slope)
+        self._descend(batch, rows, gates, slopes, rate, momentum)
+        gradients = (slopes @ hidden, slopes.sum())
+        for weight, velocity, gradient in zip(self.readout, self.readout_velocity, gradients, strict=False):
+            velocity.mul_(momentum).add_(gradient)
+            weight.sub_(velocity, alpha=rate)
+
+    def _descend(
+        self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float, momentum: float
+    ) -> Tensor:
+        """The step of `parts`; gives a_h ∂ℓ/∂f, shape (b, H)."""
+        target, kept, factor = (self.velocity, momentum, 1.0) if momentum else (self.parts, 1.0, -rate)
+        pushed = torch.outer(slopes, self.readout[0])
+        if self.constant:
+            target[0].addr_(slopes @ rows, self.readout[0] * self.turn[0, 0], beta=kept, alpha=factor)
+        for own, gate in zip(target[self.constant :], gates[self.constant :], strict=True):
+            own.addmm_(rows.T, gate * pushed, beta=kept, alpha=factor)
+        if momentum:
+            self.parts.sub_(self.velocity, alpha=rate)
+        return pushed
+
+    def _all_values(self) -> Tensor:
+        """p (M, n, H)."""
+        return self.X @ self.parts
+
+    def _hidden(self) -> Tensor:
+        """The weights w (M, d, H) of the inputs that take part."""
+        return self.parts
+
+    def _square(self) -> float:
+        """‖w‖² of the same."""
+        return _square(self.parts)
+
+    @torch.no_grad()
+    def outputs(self) -> Tensor:
+        """f(x_i), shape (n,)."""
+        values = self._all_values()
+        return self._forward(values, _opened(values) if self.gates is None else self.gates)[1]
+
+    @torch.no_grad()
+    def norm(self) -> float:
+        """‖w‖₂."""
+        return float(self._square() + sum(_square(part) for part in (self.hidden[:, ~self.seen], *self.readout))) ** 0.5
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Write the weights, rounded to the network's dtype."""
+        each = torch.einsum("mc,mdh->hcd", self.turn, self._hidden())
+        self.hidden[:, self.seen] = each.flatten(0, 1).to(self.hidden.dtype)
+        for target, values in zip(self.head, self.readout, strict=True):
+            target.copy_(values.view(target.shape))
+
+
+class TwoLayerSpanUpdates(TwoLayerUpdates):
+    """The same steps for few samples, on p instead of w, with w = w₀ + Σ_i α_i g(x_i) x_i throughout.
+
+        V ← μ V + Σ_{i ∈ B} K_i ∂ℓ/∂p(x_i),   p ← p − η V,   K = XXᵀ
+
+    No product gives the outputs of a batch: they are there, `parts` (M, n, H).
+    """
+
+    @torch.no_grad()
+    def __init__(self, network: OneLayerNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+        super().__init__(network, X, signs)
+        self.kernel, self.start = self.X @ self.X.T, self.parts
+        self.first = super()._all_values()
+        # Products with few columns are slow.
+        many = self.first.shape[2] >= FEW_UNITS
+        self.parts = self.first.clone(memory_format=torch.contiguous_format) if many else self.first.mT.contiguous().mT
+        self.velocity = torch.zeros_like(self.parts)
+        #: α (n, H), with the gates where these are learned.
+        self.alpha = self.first.new_zeros(self.first.shape[1:])
+        self.alpha_velocity = torch.zeros_like(self.alpha)
+
+    def _values(self, batch: Tensor) -> tuple[Tensor, Tensor]:
+        return self.kernel.index_select(0, batch), self.parts.index_select(1, batch)
+
+    def _descend(
+        self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float, momentum: float
+    ) -> Tensor:
+        pushed = super()._descend(batch, rows, gates, slopes, rate, momentum)
+        own = pushed * gates[0] if self.gates is None else pushed
+        if momentum:
+            self.alpha_velocity.mul_(momentum).index_add_(0, batch, own)
+            self.alpha.sub_(self.alpha_velocity, alpha=rate)
+        else:
+            self.alpha.index_add_(0, batch, own, alpha=-rate)
+        return pushed
+
+    def _all_values(self) -> Tensor:
+        return self.parts
+
+    def _gated(self) -> Tensor:
+        """α_i g(x_i), shape (M, n, H)."""
+        return self.alpha[None] if self.gates is None else self.gates * self.alpha
+
+    def _hidden(self) -> Tensor:
+        return self.start + self.X.T @ self._gated()
+
+    def _square(self) -> float:
+        change = float((self._gated() * (self.first + self.parts)).sum(dtype=torch.float64))
+        return max(_square(self.start) + change, 0.0)
+
+
+def _square(values: Tensor) -> float:
+    return float((values.double() ** 2).sum())
+
+
+def _opened(values: Tensor) -> Tensor:
+    """The gates of ReLU units."""
+    return (values > 0).to(values.dtype)
+
+
+def _weights(network: OneLayerNetwork) -> list[Tensor]:
+    """The hidden weights, the readout's, and its bias if it has one."""
+    if isinstance(network, GatedLinearNetwork):
+        assert network.readout is not None
+        return [network.hidden_weights[0].detach(), *(p.detach() for p in network.readout.parameters())]
+    return [weight.detach() for weight in network.layers]
+
+
+def _parts(network: OneLayerNetwork) -> int:
+    """The linear parts M of every unit."""
+    return network.shape[0][1] if isinstance(network, GatedLinearNetwork) else 1
