@@ -20,6 +20,8 @@ SHARE = 1e-9
 #: Weights up to which CVXPY looks for the largest ⟨V, W⟩ of the unit ball, when a problem is built and for an answer,
 #: in so many seconds.
 BUILT, ANSWERED, SECONDS = 200, 500, 1.0
+#: Weights up to which CVXPY is asked for a gradient, which may take the square of their number.
+DIFFERENTIATED = 5000
 #: The shapes (k, d) that a norm was tried for, by its id.
 _TRIED: dict[int, set[tuple[int, int]]] = {}
 
@@ -130,7 +132,9 @@ def _touching(V: Array) -> Iterator[Array]:
 
 
 def _gradient(norm: Norm, W: Array) -> Array:
-    """A V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1, by CVXPY; zeros where it knows none."""
+    """A V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1, by CVXPY; zeros where it knows none or takes long."""
+    if W.size > DIFFERENTIATED:
+        return np.zeros(W.shape)
     X = cp.Variable(W.shape)
     X.value = W
     # Not every expression has a gradient, and to ask for it may fail.
