@@ -34,8 +34,10 @@ def report_page(found: Figured, contents: dict[str, bytes]) -> bytes:
 
 
 def _caption(name: str) -> str:
-    number, _, cutoff = name.removeprefix("figure").partition("_")
-    return f"Figure {number}, {cutoff or 'median'} cutoffs"
+    if name.startswith("figure"):
+        return f"Figure {name.removeprefix('figure')} of the paper, corrected above and as published below"
+    own, _, cutoff = name.partition("_")
+    return f"Our own figure {own}, {cutoff or 'median'} cutoffs"
 
 
 def _readable(record: dict[str, Any]) -> dict[str, str]:
