@@ -18,6 +18,11 @@ from implicit_bias.experiments.paper.summary import summarise
 from implicit_bias.experiments.runner.results import write_alone
 from implicit_bias.margin.solvers import Status, solver_names
 
+#: What is said of rows that are not OPTIMAL.
+REMARKS = {status.name: status.value for status in Status} | {
+    "UNCERTIFIED": "the point where the published solver stops, which nothing certifies"
+}
+
 
 def declare(parser: Parser, command: str) -> None:
     """Declare the options of a comparison; their defaults are those of its study."""
@@ -77,7 +82,7 @@ def readable(table: pd.DataFrame) -> str:
     text = pd.DataFrame(columns | {"seconds": means.seconds_mean.map("{:.2f}".format)}).to_string(index=False)
     failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
     groups = failed.groupby(["model", "status"], sort=True)
-    notes = [f"{len(part)} × {model}: {Status[str(status)].value}" for (model, status), part in groups]
+    notes = [f"{len(part)} × {model}: {REMARKS[str(status)]}" for (model, status), part in groups]
     return "\n".join([text, "mean ± standard deviation over seeds", *notes])
 
 

@@ -10,6 +10,7 @@ Longdoubles of x86 hold numbers from 1e-4932 to 1e4932 with 19 digits, so nothin
 thousand times finer than that of the answers.
 """
 
+import operator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -140,7 +141,9 @@ def _judge_bounds(raw: Raw, found: Solution) -> tuple[Any, Any]:
     """Both bounds, from the weights and the dual alone; what the solution says must be these."""
     W, phi, m = found.weights, raw.phi, raw.m
     expect(np.isfinite(W).all(), "weights are not finite")
-    margins = phi @ W.ravel().astype(np.longdouble) + raw.y * np.longdouble(found.intercept)
+    # Sums that cancel are beyond longdoubles.
+    weights = [Fraction(v) for v in [*W.ravel(), *([found.intercept] if raw.intercept else [])]]
+    margins = np.array([_wide(sum(map(operator.mul, row, weights))) for row in _rationals(raw)])
     expect(raw.intercept or found.intercept == 0, "an intercept that is not free")
     value, slack = raw.value(W), np.maximum(m - margins, 0)
     if np.isinf(raw.C):
@@ -151,9 +154,10 @@ def _judge_bounds(raw: Raw, found: Solution) -> tuple[Any, Any]:
         upper = value + raw.prices @ slack
     # What slack a large price makes of rounding is the objective's own.
     room = ROUNDING * (1 + (raw.prices @ m / upper if np.isfinite(raw.C) and upper > 0 else 0))
-    # The objective counts the rounding of margins as slack, which large prices make much of.
+    # The objective counts the rounding of margins: as slack, which large prices make much of, or as a larger multiple.
     rounding = 4 * np.finfo(float).eps * (np.abs(phi) @ np.abs(W.ravel()) + abs(found.intercept))
-    most = upper * (1 + room) + (2 * raw.prices @ rounding if np.isfinite(raw.C) else 0)
+    counted = 2 * raw.prices @ rounding if np.isfinite(raw.C) else upper * np.max(rounding / np.abs(margins))
+    most = upper * (1 + room) + counted
     expect(upper <= found.objective * (1 + 1e-15), f"weights reach {float(upper):.17g}, not {found.objective:.17g}")
     expect(found.objective <= most or np.isinf(upper), f"they reach {float(upper):.12g}, not {found.objective:.12g}")
     lower = _judge_lower_bound(raw, found)
@@ -165,7 +169,6 @@ def _judge_lower_bound(raw: Raw, found: Solution) -> Any:
     """The lower bound that is stated: the best multiple of the dual must prove no less."""
     lam = found.dual.astype(np.longdouble)
     expect(not raw.intercept or sum(map(Fraction, found.dual * raw.y)) == 0, "the dual is not balanced")
-    # Sums that cancel are beyond longdoubles, too.
     rows, exact = _rationals(raw), [Fraction(v) for v in found.dual]
     columns = range(raw.phi.shape[1])
     V = np.array([_wide(sum((w * row[j] for w, row in zip(exact, rows, strict=True)), Fraction(0))) for j in columns])

@@ -25,6 +25,9 @@ SHARE, FREE, BALANCED = 0.02, 1e-3, 1e-30
 #: By how much more than that tight margins are pushed up.
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
 
+#: Weights beyond this are left as they are, for no double holds them with room to count.
+LARGEST = 1e300
+
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
 
@@ -74,7 +77,7 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
     forms, exact = np.hstack([forms, problem.y[:, None]]), np.append(W.ravel(), b)
     f, prices = forms @ exact / m, None if problem.hard else _exact(problem.prices * m)
     asked = min(f) if problem.hard else upper_bound(norm.value(W.astype(np.float64)), f, prices)[1]
-    if 0 < asked < np.inf:
+    if 0 < asked < np.inf and max(abs(exact)) / asked < LARGEST:
         exact = exact / asked
         W, b = exact[:-1].reshape(W.shape), exact[-1]
     spare = (forms @ exact).astype(np.float64) - m
