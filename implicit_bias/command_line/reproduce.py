@@ -33,7 +33,7 @@ def declare(parser: Parser, command: str) -> None:
 
 def _declare_paper(parser: Parser) -> None:
     parser.explain(
-        "Reproduce the paper's figures 2 to 5, panel by panel, and figures of our own, as published and corrected:\n"
+        "Reproduce the paper's figures 2 to 5, panel by panel, and figures of our own, corrected and with its faults:\n"
         "figures, findings and a self-contained report, every corrected cell certified. Finished cells are stored:\n"
         "the same command goes on where an interrupted one ended.",
         [
@@ -95,7 +95,8 @@ def reproduce_paper(options: Namespace) -> Outcome:
     else:
         out = Path(options.out or "results/paper")
         (found,) = computed([experiment], options, out)
-    return ended([found], write_alone(found, out, RECORD, page=report_page), found.record)
+    code = 0 if options.redraw else None
+    return ended([found], write_alone(found, out, RECORD, page=report_page), found.record, code)
 
 
 def reproduce(collection: Collection, options: Namespace) -> Outcome:

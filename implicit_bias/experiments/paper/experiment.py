@@ -45,7 +45,7 @@ def reproduction(
         data=binary_task,
         revision=2,
         columns=COLUMNS,
-        coordinates=("study", "train_size", "units", "contexts", "cutoff", "seed"),
+        coordinates=("study", "train_size", "units", "contexts", "cutoff", "split", "seed"),
     )
 
 

@@ -10,8 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from implicit_bias.experiments.paper.claims import where
+from implicit_bias.experiments.paper.intervals import claims_figure, intervals
 from implicit_bias.experiments.paper.panels import KEYS, TITLES, draw, style
-from implicit_bias.experiments.paper.plan import FIGURES, OwnFigure, PaperFigure
+from implicit_bias.experiments.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.experiments.paper.study import Study
 from implicit_bias.experiments.runner.drawing import styled
 from implicit_bias.ground.checks import InputError, one_of
@@ -32,7 +34,8 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
     more of these.
 
     >>> from implicit_bias.experiments.paper.experiment import STUDIES
-    >>> row = dict(dataset="digits", train_size=9, units=2, contexts=2, seed=1, momentum=0.0, error=0.1)
+    >>> row = dict(dataset="digits", train_size=9, units=2, contexts=2, cutoff="median", seed=1, momentum=0.0)
+    >>> row |= dict(error=0.1)
     >>> rows = [row | dict(model=model, version="corrected", inconsistency=0.05) for model in ("GD-GLN", "SVM-GLN")]
     >>> figure = comparison_figures(pd.DataFrame(rows), STUDIES["compare_gln"])["comparison"]
     >>> [axes.get_title() for axes in figure.axes]
@@ -49,7 +52,7 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
             _error_against_width(panels[2], part, width)
             handles = {label: h for ax in panels for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
             figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=6, frameon=False)
-            published = ", as published" if version == "published" else ""
+            published = ", published faults" if version == "published" else ""
             figure.suptitle(f"{study.title} ({table.dataset.iloc[0]}{published})")
         figures[f"comparison_{version}" if number else "comparison"] = figure
     return figures
@@ -58,23 +61,26 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
 def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
     """One of the paper's figures, '2' to '5', panel by panel (`panels.draw`), or one of our own, by its name.
 
-    Columns of our own are training-set sizes, corrected on the left and as published on the right, as far as the table
-    has them; lines are means over seeds, bars one standard deviation, solid without and dashed with momentum. Hollow
-    markers leave out seeds whose problem is certified as not separable; crosses at the foot stand for widths at which
-    no seed is separable. The last row is the inconsistency of every cell against the reference's error, and what chance
-    would give.
+    All but 'spreads' (`intervals.claims_figure`) are of the published split. Columns of our own are training-set sizes,
+    corrected on the left and with the published faults on the right, as far as the table has them; lines are means over
+    seeds, bars one standard deviation, solid without and dashed with momentum. Hollow markers leave out seeds whose
+    problem is certified as not separable; crosses at the foot stand for widths at which no seed is separable. The last
+    row is the inconsistency of every cell against the reference's error, and what chance would give.
 
     The table is that of `reproduce_paper.py`; the cutoff, 'median' or 'random', is that of a figure of ours. Raises
     InputError for an unknown figure, or one that the table has no cells of.
 
     >>> cell = dict(study="compare_shallow_gln", dataset="digits", train_size=9, units=1, contexts=2, seed=1)
-    >>> cell |= dict(cutoff="median", momentum=0.0, version="corrected", status="OPTIMAL", error=0.1)
+    >>> cell |= dict(cutoff="median", split="published", momentum=0.0, version="corrected", status="OPTIMAL", error=0.1)
     >>> rows = [cell | {"model": "GD-shallow"}, cell | {"model": "SVM-shallow", "inconsistency": 0.05}]
     >>> len(paper_figure(pd.DataFrame(rows), "shallow").axes)
     3
     """
     layout = FIGURES[one_of(figure, FIGURES, "figure")]
-    own = table[table.study == layout.study.name]
+    if isinstance(layout, ClaimsFigure):
+        with styled(8, "medium"):
+            return claims_figure(table, layout.title)
+    own = where(table, study=layout.study.name, split="published")
     if isinstance(layout, OwnFigure):
         own = own[own.cutoff == cutoff]
         shown = [row for row in layout.rows if row[0] is None or (own.contexts == row[0]).any()]
@@ -82,7 +88,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
         raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
     with styled(8, "medium"):
         if isinstance(layout, PaperFigure):
-            return draw(table, layout, f"Figure {figure}. {layout.title} ({names(own)})")
+            return draw(where(table, split="published"), layout, f"Figure {figure}. {layout.title} ({names(own)})")
         return _own_figure(own, replace(layout, rows=tuple(shown)), cutoff)
 
 
@@ -118,13 +124,15 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
 
     Of several figures those are left out that the table has no cells of; InputError if it has none of a single one.
     """
-    drawn = {}
+    drawn: dict[str, Figure] = {}
     for number in numbers:
         layout = FIGURES[number]
-        cutoffs = list(table[table.study == layout.study.name].cutoff.unique())
-        if isinstance(layout, PaperFigure):
-            cutoffs = cutoffs[:1]
-        for cutoff in cutoffs if len(cutoffs) or len(numbers) > 1 else ("median",):
+        if isinstance(layout, ClaimsFigure):
+            cutoffs = ["median"] if intervals(table) else []
+        else:
+            cutoffs = list(where(table, study=layout.study.name, split="published").cutoff.unique())
+            cutoffs = cutoffs[:1] if isinstance(layout, PaperFigure) else cutoffs
+        for cutoff in cutoffs or (["median"] if len(numbers) == 1 else []):
             suffix = "_random" if cutoff == "random" and isinstance(layout, OwnFigure) else ""
             prefix = "figure" if isinstance(layout, PaperFigure) else ""
             drawn[f"{prefix}{number}{suffix}"] = paper_figure(table, number, cutoff)

@@ -23,6 +23,7 @@ class Part:
     cutoffs: tuple[str, ...] = ("median", "random")
     #: Of a quick run.
     momentum: tuple[float, ...] = (0.0,)
+    versions: tuple[str, ...] = VERSIONS
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,15 @@ class OwnFigure:
         return self.parts[0].study
 
 
-_CONTEXTS = {"contexts": (2,)}
+@dataclass(frozen=True)
+class ClaimsFigure:
+    """A figure of ours of the claims that rest on draws of everything: means and intervals."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+
+_CONTEXTS: dict[str, Any] = {"contexts": (2,)}
 GLN = Part(gln.STUDY, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, {"units": (10, 50)} | _CONTEXTS)
 RELU = Part(
     relu.STUDY, {"units": (10, 20, 50, 100)} | _CONTEXTS, {"units": (10, 50)} | _CONTEXTS, ("median",), (0.0, 0.9)
@@ -80,11 +89,27 @@ SHALLOW = Part(
 #: Widths that the authors trained, and no figure or sentence of the paper has.
 WIDE_GLN = Part(gln.STUDY, {"units": (500, 1000), "contexts": (2, 4)}, {"units": ()})
 WIDE_RELU = Part(relu.STUDY, {"units": (500, 1000)} | _CONTEXTS, {"units": ()}, ("median",))
+#: Ten draws of everything at once: the split of the data, gates, initial weights and the order of the batches.
+_DRAWS = {"split": "own", "seeds": tuple(range(11, 21))} | _CONTEXTS
+_THREE = _DRAWS | {"seeds": (11, 12, 13), "units": (10,)}
+_SPREAD: dict[str, Any] = {"momentum": (0.0, 0.9), "versions": VERSIONS[:1]}
+_ONE_LAYER = {"units": (1,)}
+SPREADS = (
+    Part(gln.STUDY, _DRAWS | {"units": (10, 50, 100)}, _THREE, **_SPREAD),
+    Part(relu.STUDY, _DRAWS | {"units": (10, 50, 100)}, _THREE, ("median",), **_SPREAD),
+    Part(
+        gln.SHALLOW,
+        _DRAWS | _ONE_LAYER | {"contexts": (4, 8, 16, 32, 64)},
+        _THREE | _ONE_LAYER | {"contexts": (16,)},
+        ("median",),
+        **_SPREAD,
+    ),
+)
 
 _A, _B = Panels("a", "errors", {}), Panels("b", "inconsistencies", {})
 _MEDIAN, _RANDOM = {"cutoff": "median"}, {"cutoff": "random"}
 _BOTH = ((None, "error"), (None, "inconsistency"))
-FIGURES: dict[str, PaperFigure | OwnFigure] = {
+FIGURES: dict[str, PaperFigure | OwnFigure | ClaimsFigure] = {
     "2": PaperFigure(
         "Experiments on GLNs",
         (GLN, SHALLOW),
@@ -120,6 +145,7 @@ FIGURES: dict[str, PaperFigure | OwnFigure] = {
     ),
     "relu-widths": OwnFigure("ReLU networks of all widths", (RELU, WIDE_RELU), _BOTH),
     "shallow": OwnFigure("Shallow GLNs", (SHALLOW,), _BOTH, "contexts"),
+    "spreads": ClaimsFigure("The claims over draws of data, gates, weights and batches", SPREADS),
 }
 
 
@@ -139,13 +165,14 @@ def grid(
     >>> len(grid(["4"])), len(grid(["5"]))
     (144, 36)
     """
-    base = replace(PAPER, dataset=dataset, versions=versions)
+    base = replace(PAPER, dataset=dataset)
     cells: list[Settings] = []
     for part in dict.fromkeys(part for figure in figures for part in FIGURES[figure].parts):
         for cutoff in part.cutoffs[:1] if quick else part.cutoffs:
-            config = replace(base, cutoff=cutoff)
+            asked = tuple(version for version in part.versions if version in versions)
+            config = replace(base, cutoff=cutoff, versions=asked or versions)
             if quick:
                 config = replace(config, train_size=(500,), seeds=(1,), momentum=part.momentum)
             lists = part.quick if quick else part.whole
-            cells += part.study.cells(replace(config, **lists)) if lists["units"] else []
+            cells += part.study.cells(replace(config, **lists)) if lists["units"] and asked else []
     return cells
