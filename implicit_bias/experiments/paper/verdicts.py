@@ -129,12 +129,14 @@ def holm(values: Sequence[float]) -> list[float]:
 def _tests(parts: dict[str, pd.DataFrame], claim: Claim | Correlation) -> Iterator[Tested]:
     """The test of a claim, and those of each value of a coordinate; none without cells. Parts are those of a split."""
     terms = claim.terms if isinstance(claim, Claim) else ((1, claim.one), (1, claim.other))
-    for split, part in parts.items():
-        cells = pd.concat([weight * _values(part, quantity) for weight, quantity in terms], axis=1).dropna()
-        if len(cells):
-            break
-    else:
+    pairs = {
+        split: pd.concat([weight * _values(part, quantity) for weight, quantity in terms], axis=1).dropna()
+        for split, part in parts.items()
+    }
+    split = next((split for split, cells in pairs.items() if len(cells)), None)
+    if split is None:
         return
+    cells = pairs[split]
     about = f"{claim.place}: {claim.text}"
     if isinstance(claim, Correlation):
         if len(found := _correlations(cells)):
