@@ -15,6 +15,7 @@ from implicit_bias import InputError, Status, load_binary, solve
 from implicit_bias.experiments.paper import gln, pages, plan, study
 from implicit_bias.experiments.paper.experiment import EXPERIMENT, STUDIES, comparison, reproduction
 from implicit_bias.experiments.paper.figures import paper_figure
+from implicit_bias.experiments.paper.intervals import OUTCOMES, intervals
 from implicit_bias.experiments.paper.plan import chosen
 from implicit_bias.experiments.paper.study import Config
 from implicit_bias.experiments.paper.verdicts import examine, holm, verdicts
@@ -208,6 +209,30 @@ def test_correlations_are_over_the_cells_of_a_draw(slope, holds):
     assert found.found.startswith("r = 1.000 " if slope > 0 else "r = −1.000 ")
 
 
+def test_correlations_within_a_size_leave_its_mean_out():
+    """Errors that rise together from size to size, and against each other within one."""
+    parts = [cells("compare_gln", ["GD-GLN", "SVM-L2"], units=units, train_size=size,
+                   error=lambda model, seed, units=units, size=size: 0.1 + size / 1e4 + 1e-5 * units**1.1 * seed *
+                   (1 if model == "GD-GLN" else -1)) for units in range(1, 9) for size in (500, 2000)]  # fmt: skip
+    claim = "4.1, 2a: errors of SVM-L2 and GD-GLN correlate only weakly"
+    found = [
+        verdict_of(pd.concat(parts), name).found.split()[2] for name in (claim, f"{claim} within a training-set size")
+    ]
+    assert found == ["1.000", "−1.000"]
+
+
+def test_the_figure_of_claims_has_an_interval_for_each():
+    """Hollow for seeds of the published split, coloured by the outcome."""
+    table = cells("compare_gln", ["SVM-L2", "SVM-GLN"], error=lambda model, seed: 0.1 + (model == "SVM-L2") / 10)
+    shown = intervals(table)
+    (ax,) = paper_figure(table, "spreads").axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == [test.claim for test, _ in shown]
+    points = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    assert [line.get_xdata()[0] for line in points] == pytest.approx([test.values.mean() for test, _ in shown])
+    assert [line.get_color() for line in points] == [OUTCOMES[outcome] for _, outcome in shown]
+    assert {line.get_markerfacecolor() for line in points} == {"white"}
+
+
 def test_a_verdict_is_told_by_width_where_there_are_several():
     narrow, wide = (cells("compare_gln", ["SVM-L2", "SVM-GLN"], units=units, error=lambda model, seed, units=units:
                     0.1 + (model == "SVM-L2") * (0.02 if units == 10 else -0.01)) for units in (10, 50))  # fmt: skip
@@ -302,6 +327,8 @@ def test_configurations_take_lists_and_numpy_numbers():
     assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, gln.STUDY.cells(config))] == [3]
     with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
         Config(units=3)
+    with pytest.raises(InputError, match="unknown split"):
+        Config(split="mine")
 
 
 def test_weights_that_do_not_separate_have_no_error(monkeypatch):

@@ -139,6 +139,8 @@ def _tests(parts: dict[str, pd.DataFrame], claim: Claim | Correlation) -> Iterat
     cells = pairs[split]
     about = f"{claim.place}: {claim.text}"
     if isinstance(claim, Correlation):
+        if claim.within:
+            cells = cells - cells.groupby(level=["train_size", "seed"]).transform("mean")
         if len(found := _correlations(cells)):
             limit = float(np.arctanh(STRONG))
             yield Tested(about, claim.relation, limit, found, "r = ", split == "own", correlation=True)
