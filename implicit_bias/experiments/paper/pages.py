@@ -33,24 +33,24 @@ PANELS = {
 }
 
 
-def panel_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
+def panel_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, str, list[str]]]:
     """Panel, what the paper says of it, and the verdicts on it, for every panel.
 
+    Verdicts by the values of a coordinate stand with the last of the panels that make the claim.
+
     >>> panel_rows([Verdict("4.1, 2a: a errs less than b", "2.00 %; 10 draws", "above 0", True)])[0][2]
-    'a errs less than b: yes, 2.00 %; 10 draws'
+    ['a errs less than b: yes, 2.00 %; 10 draws']
     """
-    rows = []
-    for panel, said in PANELS.items():
-        shown = []
-        for verdict in verdicts:
-            place, _, text = verdict.claim.partition(": ")
-            if panel in re.split(", ", place):
-                shown.append(f"{text}: {verdict.outcome}, {verdict.found}")
-        rows.append((panel, said, ". ".join(shown)))
-    return rows
+    shown: dict[str, list[str]] = {panel: [] for panel in PANELS}
+    for verdict in verdicts:
+        place, _, text = verdict.claim.partition(": ")
+        panels = [name for name in place.split(", ") if name in PANELS]
+        for panel in panels[-1:] if re.search(r", \w+=\d+$", text) else panels:
+            shown[panel].append(f"{text}: {verdict.outcome}, {verdict.found}")
+    return [(panel, said, shown[panel]) for panel, said in PANELS.items()]
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
     """The rows as a table."""
-    lines = ["| panel | the paper | ours |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in panel_rows(verdicts))])
+    rows = (f"| {panel} | {said} | {'<br>'.join(shown)} |" for panel, said, shown in panel_rows(verdicts))
+    return "\n".join(["| panel | the paper | ours |", "|---|---|---|", *rows])
