@@ -47,6 +47,7 @@ def declare(parser: Parser, command: str) -> None:
     add_list("--seeds", int, "seeds of gates, weights and batches")
     add_list("--momentum", float, "momentum of gradient descent")
     add("--cutoff", type=_cutoff, default=defaults.cutoff, help="median, random, a number, or two quantile levels")
+    add("--split", default=defaults.split, help="published, or own: each seed splits the data as well")
     add_versions(parser, defaults.versions)
     add("--solver", help=f"one of {', '.join(solver_names())}; else the default of solve()")
     add("--tol", type=float, default=defaults.tol, help="relative gap asked of the solver")

@@ -21,7 +21,7 @@ COMMANDS = {
     "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "compare"),
     "compare shallow-gln": ("a shallow GLN against one linear SVM per region", "compare"),
     "solve": ("solve a margin problem on your own samples", "solve"),
-    "reproduce paper": ("the paper's figures 2 to 5, as published and corrected", "reproduce"),
+    "reproduce paper": ("the paper's figures 2 to 5 and ours, its claims judged", "reproduce"),
     "reproduce galu": ("the figures of the GaLU paper drawn again, with a verdict on each claim", "reproduce"),
     "reproduce localization": (
         "where localized receptive fields come from: networks and gated linear models",

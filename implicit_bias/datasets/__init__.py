@@ -13,7 +13,7 @@ from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
 from implicit_bias.datasets.synthetic import Clusters, noisy_clusters, parity, separable
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
-from implicit_bias.ground.checks import InputError, as_count, as_seed, one_of
+from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, one_of
 
 __all__ = [
     "BinaryTask",
@@ -84,13 +84,26 @@ def load_binary(
     (1.0, [-1.0, 1.0])
     """
     one_of(name, dataset_names(), "data set")
-    seed = as_seed(seed)
+    seed, train_size = as_seed(seed), as_count(train_size, "train_size")
+    X, y = load_signs(name, root, positive, negative)
+    return divided(name, X, y, train_size, seed)
+
+
+def load_signs(
+    name: str,
+    root: str | PathLike[str] | None = None,
+    positive: Iterable[int] = (0, 1, 2, 3, 4),
+    negative: Iterable[int] | None = None,
+) -> tuple[Array, Array]:
+    """All inputs (N, d) of a data set and their labels −1 and +1 (N,), before any split; arguments of `load_binary`."""
     plus, minus = _label_sets(positive, negative)
-    train_size = as_count(train_size, "train_size")
     images, labels = load_digits() if name == "digits" else load_images(name, root)
     kept = np.isin(labels, [*plus, *minus])
-    X = with_constant(images[kept])
-    y = np.where(np.isin(labels[kept], plus), 1.0, -1.0)
+    return with_constant(images[kept]), np.where(np.isin(labels[kept], plus), 1.0, -1.0)
+
+
+def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> BinaryTask:
+    """The task of all inputs X (N, d) and labels y (N,), split by a seed as `load_binary` says."""
     train, validation = _split(len(y), train_size, seed, name)
     return BinaryTask(name, X[train], y[train], X[validation], y[validation], X)
 

@@ -1,6 +1,7 @@
 """The figures of a comparison and of the paper: tidy tables in, figures out, no computation of results."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,29 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.plan import FIGURES, PaperFigure
+from implicit_bias.experiments.paper.claims import where
+from implicit_bias.experiments.paper.intervals import claims_figure, intervals
+from implicit_bias.experiments.paper.panels import KEYS, TITLES, draw, style
+from implicit_bias.experiments.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.experiments.paper.study import Study
-from implicit_bias.experiments.runner.drawing import COLOURS, styled
+from implicit_bias.experiments.runner.drawing import styled
 from implicit_bias.ground.checks import InputError, one_of
 
-#: Colour and marker of each model, the same in every figure.
-STYLES = {
-    **dict.fromkeys(("GD-GLN", "GD-shallow", "GD-ReLU"), (COLOURS["black"], "D")),
-    **dict.fromkeys(("SVM-L2", "SVM-RC"), (COLOURS["orange"], "s")),
-    **dict.fromkeys(("SVM-GLN", "SVM-shallow", "SVM-LC"), (COLOURS["blue"], "o")),
-    **dict.fromkeys(("SVM-Fro", "SVM-HL"), (COLOURS["green"], "^")),
-}
-UNKNOWN = (COLOURS["purple"], "v")
-KEYS = ["dataset", "train_size", "units", "contexts", "seed", "momentum"]
 #: Line of each momentum of gradient descent.
 DASHES = {0.0: "-", 0.9: (0, (3, 1.5))}
-TITLES = {"corrected": "corrected", "published": "as published"}
 LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
-
-
-def _style(model: str) -> dict[str, Any]:
-    colour, marker = STYLES.get(model, UNKNOWN)
-    return {"color": colour, "marker": marker, "label": model}
 
 
 def _others(table: pd.DataFrame, reference: str) -> list[str]:
@@ -45,7 +34,8 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
     more of these.
 
     >>> from implicit_bias.experiments.paper.experiment import STUDIES
-    >>> row = dict(dataset="digits", train_size=9, units=2, contexts=2, seed=1, momentum=0.0, error=0.1)
+    >>> row = dict(dataset="digits", train_size=9, units=2, contexts=2, cutoff="median", seed=1, momentum=0.0)
+    >>> row |= dict(error=0.1)
     >>> rows = [row | dict(model=model, version="corrected", inconsistency=0.05) for model in ("GD-GLN", "SVM-GLN")]
     >>> figure = comparison_figures(pd.DataFrame(rows), STUDIES["compare_gln"])["comparison"]
     >>> [axes.get_title() for axes in figure.axes]
@@ -62,54 +52,64 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
             _error_against_width(panels[2], part, width)
             handles = {label: h for ax in panels for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
             figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=6, frameon=False)
-            published = ", as published" if version == "published" else ""
+            published = ", published faults" if version == "published" else ""
             figure.suptitle(f"{study.title} ({table.dataset.iloc[0]}{published})")
         figures[f"comparison_{version}" if number else "comparison"] = figure
     return figures
 
 
 def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
-    """One of the paper's figures.
+    """One of the paper's figures, '2' to '5', panel by panel (`panels.draw`), or one of our own, by its name.
 
-    Columns are training-set sizes, corrected on the left and as published on the right, as far as the table has them;
-    lines are means over seeds, bars one standard deviation, solid without and dashed with momentum. Hollow markers
-    leave out seeds whose problem is certified as not separable; crosses at the foot stand for widths at which no seed
-    is separable. Figures 3 to 5 end with the inconsistency of every cell against its error, and what chance would give.
+    All but 'spreads' (`intervals.claims_figure`) are of the published split. Columns of our own are training-set sizes,
+    corrected on the left and with the published faults on the right, as far as the table has them; lines are means over
+    seeds, bars one standard deviation, solid without and dashed with momentum. Hollow markers leave out seeds whose
+    problem is certified as not separable; crosses at the foot stand for widths at which no seed is separable. The last
+    row is the inconsistency of every cell against the reference's error, and what chance would give.
 
-    The table is that of `reproduce_paper.py`, the figure '2', '3', '4' or '5', the cutoff 'median' or 'random'. Raises
+    The table is that of `reproduce_paper.py`; the cutoff, 'median' or 'random', is that of a figure of ours. Raises
     InputError for an unknown figure, or one that the table has no cells of.
 
     >>> cell = dict(study="compare_shallow_gln", dataset="digits", train_size=9, units=1, contexts=2, seed=1)
-    >>> cell |= dict(cutoff="median", momentum=0.0, version="corrected", status="OPTIMAL", error=0.1)
+    >>> cell |= dict(cutoff="median", split="published", momentum=0.0, version="corrected", status="OPTIMAL", error=0.1)
     >>> rows = [cell | {"model": "GD-shallow"}, cell | {"model": "SVM-shallow", "inconsistency": 0.05}]
-    >>> len(paper_figure(pd.DataFrame(rows), "5").axes)
+    >>> len(paper_figure(pd.DataFrame(rows), "shallow").axes)
     3
     """
     layout = FIGURES[one_of(figure, FIGURES, "figure")]
-    table = table[(table.study == layout.study.name) & (table.cutoff == cutoff)]
-    rows = [row for row in layout.rows if row[0] is None or (table.contexts == row[0]).any()]
-    if table.empty or not rows:
+    if isinstance(layout, ClaimsFigure):
+        with styled(8, "medium"):
+            return claims_figure(table, layout.title)
+    own = where(table, study=layout.study.name, split="published")
+    if isinstance(layout, OwnFigure):
+        own = own[own.cutoff == cutoff]
+        shown = [row for row in layout.rows if row[0] is None or (own.contexts == row[0]).any()]
+    if own.empty or (isinstance(layout, OwnFigure) and not shown):
         raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
-    blocks = [(v, n) for v in TITLES for n in sorted(table.train_size.unique()) if (table.version == v).any()]
     with styled(8, "medium"):
-        heights = [1.7 * len(rows) + 0.9, 2.5][: 1 + layout.scatter]
-        drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
-        parts = drawing.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-        panels = parts[0].subplots(len(rows), len(blocks), sharey="row", squeeze=False)
-        for axes, row in zip(panels, rows, strict=True):
-            _row(axes, table, layout, row, blocks)
-        for axes, (version, size) in zip(panels.T, blocks, strict=True):
-            axes[0].set_title(f"{TITLES[version]}, n = {size}")
-            axes[-1].set_xlabel(layout.width)
-        if layout.scatter:
-            versions = table.version.nunique()
-            _scatters(parts[1].subplots(1, versions, sharex=True, sharey=True, squeeze=False)[0], table, layout)
-        _legend(drawing, table, layout)
-        drawing.suptitle(f"Figure {figure}. {layout.title} ({names(table)}, {cutoff} cutoffs)")
+        if isinstance(layout, PaperFigure):
+            return draw(where(table, split="published"), layout, f"Figure {figure}. {layout.title} ({names(own)})")
+        return _own_figure(own, replace(layout, rows=tuple(shown)), cutoff)
+
+
+def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
+    blocks = [(v, n) for v in TITLES for n in sorted(table.train_size.unique()) if (table.version == v).any()]
+    heights = [1.7 * len(layout.rows) + 0.9, 2.5]
+    drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
+    parts = drawing.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
+    panels = parts[0].subplots(len(layout.rows), len(blocks), sharey="row", squeeze=False)
+    for axes, row in zip(panels, layout.rows, strict=True):
+        _row(axes, table, layout, row, blocks)
+    for axes, (version, size) in zip(panels.T, blocks, strict=True):
+        axes[0].set_title(f"{TITLES[version]}, n = {size}")
+        axes[-1].set_xlabel(layout.width)
+    _scatters(parts[1].subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0], table, layout)
+    _legend(drawing, table)
+    drawing.suptitle(f"{layout.title} ({names(table)}, {cutoff} cutoffs)")
     return drawing
 
 
-def _row(axes: Any, table: pd.DataFrame, layout: PaperFigure, row: tuple[int | None, str], blocks: list[Any]) -> None:
+def _row(axes: Any, table: pd.DataFrame, layout: OwnFigure, row: tuple[int | None, str], blocks: list[Any]) -> None:
     """The panels of one quantity, for a version and a training-set size each."""
     contexts, quantity = row
     for ax, (version, size) in zip(axes, blocks, strict=True):
@@ -120,16 +120,22 @@ def _row(axes: Any, table: pd.DataFrame, layout: PaperFigure, row: tuple[int | N
 
 
 def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
-    """Some of the paper's figures, by the names of their files, one for each kind of cutoffs.
+    """Some of the figures, by the names of their files: figure2 to figure5 for the paper's, ours one for each cutoffs.
 
     Of several figures those are left out that the table has no cells of; InputError if it has none of a single one.
     """
-    drawn = {}
+    drawn: dict[str, Figure] = {}
     for number in numbers:
-        cutoffs = table[table.study == FIGURES[number].study.name].cutoff.unique()
-        for cutoff in cutoffs if len(cutoffs) or len(numbers) > 1 else ("median",):
-            name = f"figure{number}" + ("" if cutoff == "median" else f"_{cutoff}")
-            drawn[name] = paper_figure(table, number, cutoff)
+        layout = FIGURES[number]
+        if isinstance(layout, ClaimsFigure):
+            cutoffs = ["median"] if intervals(table) else []
+        else:
+            cutoffs = list(where(table, study=layout.study.name, split="published").cutoff.unique())
+            cutoffs = cutoffs[:1] if isinstance(layout, PaperFigure) else cutoffs
+        for cutoff in cutoffs or (["median"] if len(numbers) == 1 else []):
+            suffix = "_random" if cutoff == "random" and isinstance(layout, OwnFigure) else ""
+            prefix = "figure" if isinstance(layout, PaperFigure) else ""
+            drawn[f"{prefix}{number}{suffix}"] = paper_figure(table, number, cutoff)
     return drawn
 
 
@@ -138,7 +144,7 @@ def names(table: pd.DataFrame) -> str:
     return ", ".join({"mnist": "MNIST"}.get(name, name) for name in table.dataset.unique())
 
 
-def _lines(ax: Axes, table: pd.DataFrame, layout: PaperFigure, quantity: str) -> None:
+def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
     """Means over seeds of every model against the width, a line a momentum."""
     widths = sorted(table[layout.width].unique())
     position = {width: float(i) for i, width in enumerate(widths)}
@@ -152,7 +158,7 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: PaperFigure, quantity: str) ->
             groups = cells.groupby(layout.width)[quantity]
             mean, spread, found = 100 * groups.mean(), 100 * groups.std().fillna(0.0), groups.count()
             x = np.array([position[width] for width in mean.index])
-            colour, marker = STYLES.get(model, UNKNOWN)
+            colour, marker = style(model)["color"], style(model)["marker"]
             line: dict[str, Any] = {"color": colour, "linestyle": DASHES.get(momentum, ":"), "linewidth": 1}
             ax.errorbar(x, mean, yerr=spread, elinewidth=0.6, **line)
             fill = np.where(found == groups.size(), colour, "white")
@@ -168,20 +174,20 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: PaperFigure, quantity: str) ->
     ax.set_xticks(range(0, len(widths), step), labels[::step])
 
 
-def _scatters(axes: Any, table: pd.DataFrame, layout: PaperFigure) -> None:
+def _scatters(axes: Any, table: pd.DataFrame, layout: OwnFigure) -> None:
     versions = [version for version in TITLES if (table.version == version).any()]
     for ax, version in zip(axes, versions, strict=True):
         _inconsistency_against_error(ax, table[table.version == version], layout.study.reference)
         ax.set_title(f"{TITLES[version]}: every cell")
-        ax.set_xlabel("validation error of the SVM (%)")
+        ax.set_xlabel(f"error of {layout.study.reference} (%)")
         ax.set_ylabel(LABELS["inconsistency"] if ax is axes[0] else "")
     top = 100 * float(np.nanmax([table.inconsistency.max(), table.error.max()]))
     axes[0].set_ylim(0, 1.05 * top)
 
 
-def _legend(drawing: Figure, table: pd.DataFrame, layout: PaperFigure) -> None:
+def _legend(drawing: Figure, table: pd.DataFrame) -> None:
     """One entry per model, one per momentum, and the signs."""
-    handles = [Line2D([], [], markersize=4, linewidth=1, **_style(model)) for model in table.model.unique()]
+    handles = [Line2D([], [], markersize=4, linewidth=1, **style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):
             line: Any = DASHES.get(momentum, ":")
@@ -190,8 +196,7 @@ def _legend(drawing: Figure, table: pd.DataFrame, layout: PaperFigure) -> None:
         sign: dict[str, Any] = {"color": "0.4", "linestyle": "none"}
         handles.append(Line2D([], [], marker="o", markerfacecolor="white", label="some seeds not separable", **sign))
         handles.append(Line2D([], [], marker="x", label="no seed separable", **sign))
-    if layout.scatter:
-        handles.append(Line2D([], [], color="0.5", linestyle="--", linewidth=1, label="chance"))
+    handles.append(Line2D([], [], color="0.5", linestyle="--", linewidth=1, label="chance"))
     drawing.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
 
 
@@ -201,22 +206,22 @@ def _error_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     for model in _others(table, reference):
         other = table[table.model == model].set_index(KEYS)["error"]
         pairs = 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
-        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **_style(model))
+        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
     ends = 100 * np.nan_to_num([table.error.min(), table.error.max()])
     ax.plot(ends, ends, color="0.7", linewidth=0.8, zorder=0)
     ax.set(xlabel=f"error of {reference} (%)", ylabel="error of the SVM (%)", title="Error against error")
 
 
 def _inconsistency_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
-    """Disagreement with the reference over the model's error, and the chance curve 2e(1 − e) of independent models."""
-    top = 0.02
+    """Disagreement with the reference over its error, and the chance curve 2e(1 − e) of independent models."""
+    own = 100 * table[table.model == reference].set_index(KEYS)["error"]
     for model in _others(table, reference):
-        rows = table[table.model == model].dropna(subset=["inconsistency"])
-        ax.plot(100 * rows.error, 100 * rows.inconsistency, linestyle="none", markersize=5, alpha=0.8, **_style(model))
-        top = max(top, float(rows.error.max()) if len(rows) else 0.0)
-    grid = np.linspace(0, 1.15 * top, 100)
+        other = 100 * table[table.model == model].set_index(KEYS)["inconsistency"]
+        pairs = pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
+        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
+    grid = np.linspace(0, 1.15 * max(0.02, float(own.max()) / 100 if len(own) else 0.0), 100)
     ax.plot(100 * grid, 200 * grid * (1 - grid), color="0.5", linestyle="--", linewidth=1, label="chance")
-    ax.set(xlabel="error of the SVM (%)", ylabel=f"inconsistency with {reference} (%)")
+    ax.set(xlabel=f"error of {reference} (%)", ylabel=f"inconsistency with {reference} (%)")
     ax.set_title("Inconsistency against error")
     ax.set_ylim(bottom=0)
 
@@ -227,7 +232,7 @@ def _error_against_width(ax: Axes, table: pd.DataFrame, width: str = "units") ->
         errors = 100 * table[table.model == model].set_index(width)["error"]
         stats = errors.groupby(width).agg(["mean", "std"]).dropna(subset=["mean"])
         spread = stats["std"].fillna(0.0)
-        ax.errorbar(stats.index, stats["mean"], yerr=spread, markersize=4, linewidth=1, capsize=2, **_style(model))
+        ax.errorbar(stats.index, stats["mean"], yerr=spread, markersize=4, linewidth=1, capsize=2, **style(model))
     values = sorted(table[width].unique())
     ax.set_xscale("log", base=2)
     ax.set_xticks(values, [str(value) for value in values])

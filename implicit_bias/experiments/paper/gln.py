@@ -1,7 +1,7 @@
 """Gated linear networks against their margin problems.
 
-Two layers: GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ (the paper's figures 2 and 3). One layer, one
-linear model per region: GD-shallow against one linear SVM per region (figure 5).
+Two layers: GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ (the paper's figures 2 and 4). One layer, one
+linear model per region: GD-shallow against one linear SVM per region (figure 2c).
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""GD-ReLU against SVM-RC, SVM-LC and SVM-HL: random, learned and no contexts (the paper's figure 4)."""
+"""GD-ReLU against SVM-RC, SVM-LC and SVM-HL: random, learned and no contexts (the paper's figures 3 and 5)."""
 
 from itertools import product
 

@@ -7,23 +7,25 @@ from typing import Any
 import jinja2
 
 from implicit_bias.experiments.paper.figures import names
+from implicit_bias.experiments.paper.pages import panel_rows
 from implicit_bias.experiments.paper.summary import summarise
 from implicit_bias.experiments.runner.results import Figured
 
 #: What a row of the report's last table stands for.
-SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "momentum", "version", "model")
+SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
 
 
 def report_page(found: Figured, contents: dict[str, bytes]) -> bytes:
     """The page, with the figures among the contents of files that are written beside it."""
-    summary = summarise(found.table, SETTINGS).round(4)
+    summary, verdicts = summarise(found.table, SETTINGS).round(4), found.verdicts()
     pictures = {name.removesuffix(".png"): content for name, content in contents.items() if name.endswith(".png")}
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
         files("implicit_bias.experiments.paper").joinpath("report.html").read_text("utf-8")
     )
     page = template.render(
         title=f"The implicit bias of gated networks on {names(found.table)}, certified",
-        verdicts=[verdict.row() for verdict in found.verdicts()],
+        verdicts=[verdict.row() for verdict in verdicts],
+        panels=panel_rows(verdicts),
         figures=[(_caption(name), base64.b64encode(content).decode()) for name, content in pictures.items()],
         rows=len(summary),
         table=summary.to_html(index=False, border=0, na_rep="–"),
@@ -34,8 +36,12 @@ def report_page(found: Figured, contents: dict[str, bytes]) -> bytes:
 
 
 def _caption(name: str) -> str:
-    number, _, cutoff = name.removeprefix("figure").partition("_")
-    return f"Figure {number}, {cutoff or 'median'} cutoffs"
+    if name.startswith("figure"):
+        return f"Figure {name.removeprefix('figure')} of the paper, corrected above and with the published faults below"
+    if name == "spreads":
+        return "Our own figure of the claims, over draws"
+    own, _, cutoff = name.partition("_")
+    return f"Our own figure {own}, {cutoff or 'median'} cutoffs"
 
 
 def _readable(record: dict[str, Any]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import numpy as np
 from implicit_bias.comparison import error, expected_inconsistency, inconsistency, normalised_margin
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.published import FAULTS, check_faults
+from implicit_bias.experiments.runner.cells import SPLITS
 from implicit_bias.experiments.runner.experiment import Rows, Settings, product
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.thresholds import Cutoff
@@ -30,6 +31,7 @@ COLUMNS = (
         "units",
         "contexts",
         "seed",
+        "split",
         "cutoff",
         "momentum",
         "version",
@@ -45,7 +47,9 @@ COLUMNS = (
 class Config:
     """What a comparison runs over: every combination of the lists is a cell.
 
-    `versions` are 'corrected', 'published' or both; the published one has the `faults` (`published.FAULTS`).
+    `versions` are 'corrected', 'published' or both; the published one has the `faults` (`published.FAULTS`). A cell's
+    seed is that of gates, initial weights and batches, and of the split of the data too where `split` is 'own'; else
+    this is the published one.
 
     Raises InputError for anything out of range, before any work.
 
@@ -60,6 +64,7 @@ class Config:
     seeds: tuple[int, ...] = (1, 2, 3)
     momentum: tuple[float, ...] = (0.0,)
     cutoff: Cutoff = "median"
+    split: str = "published"
     versions: tuple[str, ...] = ("corrected",)
     faults: tuple[str, ...] = FAULTS
     solver: str | None = None
@@ -84,6 +89,7 @@ class Config:
             one_of(self.solver, solver_names(), "solver")
         for version in self.versions:
             one_of(version, VERSIONS, "version")
+        one_of(self.split, SPLITS, "split")
         check_faults(self.faults)
         as_tolerance(self.tol)
 

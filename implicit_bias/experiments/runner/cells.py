@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from implicit_bias.datasets import BinaryTask, load_binary
+from implicit_bias.datasets import BinaryTask, divided, load_signs
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
 
@@ -71,18 +71,24 @@ def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | 
     return [Cell(experiment, json.loads(text), data_root) for text in texts]
 
 
+#: How the data are split: as published, by a seed of 1, or by the seed of the cell.
+SPLITS = ("published", "own")
+_signs = lru_cache(maxsize=1)(load_signs)
+
+
 @lru_cache(maxsize=1)
-def _task(dataset: str, train_size: int, root: str | None) -> BinaryTask:
-    return load_binary(dataset, train_size, root=root)
+def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryTask:
+    return divided(dataset, *_signs(dataset, root), train_size, seed)
 
 
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
-    """The `data` of experiments on one of the binary tasks, split as published.
+    """The `data` of experiments on one of the binary tasks, with the published split unless `split` is "own".
 
     >>> binary_task({"dataset": "digits", "train_size": 9}, None).X_train.shape
     (9, 65)
     """
-    return _task(settings["dataset"], settings["train_size"], root)
+    seed = settings["seed"] if settings.get("split") == "own" else 1
+    return _task(settings["dataset"], settings["train_size"], seed, root)
 
 
 def digest(content: Any) -> str:

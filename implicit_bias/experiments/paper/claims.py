@@ -1,0 +1,188 @@
+"""The paper's claims on its experiments, by section and panel and in our words, as contrasts of the table's columns.
+
+A claim is a sum of quantities, cell by cell, that is above 0 or another limit if the claim is right. GLNs are those of
+the paper's Figure 2 (median cutoffs, no momentum) and ReLU networks those of its Figure 3 (momentum 0.9), unless a
+claim says otherwise. "By chance" is what two independent models of the same errors would give.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+#: The widths of the paper's figures.
+WIDTHS = {"units": (1, 100)}
+GLN: dict[str, Any] = {"study": "compare_gln", "version": "corrected", "cutoff": "median", "momentum": 0.0} | WIDTHS
+RANDOM, FAST, FAULTY = GLN | {"cutoff": "random"}, GLN | {"momentum": 0.9}, GLN | {"version": "published"}
+#: GLNs of no more parameters than the ReLU networks (Figure 3c).
+SMALL = GLN | {"contexts": 2, "units": (1, 50)}
+SHALLOW = GLN | {"study": "compare_shallow_gln"}
+RELU: dict[str, Any] = {"study": "compare_relu", "version": "corrected", "momentum": 0.9} | WIDTHS
+SLOW = RELU | {"momentum": 0.0}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A column of a model's rows that have some values; a pair of values stands for all from the one to the other.
+
+    With `best` it is the least over all numbers of units and contexts.
+    """
+
+    rows: dict[str, Any]
+    model: str
+    column: str = "error"
+    best: bool = False
+
+    def at(self, **values: Any) -> "Quantity":
+        """The same of fewer rows."""
+        return replace(self, rows=self.rows | values)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That Σ weight · quantity, in percentage points, is above `limit`."""
+
+    #: Section and panels of the paper, or "ours".
+    place: str
+    text: str
+    terms: tuple[tuple[int, Quantity], ...]
+    limit: float = 0.0
+    #: Told by the values of a coordinate as well.
+    by: str | None = None
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """That the correlation r of two quantities, over the cells of a draw, is 'above' or 'below' 0.5.
+
+    With `within` both are counted from their means over the cells of their training-set size.
+    """
+
+    place: str
+    text: str
+    one: Quantity
+    other: Quantity
+    relation: str
+    within: bool = False
+
+
+def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """The rows with these values of columns; a pair stands for all from the one to the other."""
+    chosen = pd.Series(True, index=table.index)
+    for name, value in values.items():
+        column = table[name]
+        chosen &= column.between(*value) if isinstance(value, tuple) else column == value
+    return table[chosen]
+
+
+def less(place: str, text: str, below: Quantity, above: Quantity, by: str | None = None) -> Claim:
+    """The claim that one quantity is below another.
+
+    >>> claim = less("4.1", "a errs less than b", Quantity(GLN, "a"), Quantity(GLN, "b"))
+    >>> [(weight, quantity.model) for weight, quantity in claim.terms]
+    [(1, 'b'), (-1, 'a')]
+    """
+    return Claim(place, text, ((1, above), (-1, below)), by=by)
+
+
+def grows(place: str, text: str, above: Quantity, below: Quantity, narrow: int, wide: int) -> Claim:
+    """The claim that above − below is more with `wide` units than with `narrow`."""
+    terms = [(1, above.at(units=wide)), (-1, below.at(units=wide))]
+    terms += [(-1, above.at(units=narrow)), (1, below.at(units=narrow))]
+    return Claim(place, text, tuple(terms))
+
+
+def apart(rows: dict[str, Any], model: str) -> Quantity:
+    """The inconsistency of a model with the network that gradient descent trained."""
+    return Quantity(rows, model, "inconsistency")
+
+
+def by_chance(rows: dict[str, Any], model: str) -> Quantity:
+    """The inconsistency of two independent models of these errors."""
+    return Quantity(rows, model, "expected_inconsistency")
+
+
+def best(rows: dict[str, Any], model: str) -> Quantity:
+    """The least error over numbers of units and contexts."""
+    return Quantity(rows, model, best=True)
+
+
+GD, SVM, L2, FRO = (Quantity(GLN, model) for model in ("GD-GLN", "SVM-GLN", "SVM-L2", "SVM-Fro"))
+NET, RC, LC, HL = (Quantity(RELU, model) for model in ("GD-ReLU", "SVM-RC", "SVM-LC", "SVM-HL"))
+
+GLN_CLAIMS: tuple[Claim | Correlation, ...] = (
+    less("4.1, 2a", "SVM-GLN errs less than GD-GLN", SVM, GD),
+    less("4.1, 2a, 2d", "SVM-GLN errs less than SVM-L2", SVM, L2, "units"),
+    less("4.1, 2a", "SVM-GLN errs less than SVM-L2, simulated with the published faults",
+         Quantity(FAULTY, "SVM-GLN"), Quantity(FAULTY, "SVM-L2")),
+    Correlation("4.1, 2a", "errors of SVM-GLN and GD-GLN correlate strongly", SVM, GD, "above"),
+    Correlation("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly", L2, GD, "below"),
+    Correlation("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly within a training-set size", L2, GD,
+                "below", within=True),
+    Correlation("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly, simulated with the published faults",
+                Quantity(FAULTY, "SVM-L2"), Quantity(FAULTY, "GD-GLN"), "below"),
+    Claim("4.1, 2b", "GD-GLN disagrees with SVM-GLN on more than 10 %", ((1, apart(GLN, "SVM-GLN")),), 10.0),
+    Claim("4.1, 2b", "GD-GLN disagrees with SVM-GLN on more than 10 %, simulated with the published faults",
+          ((1, apart(FAULTY, "SVM-GLN")),), 10.0),
+    less("4.1, 2b", "GD-GLN disagrees with SVM-GLN less than by chance",
+         apart(GLN, "SVM-GLN"), by_chance(GLN, "SVM-GLN")),
+    less("4.1, 2b", "GD-GLN disagrees with SVM-GLN less than with SVM-L2", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-L2")),
+    less("4.1, 2c", "the best SVM-L2 errs less than the best shallow SVM",
+         best(GLN, "SVM-L2"), best(SHALLOW, "SVM-shallow")),
+    less("4.1, 2c", "the best SVM-GLN errs less than the best SVM-L2", best(GLN, "SVM-GLN"), best(GLN, "SVM-L2")),
+    grows("4.1, 2d", "SVM-L2 falls further behind SVM-GLN at 10 units than at 100", L2, SVM, 100, 10),
+    less("4.1, 2d", "GD-GLN errs less with momentum 0.9, further on its way to the limit, than without",
+         Quantity(FAST, "GD-GLN"), GD, "train_size"),
+    less("C.1, 4a", "GD-GLN errs less with median cutoffs than without", GD, Quantity(RANDOM, "GD-GLN")),
+    less("C.1, 4a", "SVM-GLN errs less with median cutoffs than without", SVM, Quantity(RANDOM, "SVM-GLN")),
+    less("C.1, 4b", "without median cutoffs, GD-GLN disagrees with SVM-GLN less than with SVM-L2",
+         apart(RANDOM, "SVM-GLN"), apart(RANDOM, "SVM-L2")),
+    less("C.1, 4c", "with four contexts and 100 units, SVM-L2 errs less than SVM-GLN",
+         L2.at(units=100, contexts=4), SVM.at(units=100, contexts=4)),
+    less("C.1, 4c", "without median cutoffs, GD-GLN errs less than SVM-GLN",
+         Quantity(RANDOM, "GD-GLN"), Quantity(RANDOM, "SVM-GLN")),
+)  # fmt: skip
+RELU_CLAIMS: tuple[Claim | Correlation, ...] = (
+    Correlation("5.2, 3a", "errors of SVM-RC and GD-ReLU correlate reasonably", RC, NET, "above"),
+    less("5.2, 3b", "GD-ReLU disagrees with SVM-RC less than by chance",
+         apart(RELU, "SVM-RC"), by_chance(RELU, "SVM-RC")),
+    less("5.2, 3a, 3d", "SVM-LC errs less than SVM-RC", LC, RC, "units"),
+    less("5.2, 3b", "GD-ReLU disagrees with SVM-LC less than with SVM-RC",
+         apart(RELU, "SVM-LC"), apart(RELU, "SVM-RC")),
+    less("5.2, 3a", "SVM-HL errs less than SVM-LC", HL, LC),
+    less("5.2, 3b", "GD-ReLU disagrees with SVM-HL less than with SVM-LC",
+         apart(RELU, "SVM-HL"), apart(RELU, "SVM-LC")),
+    less("5.2, 3a", "SVM-HL errs less than GD-ReLU", HL, NET),
+    less("5.2, 3c", "the best SVM-HL errs less than the best GD-ReLU", best(RELU, "SVM-HL"), best(RELU, "GD-ReLU")),
+    less("5.2, 3c", "the best SVM-LC errs less than the best SVM-GLN of similar size",
+         best(RELU, "SVM-LC"), best(SMALL, "SVM-GLN")),
+    less("5.2, 3c", "the best SVM-RC errs more than the best SVM-GLN of similar size",
+         best(SMALL, "SVM-GLN"), best(RELU, "SVM-RC")),
+    grows("5.2, 3d", "SVM-LC falls further behind GD-ReLU at 100 units than at 50", LC, NET, 50, 100),
+    grows("5.2, 3d", "SVM-LC falls further behind SVM-HL at 100 units than at 50", LC, HL, 50, 100),
+    less("C.2, 5a", "GD-ReLU errs less with momentum 0.9 than without", NET, Quantity(SLOW, "GD-ReLU"), "units"),
+    less("C.2, 5a", "without momentum, SVM-HL errs less than GD-ReLU",
+         Quantity(SLOW, "SVM-HL"), Quantity(SLOW, "GD-ReLU")),
+    less("C.2, 5a", "SVM-LC errs less with momentum 0.9 than without", LC, Quantity(SLOW, "SVM-LC")),
+    less("C.2, 5a", "SVM-HL errs less with momentum 0.9 than without", HL, Quantity(SLOW, "SVM-HL")),
+    *(less("C.2, 5b", f"GD-ReLU disagrees with {model} less with momentum 0.9 than without",
+           apart(RELU, model), apart(SLOW, model)) for model in ("SVM-RC", "SVM-LC", "SVM-HL")),
+)  # fmt: skip
+#: Of ours: what the faults do, momentum for GLNs, and the Frobenius norm of ζ as a baseline.
+OUR_CLAIMS: tuple[Claim | Correlation, ...] = (
+    Claim("ours", "from the best shallow SVM to the best SVM-GLN, the architecture gains more than the norm",
+          ((1, best(SHALLOW, "SVM-shallow")), (-2, best(GLN, "SVM-L2")), (1, best(GLN, "SVM-GLN")))),
+    less("ours", "SVM-GLN errs less than SVM-Fro, the Frobenius norm of ζ", SVM, FRO, "units"),
+    less("ours", "the best SVM-GLN errs less than the best SVM-Fro", best(GLN, "SVM-GLN"), best(GLN, "SVM-Fro")),
+    less("ours", "SVM-Fro errs less than SVM-L2", FRO, L2),
+    less("ours", "GD-GLN disagrees with SVM-GLN less than with SVM-Fro", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-Fro")),
+    less("ours", "GD-GLN disagrees with SVM-GLN less with momentum 0.9 than without",
+         apart(FAST, "SVM-GLN"), apart(GLN, "SVM-GLN"), "train_size"),
+    less("ours", "GD-GLN disagrees with SVM-GLN less than in the simulation with the published faults",
+         apart(GLN, "SVM-GLN"), apart(FAULTY, "SVM-GLN")),
+    less("ours", "without median cutoffs, SVM-GLN errs less than SVM-L2",
+         Quantity(RANDOM, "SVM-GLN"), Quantity(RANDOM, "SVM-L2")),
+    less("ours", "GD-shallow disagrees with SVM-shallow less than by chance",
+         apart(SHALLOW, "SVM-shallow"), by_chance(SHALLOW, "SVM-shallow")),
+)  # fmt: skip
+CLAIMS = (*GLN_CLAIMS, *RELU_CLAIMS, *OUR_CLAIMS)
