@@ -11,8 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from implicit_bias.experiments.collection import Collection
 from implicit_bias.experiments.runner.drawing import pictures
-from implicit_bias.experiments.runner.experiment import Collection, Experiment, Settings
+from implicit_bias.experiments.runner.experiment import Experiment, Settings
 from implicit_bias.experiments.runner.run import Run
 from implicit_bias.experiments.runner.verdicts import Verdict, as_markdown, outcome
 from implicit_bias.ground.checks import InputError, as_file
