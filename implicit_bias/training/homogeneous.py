@@ -50,6 +50,7 @@ class MarginFunction:
         self.degree = network.degree
         self.network = network
         self.inputs, self.contexts = network.tensors(X)
+        self.has_kinks = self.contexts is None
         self.y = torch.as_tensor(signs)
         self.twin = copy.deepcopy(network)
         self.rotation, self.rest = self._rotate(X)
