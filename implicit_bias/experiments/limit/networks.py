@@ -1,4 +1,4 @@
-"""The networks of the limit study: what training begins with, what descends to the limit, and their margin problems."""
+"""The networks of the limit study: what training begins with, and what then descends to the limit."""
 
 import copy
 
@@ -6,10 +6,7 @@ import torch
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.runner.experiment import Settings
-from implicit_bias.gates import ConstantGate, HyperplaneGates
-from implicit_bias.ground.checks import Array
-from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.training.sgd import SGD, train
 
@@ -75,12 +72,3 @@ def descended(settings: Settings, network: GatedNetwork) -> GatedNetwork:
     if settings["network"] not in FROZEN_AFTERWARDS or not isinstance(network, ReLUNetwork):
         return network
     return network.freeze()
-
-
-def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem | None:
-    """The margin problem behind a network's present gates, if one is known."""
-    if isinstance(network, GatedLinearNetwork):
-        if network.degree == 1:
-            return svm_shallow(X, y, ConstantGate())
-        return svm_gln(X, y, network.gates()) if len(network.shape) == 1 else None
-    return svm_lc(X, y, network) if network.degree == 2 else None

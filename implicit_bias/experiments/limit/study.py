@@ -7,23 +7,18 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-import torch
 from tqdm import tqdm
 
-from implicit_bias.comparison import alignment, error, inconsistency, optimality_ratio
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.limit.figure import figures
-from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, NETWORKS, begun, descended, margin_problem
+from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, NETWORKS, begun, descended
+from implicit_bias.experiments.limit.references import FROBENIUS, MEASURES, Measurer
 from implicit_bias.experiments.limit.verdicts import verdicts
 from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, one_of
+from implicit_bias.ground.checks import InputError, as_count, as_positive, one_of
 from implicit_bias.ground.scaling import over_power
-from implicit_bias.margin.formulations import svm_shallow
-from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, solve
-from implicit_bias.networks import GatedNetwork, ReLUNetwork
-from implicit_bias.networks.base import to_array
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.sgd import SGD, train
@@ -34,8 +29,6 @@ STARTS = ("trained", "initial")
 DESCENTS = ("sgd", "loss-scaled", "plain")
 #: What names a cell, and what of it has several rows.
 PLACE = ("network", "train_size", "units", "seed", "momentum")
-MEASURES = ("error", "ratio", "inconsistency", "alignment", "optimum", "gap", "svm_error")
-FROBENIUS = ("frobenius_error", "frobenius_inconsistency")
 COLUMNS = (
     *(*PLACE, "draw", "descent", "step", "seconds", "log_loss", "margin", "norm", "normalised_margin", "residual"),
     *(*MEASURES, *FROBENIUS, "stationarity", "end"),
@@ -101,61 +94,6 @@ class LimitConfig:
         return [place | shared | {"descents": list(self.descents)} for place in places]
 
 
-class Measurer:
-    """What is measured for every row of the table, of networks with the same gates, or with gates that learn.
-
-    Errors and inconsistencies are on the validation set. The margin problem is that of the network's present gates;
-    the Frobenius norm in place of its own norm tells what the norm does.
-    """
-
-    def __init__(self, task: BinaryTask) -> None:
-        self.task = task
-        self.solved: tuple[MarginProblem, Solution, Array, Array] | None = None
-        self.known: dict[torch.dtype, Any] = {}
-        self.inseparable = False
-
-    def __call__(self, network: GatedNetwork) -> dict[str, float]:
-        """The numbers of one row; NaN where they are not known."""
-        task, row = self.task, dict.fromkeys((*MEASURES, *FROBENIUS), float("nan"))
-        scores = self.scores(network)
-        row["error"] = error(scores, task.y_val)
-        if self.solved is None or isinstance(network, ReLUNetwork):
-            self.solved = self.solutions(network)
-        if self.solved is None:
-            return row
-        problem, solution, best, frobenius = self.solved
-        weights = network.effective_weights()
-        row |= {"optimum": solution.objective, "gap": solution.gap, "svm_error": error(best, task.y_val)}
-        row["ratio"] = optimality_ratio(problem, weights, solution.lower_bound)
-        row["alignment"] = alignment(weights, solution.weights)
-        row["inconsistency"] = inconsistency(scores, best)
-        row["frobenius_error"] = error(frobenius, task.y_val)
-        row["frobenius_inconsistency"] = inconsistency(scores, frobenius)
-        return row
-
-    @torch.no_grad()
-    def scores(self, network: GatedNetwork) -> Array:
-        """The outputs on the validation set, whose contexts are computed once."""
-        dtype = next(network.parameters()).dtype
-        if dtype not in self.known:
-            self.known[dtype] = network.tensors(self.task.X_val)
-        return to_array(network(*self.known[dtype]))
-
-    def solutions(self, network: GatedNetwork) -> tuple[MarginProblem, Solution, Array, Array] | None:
-        """The problem, its solution, its scores and those of the Frobenius norm; None without a solution."""
-        task, X, y = self.task, self.task.X_train, self.task.y_train
-        problem = margin_problem(network, X, y)
-        if problem is None or problem.gates is None:
-            return None
-        solution = solve(problem)
-        self.inseparable = solution.status.inseparable
-        if self.inseparable:
-            return None
-        frobenius = svm_shallow(X, y, problem.gates)
-        other = frobenius.decision_function(solve(frobenius).weights, task.X_val)
-        return problem, solution, problem.decision_function(solution.weights, task.X_val), other
-
-
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     """The rows of every draw of a cell: of its training, at epochs 1, 2, 4, …, and of the descents that follow.
 
@@ -163,7 +101,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     cell with a row that says so.
     """
     found: Rows = []
-    for draw in range(settings["draws"]):
+    # One gated layer ends where it ends, whatever it begins with.
+    for draw in range(settings["draws"] if settings["network"].startswith("deep") else 1):
         _descend(settings, task, draw, found)
     return [dict.fromkeys(("step", "seconds"), float("nan")) | row for row in found]
 
@@ -173,6 +112,7 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
     measure, limit, steps = Measurer(task), settings["max_seconds"], settings["max_steps"]
 
     def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
+        table[-1] |= measure(network, last=True)
         # A readout bias, which training leaves and descent sets to 0, has no part in the theorem.
         if label != "sgd" and (y * network.decision_function(X)).min() > 0:
             table[-1]["stationarity"] = stationarity(network, X, y).residual
@@ -188,8 +128,7 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
             raise KeyboardInterrupt(*([found] if found else []))
         before, network = network, descended(settings, network)
         measure = measure if network is before else Measurer(task)
-    measure(network)
-    if measure.inseparable and not isinstance(network, ReLUNetwork):
+    if measure.inseparable(network):
         found.append({"draw": draw, "descent": "none", "end": "not separable"})
         return
     for label in [name for name in ("loss-scaled", "plain") if name in settings["descents"]]:
