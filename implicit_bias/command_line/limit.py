@@ -1,6 +1,5 @@
 """`implicit-bias reproduce limit`: networks driven to the limit of gradient descent, against the certified solution."""
 
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,7 @@ from implicit_bias.command_line.sweeps import computed, ended
 from implicit_bias.datasets import dataset_names
 from implicit_bias.experiments.limit.networks import NETWORKS
 from implicit_bias.experiments.limit.study import DESCENTS, STARTS, LimitConfig, ends, lines, titled
-from implicit_bias.experiments.runner.cells import cells_of
-from implicit_bias.experiments.runner.results import tabulated, write_alone
-from implicit_bias.experiments.runner.run import run
-from implicit_bias.experiments.runner.store import Store
-from implicit_bias.ground.checks import InputError
+from implicit_bias.experiments.runner.results import write_alone
 from implicit_bias.ground.threads import one_thread
 
 
@@ -31,7 +26,7 @@ def declare(parser: Parser, command: str) -> None:
             ("--dataset mnist --train-size 500 --network gln relu linear", "as in the README"),
             ("--network learned-relu relu --seeds 1 2 3 4 5 --descents sgd loss-scaled", "finite time, or gates?"),
         ],
-        EXIT_CODES | {2: "bad input, told in one sentence; networks finished before it are written"},
+        EXIT_CODES,
     )
     add = parser.add_argument
     add("--dataset", default=LimitConfig.dataset, help=f"one of {', '.join(dataset_names())}")
@@ -60,23 +55,13 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def limit(options: Namespace) -> Outcome:
-    """Run the study and write its files, also of what was finished before a refusal."""
+    """Run the study and write its files."""
     values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    experiment, out = titled(LimitConfig(**values)), Path(options.out)
-    try:
-        with one_thread():
-            (found,) = computed([experiment], options, out)
-        end = found.record["end"]
-        code = 130 if end == "interrupted" else 0
-    except InputError as refusal:
-        cells = cells_of(experiment, experiment.grid(False), options.data_root)
-        stored = run(cells, lambda _: iter(()), Store(out / "cells"))
-        if not (stored.results or stored.partial):
-            raise
-        (found,), end, code = tabulated(stored), str(refusal), 2
-        print(f"{end}: what was done is written", file=sys.stderr)
-    last = ends(found.table).to_dict("records")
-    found = replace(found, record=found.record | {"end": end, "results": last})
+    out = Path(options.out)
+    with one_thread():
+        (found,) = computed([titled(LimitConfig(**values))], options, out)
+    found = replace(found, record=found.record | {"results": ends(found.table).to_dict("records")})
     print(lines(found.table))
+    code = 130 if found.record["end"] == "interrupted" else 0
     return ended([found], write_alone(found, out, "limit.json"), found.record, code)

@@ -82,8 +82,8 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
         Σ_p ‖ζ_p‖_F ≤ Π_l ‖W^{(l)}‖_F ≤ (‖w‖²/L)^{L/2}
 
-    As a matrix of the outer layers' contexts by those of the first (and inputs) ζ_p has rank one: ‖ζ_p‖_F is its nuclear
-    norm. For all λ ≥ 0, with G_p = Σ_i λ_i y_i 1(…) x_i of the same shape and ‖·‖ the spectral norm, therefore
+    As a matrix of the outer layers' contexts by those of the first (and inputs) ζ_p has rank one: ‖ζ_p‖_F is its
+    nuclear norm. For all λ ≥ 0, with G_p = Σ_i λ_i y_i 1(…) x_i of that shape and ‖·‖ the spectral norm, therefore
 
         min_i y_i f_w(x_i) Σλ ≤ Σ_i λ_i y_i f_w(x_i) = Σ_p ⟨ζ_p, G_p⟩ ≤ max_p ‖G_p‖ · (‖w‖²/L)^{L/2}
 
