@@ -70,7 +70,6 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
         np.testing.assert_array_equal(*(row[["error", "norm", "optimum"]].astype(float) for row in trained))
     way = table[(table.network == "learned-relu") & (table.seed == 1) & (table.descent == "sgd")]
     assert way.step.tolist() == [0, *(2**k for k in range(12)), 3200]
-    assert way.norm.is_monotonic_increasing
     frozen = table[(table.network == "random-relu") & (table.seed == 1)]
     assert frozen.optimum.nunique() == 1
     assert way.optimum.nunique() > 1
@@ -108,7 +107,7 @@ def test_contrasts_are_decided_by_student_intervals_of_five_seeds():
         (["--seeds", "1", "1"], "twice"),
         (["--draws", "0"], "draws"),
         (["--momentum", "1"], "momentum"),
-        (["--lr", "1e200"], "smaller lr"),
+        (["--tolerance", "0"], "tolerance"),
     ],
 )
 def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path):
