@@ -36,6 +36,8 @@ ENDS = {
     "limit and SVM": ("loss-scaled", "inconsistency", "s", COLOURS["blue"]),
     "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "+", COLOURS["purple"]),
 }
+#: Where the points of a size stand beside each other: errors, then inconsistencies.
+OFFSETS = (-0.24, -0.08, 0.08, 0.24, -0.16, 0.0, 0.16)
 
 
 def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
@@ -89,7 +91,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(numticks=6))
     if linear:
-        ax.set_ylim(0.0, 1.05 * float(rows[quantity].quantile(0.98)) or 1.0)
+        bottom = 0.9 * float(rows[quantity].min()) if quantity == "error" else 0.0
+        ax.set_ylim(bottom, 1.05 * float(rows[quantity].quantile(0.95)) or 1.0)
     else:
         logs = np.log10(rows[quantity])
         ax.set_ylim(10 ** np.floor(logs.min() - 1e-9), 10 ** np.ceil(logs.max() + 1e-9))
@@ -108,21 +111,23 @@ def end_figure(table: pd.DataFrame, title: str) -> Figure:
         figure = Figure(figsize=(2.4 * len(networks) + 1.2, 5.4), layout="constrained")
         grid = figure.subplots(2, len(networks), squeeze=False, sharex="all", sharey="row")
         for name, column in zip(networks, grid.T, strict=True):
-            for label, (descent, quantity, marker, colour) in ENDS.items():
+            for offset, (label, (descent, quantity, marker, colour)) in zip(OFFSETS, ENDS.items(), strict=True):
                 part = last[(last.network == name) & (last.descent == descent)]
                 groups = (100 * part.set_index(["train_size", "units", "momentum"])[quantity]).groupby(level=[0, 1, 2])
                 means, spreads = groups.mean(), groups.sem()
                 ax = column[int(quantity.endswith("inconsistency"))]
-                places = [sizes.index(size) for size in means.index]
+                places = [sizes.index(size) + offset for size in means.index]
                 ax.errorbar(
                     places, means, spreads, marker=marker, color=colour, label=label, linestyle="none", alpha=0.8
                 )
             column[0].set_title(name)
             names = [f"{n}, {units}, {momentum:g}" for n, units, momentum in sizes]
             column[1].set_xticks(range(len(sizes)), names, rotation=90)
-            column[1].set_xlabel("n, H, momentum")
+            column[1].set(xlabel="n, H, momentum", xlim=(-0.6, len(sizes) - 0.4))
         grid[0, 0].set_ylabel("validation error (%)")
         grid[1, 0].set_ylabel("inconsistency (%)")
+        for ax in grid.flat:
+            ax.grid(axis="y", color="0.9", linewidth=0.6)
         for row in grid:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title)
