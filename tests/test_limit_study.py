@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,10 @@ import pytest
 
 from implicit_bias.experiments.limit import study
 from implicit_bias.experiments.limit.verdicts import verdicts
+from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
+
+ROOT = Path(__file__).parent.parent
 
 SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05, "--max-seconds", 1e6)
 
@@ -183,3 +187,10 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
         assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
         assert json.loads((tmp_path / "limit.json").read_text())["end"] == "finished"
     assert begun == ["gln", "gln", *["linear"] * 6]
+
+
+@pytest.mark.parametrize("name", ["one_layer", "deep"])
+def test_the_page_shows_the_verdicts_of_the_committed_tables(name):
+    page = (ROOT / "docs" / "limit.md").read_text()
+    table = pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv")
+    assert as_markdown(verdicts(study.ends(table))) in page

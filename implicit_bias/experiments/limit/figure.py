@@ -20,7 +20,7 @@ STYLES: dict[str, tuple[str, Literal["-", "--", ":"]]] = {
 #: The panels of a network, along its path, and their titles.
 PANELS = {
     "error": "validation error (%)",
-    "excess": "ratio to the optimum − 1",
+    "excess": "ratio to the certified bound − 1",
     "inconsistency": "inconsistency with the SVM (%)",
     "residual": "residual of Theorem 3.1",
 }
