@@ -90,7 +90,8 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
     The best λ solves the dual of min Σ_p ‖ζ_p‖_* s.t. margins ≥ 1, paths sharing nothing. For one gated layer this is
     SVM-GLN (SVM-LC), and the bound is attained. For two it is the best that weights λ can prove: one path alone attains
     the second inequality. It is solved as group lassos over unit vectors of outer contexts, which are added
-    where G_p has a larger singular value than they show.
+    where G_p has a larger singular value than they show. Unlike the certificates of `solve`, the bound does not count
+    its own rounding, of about 1e-12 of itself.
 
     Parameters
     ----------
