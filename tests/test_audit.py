@@ -176,9 +176,11 @@ def test_a_problem_is_told_as_python(capsys):
 
 
 def test_answers_are_counted(capsys):
-    results = [audit.Result(i, ["normal"], 1e-6, "INACCURATE", remarks={"INACCURATE": 0.5}) for i in range(3)]
+    tags = ["normal", audit.UNNAMED], ["normal", "SCS"], ["normal", "SCS"]
+    results = [audit.Result(i, own, 1e-6, "INACCURATE", remarks={"INACCURATE": 0.5}) for i, own in enumerate(tags)]
     results.append(audit.ended(1, reliability.Result(3, "", "hung")))
     assert "hung inf" in capsys.readouterr().out
     page = audit.report(results)
-    assert "4 problems, 1 wrong answers; at tolerances of 1e-6 and less, 75.0% are INACCURATE." in page
+    told = "at tolerances of 1e-6 and less, 75.0% are INACCURATE, 100.0% of those for which no solver was named."
+    assert f"4 problems, 1 wrong answers; {told}" in page
     assert {"found": "hung", "problems": "1", "median": "inf", "largest": "inf", "numbers": "3"} in page[4]

@@ -11,6 +11,7 @@ from implicit_bias import (
     FrozenReLUNetwork,
     GaLUNetwork,
     GatedLinearNetwork,
+    GatedNetwork,
     HyperplaneGates,
     InputError,
     ReLUNetwork,
@@ -163,6 +164,52 @@ def test_a_separable_limit_is_stationary_for_every_network(network):
     assert result.margin == pytest.approx(descent.table.normalised_margin.iloc[-1], rel=1e-9)
     if not isinstance(network, ReLUNetwork):
         assert result.residual <= 0.1
+
+
+class TwoDegrees(GatedNetwork):
+    """f(x) = ⟨w, x⟩ where the last input is 1, and ⟨w∘w, x⟩ where it is not: the network of erratum 7."""
+
+    inputs, degree = 3, 1
+
+    def __init__(self, w, degree=1):
+        super().__init__()
+        self.w, self.degree = torch.nn.Parameter(torch.tensor(w, dtype=torch.float64)), degree
+
+    def forward(self, X, contexts=None):
+        weights = torch.where(X[:, 2:] == 1, self.w, self.w**2)
+        return (weights * X[:, :2]).sum(1)
+
+    gates = effective_weights = config = from_config = None
+
+
+@pytest.mark.parametrize("start", [[2.0, 1.0], [3.0, 0.5], [1.0, 4.0]])
+def test_of_two_degrees_the_lowest_decides_the_limit(start):
+    """Erratum 7: the limit is (1, 1)/√2, and not the stationary point of eq. 6 on this side of u = 0, (2, 0)."""
+    x, y, network = [[1.0, 1.0, 1.0], [-0.25, 0.0, 0.0]], [1, -1], TwoDegrees(start)
+    descent = descend_to_limit(network, x, y, LossScaled(tolerance=1e-4))
+    assert descent.end == "converged"
+    w = network.w.detach() / network.w.detach().norm()
+    torch.testing.assert_close(w, torch.full((2,), 0.5**0.5).double(), rtol=1e-2, atol=0)
+    assert stationarity(network, x, y, support="lowest").residual < 0.05
+    with pytest.raises(InputError, match="not homogeneous of degree 2"):
+        descend_to_limit(TwoDegrees(start, degree=2), x, y)
+
+
+def test_of_two_degrees_a_margin_that_vanishes_holds_the_direction_back():
+    """From u < 0 the second sample's margin u²/4 keeps u from changing its sign: the direction tends to (0, 1)."""
+    network = TwoDegrees([-2.0, 3.0])
+    descend_to_limit(network, [[1.0, 1.0, 1.0], [-0.25, 0.0, 0.0]], [1, -1], LossScaled(tolerance=1e-4))
+    u, v = (network.w.detach() / network.w.detach().norm()).tolist()
+    assert -0.1 < u < 0 < v
+
+
+def test_learned_gates_are_followed_across_kinks():
+    """Where one gradient would stall at a kink, far from the optimum behind the network's own gates."""
+    network = ReLUNetwork(12, 8)
+    descent = descend_to_limit(network, X, Y, LossScaled(tolerance=0.02, max_steps=20_000))
+    assert descent.end == "converged"
+    problem = svm_lc(X, Y, network)
+    assert 1 <= optimality_ratio(problem, network.effective_weights(), solve(problem).lower_bound) < 1.3
 
 
 def test_plain_descent_is_the_written_out_loop():

@@ -2,13 +2,18 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from implicit_bias.experiments.limit import study
+from implicit_bias.experiments.limit.verdicts import verdicts
+from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
+
+ROOT = Path(__file__).parent.parent
 
 SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05, "--max-seconds", 1e6)
 
@@ -38,13 +43,64 @@ def test_the_command(tmp_path):
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "limit.csv"), table)
 
 
-def test_the_command_on_networks_without_a_known_problem(tmp_path):
-    names = ["deep-gln", "deep-relu"]
-    assert limit(tmp_path, "--network", *names, "--max-seconds", 1e-9).returncode == 0
+def test_deep_networks_are_held_against_a_certified_bound(tmp_path):
+    """The bound is that of the gates: for each start the same if they are fixed, at the end only if they learn."""
+    names = ["deep-gln", "deep-relu", "deep-frozen-relu"]
+    options = ("--network", *names, "--draws", 2, "--descents", "loss-scaled", "--start", "trained", "--units", 3)
+    done = limit(tmp_path, *options, "--max-steps", 300)
+    assert done.returncode == 0, done.stderr
+    assert "the best start of deep-gln has at least half of the largest margin" in done.stdout
+    table = pd.read_csv(tmp_path / "limit.csv").set_index("network")
+    assert table.index.drop_duplicates().tolist() == names
+    for name in names:
+        known = table.loc[name].dropna(subset="ratio")
+        assert (known.ratio >= 1).all()
+        assert known.groupby("draw").end.last().index.tolist() == [0, 1]
+        assert known.optimum.nunique() == (2 if name == "deep-relu" else 1)
+    assert table.loc["deep-relu"].ratio.notna().sum() == 2
+
+
+def test_what_is_finite_time_and_what_is_gates(tmp_path):
+    """The same training behind learned gates and, in the end, frozen ones; errors on the way; contrasts over seeds."""
+    names = ["learned-relu", "relu", "random-relu", "retrained-relu"]
+    options = ("--seeds", 1, 2, "--units", 8, "--descents", "sgd", "loss-scaled", "--start", "trained")
+    done = limit(tmp_path, "--network", *names, *options, "--max-steps", 300)
+    assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "limit.csv")
-    assert table.network.drop_duplicates().tolist() == names
-    assert table[["ratio", "optimum"]].isna().all(axis=None)
-    assert np.isfinite(table.normalised_margin).all()
+    assert table.error.dropna().between(0, 1).all()
+    last = study.ends(table).set_index(["network", "seed", "descent"])
+    for seed in (1, 2):
+        trained = [last.loc[name, seed, "sgd"] for name in ("learned-relu", "relu")]
+        np.testing.assert_array_equal(*(row[["error", "norm", "optimum"]].astype(float) for row in trained))
+    way = table[(table.network == "learned-relu") & (table.seed == 1) & (table.descent == "sgd")]
+    assert way.step.tolist() == [0, *(2**k for k in range(12)), 3200]
+    frozen = table[(table.network == "random-relu") & (table.seed == 1)]
+    assert frozen.optimum.nunique() == 1
+    assert way.optimum.nunique() > 1
+    page = (tmp_path / "findings.md").read_text()
+    assert "the limit behind frozen gates errs more than that of learned gates" in page
+    assert "needs 5 seeds" in page
+    assert (tmp_path / "limit_ends.png").stat().st_size > 10_000
+
+
+def contrast(differences, claim="GD-GLN errs more than its limit"):
+    place = {"network": "gln", "train_size": 9, "units": 3, "momentum": 0.0, "draw": 0, "ratio": np.nan}
+    rows = [
+        place | {"seed": seed, "descent": name, "error": 0.1 + by}
+        for seed, difference in enumerate(differences)
+        for name, by in (("sgd", difference / 100), ("loss-scaled", 0.0))
+    ]
+    (found,) = [one for one in verdicts(pd.DataFrame(rows)) if one.claim == claim]
+    return found
+
+
+def test_contrasts_are_decided_by_student_intervals_of_five_seeds():
+    clear = contrast([1.0, 1.2, 0.8, 1.1, 0.9])
+    assert clear.holds is True
+    assert "1.00 ± 0.20 %, 5 seeds" in clear.found
+    assert contrast([-1.0, -1.2, -0.8, -1.1, -0.9]).holds is False
+    assert contrast([1.0, 1.2, -2.8, 1.1, 0.9]).holds is None
+    assert contrast([1.0, 1.2, 0.8, 1.1]).holds is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +108,10 @@ def test_the_command_on_networks_without_a_known_problem(tmp_path):
     [
         (["--dataset", "cifar"], "unknown data set"),
         (["--network", "gln", "gln"], "twice"),
-        (["--network", "linear", "--train-size", "500"], "cannot separate"),
+        (["--seeds", "1", "1"], "twice"),
+        (["--draws", "0"], "draws"),
+        (["--momentum", "1"], "momentum"),
+        (["--tolerance", "0"], "tolerance"),
     ],
 )
 def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path):
@@ -60,17 +119,17 @@ def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("*.csv"))
 
 
-def test_the_command_keeps_what_is_finished_when_a_later_network_is_refused(tmp_path):
-    options = ("--network", "gln", "linear", "--train-size", 300, "--tolerance", 1)
-    done = limit(tmp_path, *options)
-    assert done.returncode == 2
-    assert "cannot separate" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert set(pd.read_csv(tmp_path / "limit.csv").descent) == {"plain", "loss-scaled"}
-    assert "cannot separate" in json.loads((tmp_path / "limit.json").read_text())["end"]
+def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path):
+    done = limit(tmp_path, "--network", "gln", "linear", "--train-size", 300, "--tolerance", 1)
+    assert done.returncode == 0
+    assert "linear" in done.stdout
+    assert "cannot separate the samples" in done.stdout
+    table = pd.read_csv(tmp_path / "limit.csv").set_index("network")
+    assert table.loc[["linear"]].end.tolist() == ["not separable"]
+    assert set(table.loc["gln"].descent) == {"plain", "loss-scaled"}
 
 
 def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
@@ -128,3 +187,10 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
         assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
         assert json.loads((tmp_path / "limit.json").read_text())["end"] == "finished"
     assert begun == ["gln", "gln", *["linear"] * 6]
+
+
+@pytest.mark.parametrize("name", ["one_layer", "deep"])
+def test_the_page_shows_the_verdicts_of_the_committed_tables(name):
+    page = (ROOT / "docs" / "limit.md").read_text()
+    table = pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv")
+    assert as_markdown(verdicts(study.ends(table))) in page

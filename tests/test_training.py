@@ -174,7 +174,7 @@ def test_every_way_makes_the_steps_of_autograd(name, way, momentum):
             model.step(batch, MARGIN_SLOPES["logistic"], 0.1, momentum)
         outputs.append(model.outputs().detach().numpy())
         norms.append(model.norm())
-        model.finish()
+        model.write()
         weights.append(network.effective_weights())
     np.testing.assert_allclose(*weights, atol=1e-11)
     np.testing.assert_allclose(*outputs, atol=1e-11)
@@ -236,3 +236,29 @@ def test_a_loader_draws_a_seed_for_its_workers_before_each_permutation():
     np.testing.assert_allclose(network.effective_weights(), twin.effective_weights(), rtol=1e-9, atol=1e-12)
     with pytest.raises(InputError, match="loader must be True or False"):
         SGD(loader=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X)),
+        lambda X: ReLUNetwork(X.shape[1], 5),
+        lambda X: GatedLinearNetwork(HyperplaneGates(1, 4, seed=1).fit(X), readout=False),
+    ],
+)
+@pytest.mark.parametrize("n", [20, 60])
+def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
+    """And is not changed by being asked: the end is that of a training that nobody watched."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 12))
+    y, alone, watched, seen = np.sign(X[:, 0] + X[:, 1]), make(X), make(X), []
+
+    def look(epoch, epochs):
+        margins = y * watched.decision_function(X)
+        seen.append(float(np.logaddexp(0, -margins).mean()))
+
+    config = SGD(steps=24, batch_size=10)
+    train(alone, X, y, config)
+    history = train(watched, X, y, config, progress=look)
+    np.testing.assert_allclose(seen, history.table.loss[1:], rtol=1e-4)
+    np.testing.assert_allclose(alone.decision_function(X), watched.decision_function(X), rtol=1e-6, atol=1e-6)

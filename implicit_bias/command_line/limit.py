@@ -1,6 +1,5 @@
 """`implicit-bias reproduce limit`: networks driven to the limit of gradient descent, against the certified solution."""
 
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +8,9 @@ from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_json
 from implicit_bias.command_line.sweeps import computed, ended
 from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.limit.study import NETWORKS, STARTS, LimitConfig, ends, lines, titled
-from implicit_bias.experiments.runner.cells import cells_of
-from implicit_bias.experiments.runner.results import tabulated, write_alone
-from implicit_bias.experiments.runner.run import run
-from implicit_bias.experiments.runner.store import Store
-from implicit_bias.ground.checks import InputError
+from implicit_bias.experiments.limit.networks import NETWORKS
+from implicit_bias.experiments.limit.study import DESCENTS, STARTS, LimitConfig, ends, lines, titled
+from implicit_bias.experiments.runner.results import write_alone
 from implicit_bias.ground.threads import one_thread
 
 
@@ -22,25 +18,36 @@ def declare(parser: Parser, command: str) -> None:
     """Declare the options of the limit study; their defaults are those of `LimitConfig`."""
     parser.explain(
         "Drive networks to the limit of gradient descent and hold it against the certified max-margin solution.\n"
-        "Finished networks are stored: the same command, and one with more --max-seconds, computes the others only.",
+        "Options that list their values take several (--seeds 1 2 3), and every combination runs. Finished ones are\n"
+        "stored: the same command, and one with more --max-seconds, computes the others only.\n\nnetworks:\n"
+        + "\n".join(f"  {name:18s}{text}" for name, text in NETWORKS.items()),
         [
             ("", "100 digits, a few minutes"),
             ("--dataset mnist --train-size 500 --network gln relu linear", "as in the README"),
+            ("--network learned-relu relu --seeds 1 2 3 4 5 --descents sgd loss-scaled", "finite time, or gates?"),
         ],
-        EXIT_CODES | {2: "bad input, told in one sentence; networks finished before it are written"},
+        EXIT_CODES,
     )
     add = parser.add_argument
     add("--dataset", default=LimitConfig.dataset, help=f"one of {', '.join(dataset_names())}")
     add_data_root(parser)
-    add("--network", nargs="+", choices=NETWORKS, default=LimitConfig.network, help="one or several")
-    add("--units", type=int, default=LimitConfig.units, help="units of a GLN's layer; a ReLU layer has twice as many")
+    add("--network", nargs="+", choices=NETWORKS, default=LimitConfig.network, help="one or several of those above")
+    lists = {"train_size": "training samples n", "seeds": "seeds of gates, weights and batches"}
+    lists |= {"units": "units of a GLN's layer; a ReLU layer has twice as many"}
+    for name, text in lists.items():
+        option = f"--{name.replace('_', '-')}"
+        add(option, nargs="+", type=int, metavar="INT", default=getattr(LimitConfig, name), help=text)
+    add("--momentum", nargs="+", type=float, metavar="FLOAT", default=LimitConfig.momentum, help="of the training")
     add("--contexts", type=int, default=LimitConfig.contexts, help="contexts of a GLN's unit, a power of two")
-    add("--seed", type=int, default=LimitConfig.seed, help="seed of gates, weights and batches")
-    add("--train-size", type=int, default=LimitConfig.train_size, help="training samples n")
+    text = "weights that a deep network begins with, behind the same gates"
+    add("--draws", type=int, default=LimitConfig.draws, help=text)
+    text = "the training before the limit, and what follows it: "
+    add("--descents", nargs="+", choices=DESCENTS, default=LimitConfig.descents, help=text + ", ".join(DESCENTS))
     add("--start", choices=STARTS, default=LimitConfig.start, help="from published training, or from scratch")
     text = "smoothing of the minimum margin at which a descent ends"
     add("--tolerance", type=float, default=LimitConfig.tolerance, help=text)
     add("--lr", type=float, default=LimitConfig.lr, help="learning rate of the plain descent")
+    add("--max-steps", type=int, default=LimitConfig.max_steps, help="steps of a descent at most")
     add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="time after which each descent is cut off")
     add("--out", default="results/limit", help="folder for the cells, limit.csv, .json, .png and .pdf")
     add_json(parser)
@@ -48,22 +55,13 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def limit(options: Namespace) -> Outcome:
-    """Run the study and write its files, also of what was finished before a refusal."""
+    """Run the study and write its files."""
     values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
-    experiment, out = titled(LimitConfig(**values | {"network": tuple(options.network)})), Path(options.out)
-    try:
-        with one_thread():
-            (found,) = computed([experiment], options, out)
-        end = found.record["end"]
-        code = 130 if end == "interrupted" else 0
-    except InputError as refusal:
-        cells = cells_of(experiment, experiment.grid(False), options.data_root)
-        stored = run(cells, lambda _: iter(()), Store(out / "cells"))
-        if not (stored.results or stored.partial):
-            raise
-        (found,), end, code = tabulated(stored), str(refusal), 2
-        print(f"{end}: what was done is written", file=sys.stderr)
-    last = ends(found.table).to_dict("records")
-    found = replace(found, record=found.record | {"end": end, "results": last})
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    out = Path(options.out)
+    with one_thread():
+        (found,) = computed([titled(LimitConfig(**values))], options, out)
+    found = replace(found, record=found.record | {"results": ends(found.table).to_dict("records")})
     print(lines(found.table))
+    code = 130 if found.record["end"] == "interrupted" else 0
     return ended([found], write_alone(found, out, "limit.json"), found.record, code)

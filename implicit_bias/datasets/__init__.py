@@ -83,7 +83,6 @@ def load_binary(
     >>> float(task.X_train[:, -1].min()), sorted(set(task.y_train.tolist()))
     (1.0, [-1.0, 1.0])
     """
-    one_of(name, dataset_names(), "data set")
     seed, train_size = as_seed(seed), as_count(train_size, "train_size")
     X, y = load_signs(name, root, positive, negative)
     return divided(name, X, y, train_size, seed)
@@ -96,6 +95,7 @@ def load_signs(
     negative: Iterable[int] | None = None,
 ) -> tuple[Array, Array]:
     """All inputs (N, d) of a data set and their labels −1 and +1 (N,), before any split; arguments of `load_binary`."""
+    one_of(name, dataset_names(), "data set")
     plus, minus = _label_sets(positive, negative)
     images, labels = load_digits() if name == "digits" else load_images(name, root)
     kept = np.isin(labels, [*plus, *minus])

@@ -1,6 +1,7 @@
 """The theory of GaLU layers as functions, after Fiat, Malach & Shalev-Shwartz; the docs have the proofs.
 
-And how a gated linear network's predictors are tied, after Lippl, Abbott & Chung.
+And how a gated linear network's predictors are tied, after Lippl, Abbott & Chung, and how large the margins of
+deep ones can be.
 """
 
 from implicit_bias.theory.clusters import (
@@ -12,6 +13,7 @@ from implicit_bias.theory.clusters import (
     neumann_inverse,
     orthogonal_inverse,
 )
+from implicit_bias.theory.depth import MarginBound, margin_bound
 from implicit_bias.theory.descent import DescentRate, a_priori_rate, descent_rate, descent_target
 from implicit_bias.theory.generalisation import GeneralisationBound, generalisation_bound, generalisation_bound_a_priori
 from implicit_bias.theory.gradients import InitialGradient, gaussian_gradient, initial_gradients, parity_gradient
@@ -33,6 +35,7 @@ __all__ = [
     "GateStability",
     "GeneralisationBound",
     "InitialGradient",
+    "MarginBound",
     "MemorisationWidth",
     "NeumannInverse",
     "a_priori_rate",
@@ -51,6 +54,7 @@ __all__ = [
     "global_predictors",
     "incoherent_dimension",
     "initial_gradients",
+    "margin_bound",
     "memorisation_width",
     "neumann_inverse",
     "orthogonal_inverse",

@@ -50,6 +50,7 @@ class MarginFunction:
         self.degree = network.degree
         self.network = network
         self.inputs, self.contexts = network.tensors(X)
+        self.has_kinks = self.contexts is None
         self.y = torch.as_tensor(signs)
         self.twin = copy.deepcopy(network)
         self.rotation, self.rest = self._rotate(X)
@@ -61,20 +62,26 @@ class MarginFunction:
 
     @torch.no_grad()
     def _check(self, w: Tensor) -> None:
-        """Refuse outputs that are not one per sample, and f_{2w} ≠ 2^L f_w for the network's own L."""
+        """Refuse outputs that are not one per sample, or not homogeneous of the network's own L or, each, of more."""
         w = w / w.norm()
-        self._set(w)
-        outputs = self.twin(self.inputs, self.contexts)
+        outputs, doubled, fourfold = (self._outputs(factor * w) for factor in (1, 2, 4))
         if outputs.shape != self.y.shape:
             found = tuple(outputs.shape)
             raise InputError(f"the network must give outputs of shape ({len(self.y)},), not {found}")
-        self._set(2 * w)
-        doubled = self.twin(self.inputs, self.contexts)
-        if not (doubled - 2**self.degree * outputs).abs().max() <= DEVIATION * doubled.abs().max():
+        growth = torch.where(outputs == 0, 2.0**self.degree, doubled / outputs)
+        same = bool((fourfold - growth * doubled).abs().max() <= DEVIATION * fourfold.abs().max())
+        growth[outputs.abs() <= DEVIATION * outputs.abs().max()] = torch.inf
+        least = float(growth.log2().min()) if bool(outputs.any()) else self.degree
+        if not (same and abs(least - self.degree) <= DEVIATION):
             raise InputError(
                 f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs; "
                 "soft gates must read the input (GaLU0Network)"
             )
+
+    def _outputs(self, w: Tensor) -> Tensor:
+        self._set(w)
+        outputs: Tensor = self.twin(self.inputs, self.contexts)
+        return outputs
 
     def _rotate(self, X: Array) -> tuple[Tensor | None, Tensor | None]:
         """Replace the twin's inputs x by Vᵀx; the input weights' part outside V's span, which never moves, stays."""

@@ -13,6 +13,8 @@ from implicit_bias.training.losses import MARGIN_LOSSES, log_sum_exp
 SLACK = 0.25
 #: Share of the decrease that a step's length promises, to first order, which it must really bring.
 ARMIJO = 0.4
+#: Below this length, in terms of 1/‖∇F_R‖², a network with learned gates takes the step as one across kinks.
+KINK = 1e-4
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ class LossScaled:
     grows only while ŵ is close to stationary,
 
         ‖P∇F_R‖ / ‖∇F_R‖ ≤ max(stationarity, SLACK · (Σ_i p_i q_i / min_i q_i − 1)),    q_i = y_i f_w(x_i)
+
+    With learned gates f has kinks, where one gradient need not point downhill and the residual need not vanish. A step
+    that would have to be shorter than `KINK` is then taken at that length, as subgradient descent does, and R grows.
 
     Parameters
     ----------
@@ -105,7 +110,7 @@ class ScaledIteration:
         self.function, self.config = function, config
         self.radius = float(function.start.norm())
         self.u = self.before = function.start / self.radius
-        self.length, self.run, self.converged = 1.0, 0, False
+        self.length, self.run, self.converged, self.crossing = 1.0, 0, False, False
 
     @property
     def weights(self) -> Tensor:
@@ -120,22 +125,26 @@ class ScaledIteration:
         gradient *= self.radius / sharpness
         radial = float(gradient @ v)
         tangent = gradient - radial * v
-        new = self._search(v, float(value) / sharpness, tangent, sharpness)
+        # As a share of u, which large gradients of large inputs would leave far behind.
+        least = 1e-12 / max(1.0, float(tangent.norm()) / sharpness)
+        if self.function.has_kinks and (size := float(gradient @ gradient)) > 0:
+            least = max(least, KINK / size)
+        new = self._search(v, float(value) / sharpness, tangent, sharpness, least)
         uphill = float(tangent @ (new - self.u)) > 0
         self.run = 0 if uphill or not self.config.momentum else self.run + 1
         self.before, self.u = self.u, new
         self._grow(margins, -radial, float(tangent.norm()), sharpness)
 
-    def _search(self, v: Tensor, value: float, tangent: Tensor, sharpness: float) -> Tensor:
-        """The step from v along −P∇F_R, its length halved until it brings what it promises."""
+    def _search(self, v: Tensor, value: float, tangent: Tensor, sharpness: float, least: float) -> Tensor:
+        """The step from v along −P∇F_R, its length halved until it brings what it promises, or is below `least`."""
         square = float(tangent @ tangent)
-        # As a share of u, which large gradients of large inputs would leave far behind.
-        reach = max(1.0, square**0.5 / sharpness)
         while True:
             rate = self.length / sharpness
             new = _unit(v - rate * tangent)
             reached = float(log_sum_exp(self.function.margins(self.radius * new))) / sharpness
-            if reached <= value - ARMIJO * rate * square + 1e-14 * abs(value) or self.length * reach < 1e-12:
+            kept = reached <= value - ARMIJO * rate * square + 1e-14 * abs(value)
+            if kept or self.length < least:
+                self.crossing = self.function.has_kinks and not kept
                 self.length *= 1.05
                 return new
             self.length /= 2
@@ -146,7 +155,7 @@ class ScaledIteration:
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
         settled = tangential <= max(self.config.stationarity, SLACK * gap) * float(np.hypot(radial, tangential))
-        if settled and radial > 0:
+        if (settled or self.crossing) and radial > 0:
             self.converged = smallest > 0 and np.log(len(margins)) <= self.config.tolerance * smallest
             if not self.converged:
                 self.radius *= self.config.growth ** (1 / self.function.degree)

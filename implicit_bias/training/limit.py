@@ -63,11 +63,14 @@ def descend_to_limit(
     without; the constant input gives each unit a bias of its own. The inputs are rotated to their rank, which
     commutes with descent and makes it faster.
 
+    Where contexts have different degrees ν_i, f_{cw}(x_i) = c^{ν_i} f_w(x_i), L is the lowest: in the limit its samples
+    decide alone (erratum 7), and the others' margins, which outgrow theirs, need only be positive.
+
     Parameters
     ----------
     network : GatedNetwork
-        Of any depth, with fixed or learned gates. It keeps the weights of the last step however the descent ends
-        (limits of time and steps, Ctrl-C), and becomes float64.
+        Of any depth, with fixed or learned gates; `degree` is the lowest. It keeps the weights of the last step
+        however the descent ends (limits of time and steps, Ctrl-C), and becomes float64.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     config : LossScaled, the default, or PlainDescent for contrast
     measure : callable(network) → dict of numbers, optional

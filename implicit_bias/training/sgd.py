@@ -137,7 +137,7 @@ def train(
     ----------
     network : GatedNetwork
         Trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least, shallow GLNs in
-        float64. These two kinds hold their new weights only at the end.
+        float64. Both get their new weights at the end, and for `progress`.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     config : SGD, default SGD()
     seed : int
@@ -148,7 +148,7 @@ def train(
     every : int
         Epochs between two rows of the history; the first and the last are always there.
     progress : callable(epoch, epochs), optional
-        Called after every epoch.
+        Called after every epoch; the network then has its weights of that moment.
 
     Raises
     ------
@@ -217,11 +217,12 @@ def _descend(
                 if not np.isfinite(rows[-1]["loss"]):
                     raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
             if progress is not None:
+                model.write()
                 progress(epoch, epochs)
     except KeyboardInterrupt:
         return rows, True
     finally:
-        model.finish()
+        model.write()
     return rows, False
 
 

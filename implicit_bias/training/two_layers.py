@@ -130,7 +130,7 @@ class TwoLayerUpdates:
         return float(self._square() + sum(_square(part) for part in (self.hidden[:, ~self.seen], *self.readout))) ** 0.5
 
     @torch.no_grad()
-    def finish(self) -> None:
+    def write(self) -> None:
         """Write the weights, rounded to the network's dtype."""
         each = torch.einsum("mc,mdh->hcd", self.turn, self._hidden())
         self.hidden[:, self.seen] = each.flatten(0, 1).to(self.hidden.dtype)

@@ -47,7 +47,7 @@ class WeightUpdates:
         """‖w‖₂ over all parameters."""
         return self.network.norm()
 
-    def finish(self) -> None:
+    def write(self) -> None:
         """Leave the latest weights in the network, which the steps change themselves."""
 
 
@@ -71,6 +71,7 @@ class SpanUpdates:
         self.y = torch.as_tensor(signs, device=inputs.device)
         self.alpha, self.velocity = torch.zeros_like(self.y), torch.zeros_like(self.y)
         self.first_square = network.norm() ** 2
+        self.start = network.hidden_weights[0].detach().clone()
 
     def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
         """One step on the batch."""
@@ -88,10 +89,10 @@ class SpanUpdates:
         return max(square, 0.0) ** 0.5
 
     @torch.no_grad()
-    def finish(self) -> None:
+    def write(self) -> None:
         """w = w₀ + Φᵀα, rounded to the network's dtype."""
-        weight = self.network.hidden_weights[0]
-        weight.index_add_(0, self.regions, (self.alpha[:, None] * self.X).to(weight.dtype))
+        change = (self.alpha[:, None] * self.X).to(self.start.dtype)
+        self.network.hidden_weights[0].copy_(self.start.index_add(0, self.regions, change))
 
 
 Updates = WeightUpdates | SpanUpdates | TwoLayerUpdates

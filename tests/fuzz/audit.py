@@ -20,6 +20,8 @@ from tests.fuzz.values import Array
 
 Samples = tuple[Array, Array]
 INACCURATE = Status.INACCURATE.name
+#: What is said of problems whose solver `solve` chooses.
+UNNAMED = "no solver named"
 CODE = """\
 import cvxpy as cp
 import numpy as np
@@ -257,7 +259,7 @@ def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array]:
 
 def _how(rng: Any, quadratic: bool) -> tuple[dict[str, str], list[str]]:
     """The options of `solve` as Python, and their tags."""
-    how, tags = {"tol": repr(float(rng.choice([1e-3, 1e-6, 1e-8])))}, []
+    how, tags = {"tol": repr(float(rng.choice([1e-3, 1e-6, 1e-8])))}, [UNNAMED]
     solver = str(rng.choice(["default", "CLARABEL", "ECOS", "SCS", "OSQP"], p=[0.87, 0.08, 0.015, 0.015, 0.02]))
     if solver != "default" and (quadratic or solver != "OSQP"):
         how, tags = {"solver": repr(solver)} | how, [solver]
@@ -354,7 +356,8 @@ def report(results: list[Result]) -> list[Any]:
         "## Audit",
         INTRODUCTION,
         f"{len(results)} problems, {sum(bool(r.faults) for r in results)} wrong answers; "
-        f"at tolerances of 1e-6 and less, {_inaccurate(strict)} are INACCURATE.",
+        f"at tolerances of 1e-6 and less, {_inaccurate(strict)} are INACCURATE, "
+        f"{_inaccurate([r for r in strict if UNNAMED in r.tags])} of those for which no solver was named.",
         FOUND,
         [_row(kind, found) for counts in kinds for kind, _ in counts.most_common()],
         BY_KIND,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias import theory
+from implicit_bias import FrozenReLUNetwork, ReLUNetwork, theory
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given
 from tests.fuzz.strategies import ENDLESS, Strategy, choice, count, never, number, numbers
@@ -50,6 +50,21 @@ def rows(name: str, tied: int) -> Strategy:
 
 row(theory.global_predictors, rows("zeta", 0), may=True, fine=lambda c, found: found.ndim == c.units + 1)
 row(theory.weights_of_predictors, rows("predictors", 1), may=True, fine=lambda c, found: len(found) % c.units == 0)
+
+
+def _layers(draw: Draw) -> dict[str, Any]:
+    """Samples, and a network whose gates the bound is about."""
+    X, y = problems.clean_task(draw)
+    net = draw.pick([ReLUNetwork(X.shape[1], [3, 2]), FrozenReLUNetwork(X.shape[1], 4)])
+    return {
+        "network": draw.scalar([net], never),
+        "X": draw.array(X),
+        "y": draw.array(y),
+        "tol": choice(1e-3, 0.1)(draw),
+    }
+
+
+row(theory.margin_bound, _layers, may=True, fine=lambda c, found: found is None or found.lower_bound > 0)
 
 
 def features(draw: Draw) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _train(draw: Draw) -> None:
 
 @entry(ib.descend_to_limit, share=4)
 def _descend(draw: Draw) -> None:
-    """A few steps of any network on any data, that lead no worse than the start."""
+    """A few steps of any network on any data; without kinks to cross they lead no worse than the start."""
     options = _task(draw)
     net, steps, zero = options["network"], draw.pick([1, 7, 60]), draw.chance(0.1)
     config = draw.pick([LossScaled(max_steps=steps), PlainDescent(lr=draw.pick([1e-3, 1.0]), max_steps=steps)])
@@ -71,7 +71,8 @@ def _descend(draw: Draw) -> None:
     options["network"] = draw.scalar([net], never)
     losses = draw.call(ib.descend_to_limit, config=config, must=must, may=may, **options).table["log_loss"]
     size = np.abs(net.decision_function(options["X"].plain)).max()
-    expect(plain or losses.iloc[-1] <= losses.iloc[0] + 1e-9 * (1 + size), "uphill")
+    kinks = net.contexts(np.zeros((1, net.inputs))) is None
+    expect(plain or kinks or losses.iloc[-1] <= losses.iloc[0] + 1e-9 * (1 + size), "uphill")
 
 
 @entry(ib.stationarity, share=4)

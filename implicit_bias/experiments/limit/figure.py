@@ -1,4 +1,4 @@
-"""The figure of descents to the limit: tidy tables in, axes out, no computation of results."""
+"""The figures of descents to the limit: tidy tables in, axes out, no computation of results."""
 
 from typing import Literal
 
@@ -12,22 +12,68 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from implicit_bias.experiments.runner.drawing import COLOURS, styled
 
 #: Colour and line of each descent, the same in every panel.
-STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
+STYLES: dict[str, tuple[str, Literal["-", "--", ":"]]] = {
+    "sgd": (COLOURS["green"], "-"),
     "plain": (COLOURS["orange"], "--"),
     "loss-scaled": (COLOURS["blue"], "-"),
 }
-#: Titles of the panels.
-TITLES = {
-    "excess": "objective over optimum − 1",
+#: The panels of a network, along its path, and their titles.
+PANELS = {
+    "error": "validation error (%)",
+    "excess": "ratio to the certified bound − 1",
     "inconsistency": "inconsistency with the SVM (%)",
-    "misalignment": "1 − cosine with the SVM",
-    "stationarity": "residual of Theorem 3.1",
-    "normalised_margin": "normalised margin",
+    "residual": "residual of Theorem 3.1",
 }
-#: The panels of networks with a known margin problem, and of others.
-KNOWN, DEEP = ("excess", "inconsistency", "misalignment", "stationarity"), ("normalised_margin", "stationarity")
-#: What is drawn on a linear axis from 0.
-LINEAR = ("inconsistency", "normalised_margin")
+#: What is drawn on a linear axis.
+LINEAR = ("error", "inconsistency")
+#: The points of a network at each size: label, descent, column, marker and colour.
+ENDS = {
+    "SGD, 3200 steps": ("sgd", "error", "o", COLOURS["green"]),
+    "limit": ("loss-scaled", "error", "s", COLOURS["blue"]),
+    "SVM": ("loss-scaled", "svm_error", "x", COLOURS["black"]),
+    "Frobenius norm": ("loss-scaled", "frobenius_error", "+", COLOURS["purple"]),
+    "SGD and SVM": ("sgd", "inconsistency", "o", COLOURS["green"]),
+    "limit and SVM": ("loss-scaled", "inconsistency", "s", COLOURS["blue"]),
+    "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "+", COLOURS["purple"]),
+}
+#: Where the points of a size stand beside each other: errors, then inconsistencies.
+OFFSETS = (-0.24, -0.08, 0.08, 0.24, -0.16, 0.0, 0.16)
+
+
+def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
+    """The paths of the first size, and the ends at every size if there are several seeds or sizes.
+
+    >>> row = dict(network="gln", train_size=9, units=3, momentum=0.0, seed=1, draw=0, descent="sgd", step=1)
+    >>> row |= dict(ratio=1.5, inconsistency=0.1, residual=0.2, error=0.1)
+    >>> list(figures(pd.DataFrame([row])))
+    ['limit']
+    """
+    first = table.iloc[0]
+    one = table
+    for name in ("train_size", "units", "momentum"):
+        one = one[one[name] == first[name]]
+    size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
+    drawn = {"limit": path_figure(one, f"{title}: {size}")}
+    cells = table.groupby(["train_size", "units", "momentum", "seed"]).ngroups
+    return drawn | ({"limit_ends": end_figure(table, title)} if cells > 1 else {})
+
+
+def path_figure(table: pd.DataFrame, title: str) -> Figure:
+    """A row of panels a network over steps, a line a descent; a point before the samples are separated has no ratio."""
+    table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
+    networks = list(table.network.unique())
+    with styled(8.5):
+        figure = Figure(figsize=(2.9 * len(PANELS), 2.4 * len(networks) + 0.7), layout="constrained")
+        grid = figure.subplots(len(networks), len(PANELS), squeeze=False, sharex="row")
+        for name, row in zip(networks, grid, strict=True):
+            for ax, quantity in zip(row, PANELS, strict=True):
+                _panel(ax, table[table.network == name], quantity)
+            row[0].set_ylabel(name, fontsize=10, fontweight="bold")
+        shown = [name for name in STYLES if name in set(table.descent)]
+        handles = [Line2D([], [], color=STYLES[n][0], linestyle=STYLES[n][1], label=n) for n in shown]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(STYLES), frameon=False)
+        figure.suptitle(title)
+    return figure
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
@@ -35,17 +81,18 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
     linear = quantity in LINEAR
     if not linear:
         rows = rows[rows[quantity] > 0]
-    ax.set(xlabel="steps", title=TITLES[quantity])
+    ax.set(xlabel="steps", title=PANELS[quantity])
     if rows.empty:
-        ax.text(0.5, 0.5, "samples never separated", ha="center", transform=ax.transAxes)
+        ax.text(0.5, 0.5, "none known", ha="center", transform=ax.transAxes)
         return
-    for descent, (colour, line) in STYLES.items():
-        points = rows[rows.descent == descent]
-        ax.plot(points.step, points[quantity], line, color=colour, linewidth=1.5)
+    for (descent, *_), points in rows.groupby(["descent", "seed", "draw"], sort=False):
+        colour, line = STYLES[str(descent)]
+        ax.plot(points.step, points[quantity], line, color=colour, linewidth=1.1, marker=".", markersize=2)
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(numticks=6))
     if linear:
-        ax.set_ylim(min(0.0, float(rows[quantity].min())), 1.05 * float(rows[quantity].max()) or 1.0)
+        bottom = 0.9 * float(rows[quantity].min()) if quantity == "error" else 0.0
+        ax.set_ylim(bottom, 1.05 * float(rows[quantity].quantile(0.95)) or 1.0)
     else:
         logs = np.log10(rows[quantity])
         ax.set_ylim(10 ** np.floor(logs.min() - 1e-9), 10 ** np.ceil(logs.max() + 1e-9))
@@ -54,40 +101,34 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
     ax.grid(color="0.9", linewidth=0.6)
 
 
-def limit_figure(table: pd.DataFrame, title: str = "The limit of gradient descent") -> Figure:
-    """A row of panels a network, plain and loss-scaled descent over steps.
-
-    With a margin problem: objective over optimum − 1, inconsistency, 1 − cosine, and the residual of Theorem 3.1;
-    without (deeper networks): the normalised margin and the residual. A point before the samples are separated has no
-    ratio and no residual, and is left out there.
-
-    Of the table's columns it takes network, descent ('plain' or 'loss-scaled'), step, ratio, inconsistency, alignment,
-    normalised_margin and stationarity.
-
-    >>> row = dict(network="gln", descent="plain", step=1, ratio=1.5, inconsistency=0.1, alignment=0.9)
-    >>> figure = limit_figure(pd.DataFrame([row | dict(normalised_margin=0.2, stationarity=0.3)]), "Digits")
-    >>> [axes.get_title() for axes in figure.axes][:2]
-    ['objective over optimum − 1', 'inconsistency with the SVM (%)']
-    """
-    table = table.assign(
-        excess=table.ratio - 1, misalignment=1 - table.alignment, inconsistency=100 * table.inconsistency
-    )
-    networks = list(table.network.unique())
-    known = set(table.network[table.ratio.notna()])
-    panels = {name: KNOWN if name in known else DEEP for name in networks}
-    columns = max(len(quantities) for quantities in panels.values())
+def end_figure(table: pd.DataFrame, title: str) -> Figure:
+    """Errors above, inconsistencies below, a column a network: means and standard errors over seeds at every size."""
+    last = table.groupby(["network", "train_size", "units", "momentum", "seed", "draw", "descent"], sort=False).tail(1)
+    last = last[last.descent.isin(STYLES)]
+    networks = list(last.network.unique())
+    sizes = sorted(set(zip(last.train_size, last.units, last.momentum, strict=True)))
     with styled(8.5):
-        figure = Figure(figsize=(2.9 * columns, 2.5 * len(networks) + 0.7), layout="constrained")
-        grid = figure.subplots(len(networks), columns, squeeze=False, sharex="row")
-        for name, row in zip(networks, grid, strict=True):
-            for ax, quantity in zip(row, panels[name], strict=False):
-                _panel(ax, table[table.network == name], quantity)
-            row[0].set_ylabel(name, fontsize=11, fontweight="bold")
-            for ax in row[len(panels[name]) :]:
-                ax.set_axis_off()
-        handles = [
-            Line2D([], [], color=c, linestyle=line, label=f"{name} descent") for name, (c, line) in STYLES.items()
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+        figure = Figure(figsize=(2.4 * len(networks) + 1.2, 5.4), layout="constrained")
+        grid = figure.subplots(2, len(networks), squeeze=False, sharex="all", sharey="row")
+        for name, column in zip(networks, grid.T, strict=True):
+            for offset, (label, (descent, quantity, marker, colour)) in zip(OFFSETS, ENDS.items(), strict=True):
+                part = last[(last.network == name) & (last.descent == descent)]
+                groups = (100 * part.set_index(["train_size", "units", "momentum"])[quantity]).groupby(level=[0, 1, 2])
+                means, spreads = groups.mean(), groups.sem()
+                ax = column[int(quantity.endswith("inconsistency"))]
+                places = [sizes.index(size) + offset for size in means.index]
+                ax.errorbar(
+                    places, means, spreads, marker=marker, color=colour, label=label, linestyle="none", alpha=0.8
+                )
+            column[0].set_title(name)
+            names = [f"{n}, {units}, {momentum:g}" for n, units, momentum in sizes]
+            column[1].set_xticks(range(len(sizes)), names, rotation=90)
+            column[1].set(xlabel="n, H, momentum", xlim=(-0.6, len(sizes) - 0.4))
+        grid[0, 0].set_ylabel("validation error (%)")
+        grid[1, 0].set_ylabel("inconsistency (%)")
+        for ax in grid.flat:
+            ax.grid(axis="y", color="0.9", linewidth=0.6)
+        for row in grid:
+            row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title)
     return figure

@@ -1,0 +1,74 @@
+"""The networks of the limit study: what training begins with, and what then descends to the limit."""
+
+import copy
+
+import torch
+
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.experiments.runner.experiment import Settings
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.training.sgd import SGD, train
+
+#: What --network takes, and what each is.
+NETWORKS = {
+    "gln": "a GLN with one gated layer",
+    "relu": "a ReLU network whose gates are frozen after training",
+    "linear": "one linear model",
+    "learned-relu": "a ReLU network whose gates go on learning",
+    "random-relu": "a ReLU network whose gates are frozen as drawn",
+    "retrained-relu": "initial weights behind the frozen gates of the trained ReLU network",
+    "deep-gln": "a GLN with two gated layers",
+    "deep-relu": "a ReLU network with two hidden layers, whose gates learn",
+    "deep-frozen-relu": "the same, its gates frozen after training",
+}
+#: Those whose gates are frozen between training and descent.
+FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")
+
+
+def begun(settings: Settings, task: BinaryTask, draw: int = 0) -> GatedNetwork:
+    """The network that training begins with; other draws have other weights, behind the same gates if fixed."""
+    name, seed, units = settings["network"], settings["seed"], settings["units"]
+    if name == "linear":
+        return GatedLinearNetwork(HyperplaneGates(1, 1, seed).fit(task.X_pool), readout=False)
+    if name.endswith("gln"):
+        seeds = (seed, seed + 1) if name == "deep-gln" else (seed,)
+        gates = [HyperplaneGates(units, settings["contexts"], s).fit(task.X_pool) for s in seeds]
+        return GatedLinearNetwork(gates, seed=_other(seed, draw) if draw else None)
+    widths = [2 * units] * (2 if name.startswith("deep") else 1)
+    drawn = ReLUNetwork(task.X_train.shape[1], widths, seed=_other(seed, draw))
+    if name == "random-relu":
+        return drawn.freeze()
+    if name == "retrained-relu" or (name == "deep-frozen-relu" and draw):
+        first = ReLUNetwork(task.X_train.shape[1], widths, seed=seed)
+        return _behind(trained(first, settings, task).freeze(), drawn)
+    return drawn
+
+
+def _other(seed: int, draw: int) -> int:
+    """The seed of the weights of a draw; the first has the cell's own."""
+    return seed + 1000 * draw
+
+
+@torch.no_grad()
+def _behind(frozen: FrozenReLUNetwork, other: ReLUNetwork) -> FrozenReLUNetwork:
+    """The gates of one network with the weights of another."""
+    for target, source in zip(frozen.layers, other.layers, strict=True):
+        target.copy_(source)
+    return frozen
+
+
+def trained(network: ReLUNetwork, settings: Settings, task: BinaryTask) -> ReLUNetwork:
+    """A copy after the published training."""
+    network = copy.deepcopy(network)
+    config = SGD(momentum=settings["momentum"])
+    if train(network, task.X_train, task.y_train, config, seed=settings["seed"], every=config.steps).interrupted:
+        raise KeyboardInterrupt
+    return network
+
+
+def descended(settings: Settings, network: GatedNetwork) -> GatedNetwork:
+    """The network that is driven to the limit, from the trained one."""
+    if settings["network"] not in FROZEN_AFTERWARDS or not isinstance(network, ReLUNetwork):
+        return network
+    return network.freeze()

@@ -1,0 +1,137 @@
+"""What a network is held against: the certified optimum behind its gates, or the bound for several gated layers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from implicit_bias.comparison import alignment, error, inconsistency, optimality_ratio
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import ConstantGate
+from implicit_bias.ground.checks import Array
+from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers import solve
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.networks.base import to_array
+from implicit_bias.theory import margin_bound
+
+MEASURES = ("error", "ratio", "inconsistency", "alignment", "optimum", "gap", "svm_error")
+FROBENIUS = ("frobenius_error", "frobenius_inconsistency")
+#: Relative distance at which the bound for several gated layers is good enough.
+BOUND_GAP = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A certified solution: its objective and gap, its scores on the validation set, and a network's ratio to it."""
+
+    optimum: float
+    gap: float
+    scores: Array
+    ratio: Callable[[GatedNetwork], float]
+    #: The solution's weights, and the scores of the one of least Frobenius norm, where there is one gated layer.
+    weights: Array | None = None
+    frobenius: Array | None = None
+
+
+def is_deep(network: GatedNetwork) -> bool:
+    """Whether it has several gated layers."""
+    layers = len(network.shape) if isinstance(network, GatedLinearNetwork) else network.degree - 1
+    return layers > 1
+
+
+def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
+    """That of a network's present gates; None if these cannot separate the samples."""
+    return (_bounded if is_deep(network) else _solved)(network, task)
+
+
+def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
+    """The margin problem of one layer's present gates."""
+    if not isinstance(network, GatedLinearNetwork):
+        return svm_lc(X, y, network)
+    return svm_shallow(X, y, ConstantGate()) if network.degree == 1 else svm_gln(X, y, network.gates())
+
+
+def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
+    problem = margin_problem(network, task.X_train, task.y_train)
+    solution = solve(problem)
+    if solution.status.inseparable:
+        return None
+    other = svm_shallow(task.X_train, task.y_train, problem.gates or ConstantGate())
+    return Reference(
+        solution.objective,
+        solution.gap,
+        problem.decision_function(solution.weights, task.X_val),
+        lambda network: optimality_ratio(problem, network.effective_weights(), solution.lower_bound),
+        solution.weights,
+        other.decision_function(solve(other).weights, task.X_val),
+    )
+
+
+def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
+    bound = margin_bound(network, task.X_train, task.y_train, BOUND_GAP)
+    if bound is None:
+        return None
+
+    def ratio(network: GatedNetwork) -> float:
+        """NaN while a GLN has the readout bias that training gives it."""
+        readout = network.readout if isinstance(network, GatedLinearNetwork) else None
+        if readout is not None and readout.bias.any():
+            return float("nan")
+        return bound.ratio(network, task.X_train, task.y_train)
+
+    gap = bound.objective / bound.lower_bound - 1
+    return Reference(bound.lower_bound, gap, bound.decision_function(network, task.X_val), ratio)
+
+
+class Measurer:
+    """What is measured for every row of the table, of networks with the same gates, or with gates that learn.
+
+    Errors and inconsistencies are on the validation set. The reference is that of the network's present gates; learned
+    gates of several layers have one at the end only (`measured` with `last`), for it takes long.
+    """
+
+    def __init__(self, task: BinaryTask) -> None:
+        self.task = task
+        self.known: dict[torch.dtype, Any] = {}
+        self.reference: Reference | None = None
+        self.asked = False
+
+    def __call__(self, network: GatedNetwork, last: bool = False) -> dict[str, float]:
+        """The numbers of one row; NaN where they are not known."""
+        task, row = self.task, dict.fromkeys((*MEASURES, *FROBENIUS), float("nan"))
+        scores = self.scores(network)
+        row["error"] = error(scores, task.y_val)
+        found = self._reference(network, last)
+        if found is None:
+            return row
+        row |= {"optimum": found.optimum, "gap": found.gap, "svm_error": error(found.scores, task.y_val)}
+        row |= {"ratio": found.ratio(network), "inconsistency": inconsistency(scores, found.scores)}
+        if found.weights is not None:
+            row["alignment"] = alignment(network.effective_weights(), found.weights)
+        if found.frobenius is not None:
+            row["frobenius_error"] = error(found.frobenius, task.y_val)
+            row["frobenius_inconsistency"] = inconsistency(scores, found.frobenius)
+        return row
+
+    def inseparable(self, network: GatedNetwork) -> bool:
+        """Whether these gates, if fixed, cannot separate the samples."""
+        return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
+
+    def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
+        learned = isinstance(network, ReLUNetwork)
+        if learned and is_deep(network) and not last:
+            return None
+        if learned or not self.asked:
+            self.reference, self.asked = reference(network, self.task), True
+        return self.reference
+
+    @torch.no_grad()
+    def scores(self, network: GatedNetwork) -> Array:
+        """The outputs on the validation set, whose contexts are computed once."""
+        dtype = next(network.parameters()).dtype
+        if dtype not in self.known:
+            self.known[dtype] = network.tensors(self.task.X_val)
+        return to_array(network(*self.known[dtype]))
