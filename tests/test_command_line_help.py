@@ -32,8 +32,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or 
 #: Packages without which help is there in a fraction of a second.
 HEAVY = {"torch", "cvxpy", "pandas", "scipy", "sklearn", "matplotlib", "tqdm"}
 LIGHT = [["--help"], ["--version"], ["compare", "--help"], ["nonsense"]]
-# The limit's options stand in its study.
-LIGHT += [[*command.split(), "--help"] for command in COMMANDS if command != "reproduce limit"]
+LIGHT += [[*command.split(), "--help"] for command in COMMANDS]
 
 
 def test_help_and_version_load_nothing_heavy():

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from implicit_bias.command_line.parsers import Parser, add_data_root, add_engine, add_json, add_solver, add_versions
+from implicit_bias.command_line.parsers import Parser, add_dataset, add_engine, add_json, add_solver, add_versions
 from implicit_bias.experiments.paper.studies import STUDIES
 
 
@@ -22,8 +22,7 @@ def declare(parser: Parser, command: str) -> None:
         default = study.default(name.strip("-").replace("-", "_"))
         add(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=kind.__name__.upper())
 
-    add("--dataset", default=study.default("dataset"), help="one that `implicit-bias info` lists")
-    add_data_root(parser)
+    add_dataset(parser, study.default("dataset"))
     add_list("--train-size", int, "training samples n")
     add_list("--units", int, "hidden units H")
     add_list("--contexts", int, "contexts per unit, powers of two")

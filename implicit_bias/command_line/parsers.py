@@ -77,6 +77,12 @@ def add_data_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
 
 
+def add_dataset(parser: argparse.ArgumentParser, default: str) -> None:
+    """Options --dataset and --data-root."""
+    parser.add_argument("--dataset", default=default, help="one that `implicit-bias info` lists")
+    add_data_root(parser)
+
+
 def add_solver(parser: argparse.ArgumentParser) -> None:
     """Option --solver."""
     parser.add_argument("--solver", help="one that `implicit-bias info` lists; else the default of solve()")
