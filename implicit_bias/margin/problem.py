@@ -71,6 +71,8 @@ class MarginProblem:
     --------
     >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem, solve
     >>> problem = MarginProblem(GatedFeatures([[2.0], [-1.0]], [[1], [1]]), [1, -1], Frobenius())
+    >>> problem
+    MarginProblem('margin problem', GatedFeatures(n=2, k=1, d=1), Frobenius(), hard margin)
     >>> round(solve(problem).objective, 6)
     1.0
     """
@@ -129,6 +131,12 @@ class MarginProblem:
         # What vanishes is too small, not zero.
         check_range(np.maximum(prices, TINY), "the prices C times sample_weight")
         check_range(np.maximum(scaled, TINY), "the prices in units of the features")
+
+    def __repr__(self) -> str:
+        parts = [repr(self.name), repr(self.features), repr(self.norm), "hard margin" if self.hard else f"C={self.C:g}"]
+        parts += ["free intercept"] if self.intercept else []
+        parts += [] if self.constraints is None else [f"{len(self.constraints.equal)} linear constraints"]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def restated(self, **parts: Any) -> MarginProblem:
         """The same problem in other units, for a solver: parts (fields by name) of it are replaced, and not checked."""
