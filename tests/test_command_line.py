@@ -153,6 +153,30 @@ def test_a_comparison_as_json(tmp_path, monkeypatch):
     assert all(Path(path).is_file() for path in document["files"])
 
 
+def test_results_of_other_settings_are_not_replaced(tmp_path):
+    """A run may add settings to those of the folder."""
+
+    def compared(*options):
+        small = ("--train-size", 60, "--units", 3, "--jobs", 1, "--out", tmp_path)
+        done = run("compare", "gln", *small, *options)
+        return done, (tmp_path / "comparison.csv").read_bytes()
+
+    done, first = compared("--seeds", 1, 2, "--steps", 30)
+    assert done.returncode == 0
+    for options, words in [
+        (("--seeds", 1, 3, "--steps", 30), "holds results of seed 2, which"),
+        (("--seeds", 1, 2, "--steps", 31), "holds results of steps 30, which"),
+        (("--seeds", 1, 2, "--steps", 30, "--as-published"), "holds results of versions corrected, which"),
+    ]:
+        done, table = compared(*options)
+        assert (done.returncode, table) == (2, first)
+        assert words in done.stderr
+        assert "--out" in done.stderr
+    done, table = compared("--seeds", 1, 2, 3, "--steps", 30)
+    assert done.returncode == 0
+    assert set(pd.read_csv(tmp_path / "comparison.csv").seed) == {1, 2, 3}
+
+
 def test_findings_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, document = answer("reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")

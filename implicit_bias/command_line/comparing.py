@@ -10,9 +10,10 @@ from implicit_bias.command_line.sweeps import computed, told
 from implicit_bias.experiments.paper.experiment import comparison
 from implicit_bias.experiments.paper.studies import STUDIES, Config
 from implicit_bias.experiments.paper.summary import summarise
-from implicit_bias.experiments.runner.results import write_alone
+from implicit_bias.experiments.runner.results import require_replaceable, write_alone
 from implicit_bias.margin.solvers import Status
 
+RECORD = "comparison.json"
 #: What is said of rows that are not OPTIMAL.
 REMARKS = {status.name: status.value for status in Status} | {
     "UNCERTIFIED": "the point where the published solver stops, which nothing certifies"
@@ -24,10 +25,12 @@ def compare(options: Namespace) -> Outcome:
     study = STUDIES[options.study]
     values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
     out = Path(options.out)
-    (found,) = computed([comparison(study, Config(**values))], options, out)
+    experiment = comparison(study, Config(**values))
+    require_replaceable(out / RECORD, experiment)
+    (found,) = computed([experiment], options, out)
     table = found.table.astype({"momentum": float})  # Read back from the file's format, 0 is whole.
     print(readable(table))
-    paths = told(write_alone(found, out, "comparison.json"))
+    paths = told(write_alone(found, out, RECORD))
     document = {"summary": summarise(table), "rows": table, "record": found.record, "files": paths}
     document["findings"] = {found.experiment.name: found.findings()}
     return Outcome(130 if found.record["missing"] else 0, document)

@@ -8,8 +8,10 @@ from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.sweeps import computed, ended
 from implicit_bias.experiments.limit.config import LimitConfig
 from implicit_bias.experiments.limit.study import ends, lines, titled
-from implicit_bias.experiments.runner.results import write_alone
+from implicit_bias.experiments.runner.results import require_replaceable, write_alone
 from implicit_bias.ground.threads import one_thread
+
+RECORD = "limit.json"
 
 
 def limit(options: Namespace) -> Outcome:
@@ -17,9 +19,11 @@ def limit(options: Namespace) -> Outcome:
     values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     out = Path(options.out)
+    experiment = titled(LimitConfig(**values))
+    require_replaceable(out / RECORD, experiment)
     with one_thread():
-        (found,) = computed([titled(LimitConfig(**values))], options, out)
+        (found,) = computed([experiment], options, out)
     found = replace(found, record=found.record | {"results": ends(found.table).to_dict("records")})
     print(lines(found.table))
     code = 130 if found.record["end"] == "interrupted" else 0
-    return ended([found], write_alone(found, out, "limit.json"), found.record, code)
+    return ended([found], write_alone(found, out, RECORD), found.record, code)
