@@ -86,7 +86,7 @@ def fresh(code):
 HEAVY = ("torch", "cvxpy", "sklearn", "pandas", "scipy.stats", "scipy.optimize", "matplotlib", "tqdm", "torchvision")
 NEEDED = {
     "GatedFeatures load_binary GroupLasso ExpressionNorm MarginProblem solve certify inconsistency kernels": set(),
-    "HyperplaneGates svm_gln": {"sklearn", "pandas", "scipy.stats", "scipy.optimize"},
+    "HyperplaneGates svm_gln theory dynamics": {"sklearn", "pandas", "scipy.stats", "scipy.optimize"},
     "GLNClassifier GatedReLUClassifier": {"sklearn"},
     "MarginProgram": {"cvxpy"},
     "train": {"torch", "tqdm"},
