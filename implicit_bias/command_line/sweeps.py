@@ -48,6 +48,9 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
                 bar.update(cell.cost)
 
         found = run(cells, engine, Store(store), show)
+        if not found.missing:
+            # The sum of the costs may be off by a rounding.
+            bar.n = bar.total
     if found.missing:
         finished = f"{len(found.results)} of {len(cells)} cells"
         print(f"{found.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
