@@ -49,7 +49,7 @@ from .margin.norms import GroupLasso as GroupLasso
 from .margin.norms import Norm as Norm
 from .margin.norms import PredictorL2 as PredictorL2
 from .margin.problem import MarginProblem as MarginProblem
-from .margin.problem import MarginProgram as MarginProgram
+from .margin.program import MarginProgram as MarginProgram
 from .margin.solvers import Answer as Answer
 from .margin.solvers import Certificate as Certificate
 from .margin.solvers import Progress as Progress

@@ -1,9 +1,11 @@
 """The command `implicit-bias` as a user, a shell and a program meet it."""
 
+import io
 import json
 import os
 import signal
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +153,31 @@ def test_a_comparison_as_json(tmp_path, monkeypatch):
     assert all(Path(path).is_file() for path in document["files"])
 
 
+def test_results_of_other_settings_are_not_replaced(tmp_path):
+    """A run may add settings to those of the folder."""
+
+    def compared(*options):
+        small = ("--train-size", 60, "--units", 3, "--jobs", 1, "--out", tmp_path)
+        done = run("compare", "gln", *small, *options)
+        return done, (tmp_path / "comparison.csv").read_bytes()
+
+    done, first = compared("--seeds", 1, 2, "--steps", 30)
+    assert done.returncode == 0
+    assert "2 of 2 cells 100% |##########|" in done.stderr
+    for options, words in [
+        (("--seeds", 1, 3, "--steps", 30), "holds results of seed 2, which"),
+        (("--seeds", 1, 2, "--steps", 31), "holds results of steps 30, which"),
+        (("--seeds", 1, 2, "--steps", 30, "--as-published"), "holds results of versions corrected, which"),
+    ]:
+        done, table = compared(*options)
+        assert (done.returncode, table) == (2, first)
+        assert words in done.stderr
+        assert "--out" in done.stderr
+    done, table = compared("--seeds", 1, 2, 3, "--steps", 30)
+    assert done.returncode == 0
+    assert set(pd.read_csv(tmp_path / "comparison.csv").seed) == {1, 2, 3}
+
+
 def test_findings_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, document = answer("reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
@@ -233,6 +260,27 @@ def test_ctrl_c_during_the_work_leaves_no_traceback(tmp_path, monkeypatch, optio
     assert not options or json.loads(done.stdout)["error"] == "interrupted: nothing was finished"
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("patience", "options", "shown"), [(0.0, [], True), (1e9, [], False), (0.0, ["--json"], True),
+                                                            (0.0, ["--solver", "CLARABEL"], False)])  # fmt: skip
+def test_a_long_solve_shows_how_far_it_is(patience, options, shown, samples, monkeypatch):
+    from implicit_bias.command_line import solving
+
+    monkeypatch.setattr(solving, "PATIENCE", patience)
+    terminal, out = Terminal(), io.StringIO()
+    with redirect_stderr(terminal), redirect_stdout(out):
+        assert main(["solve", "s.npz", *options]) == 0
+    lines = terminal.getvalue().split("\r\x1b[K")
+    assert (len(lines) > 2 and all(" samples " in line for line in lines[1:])) == shown
+    assert "gap" not in out.getvalue().split("OPTIMAL")[0]
+    if shown:
+        assert lines[-1].split("\n")[0].endswith(" s")
+
+
 @posix
 def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch):
     from implicit_bias.command_line import solving
@@ -240,7 +288,7 @@ def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch):
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupt = lambda p: os.kill(os.getpid(), signal.SIGINT) if p.iteration == 3 else None  # noqa: E731
-    monkeypatch.setattr(solving, "solve", lambda *a, **k: solve(*a, **k, callback=interrupt))
+    monkeypatch.setattr(solving, "solve", lambda *a, **k: solve(*a, **k | {"callback": interrupt}))
     try:
         code, document = answer("solve", "s.npz", "--C", "1", "--tol", "1e-9")
     finally:

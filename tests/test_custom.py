@@ -5,6 +5,7 @@ import dataclasses
 import cvxpy as cp
 import numpy as np
 import pytest
+import torch
 from sklearn.svm import SVC
 
 from implicit_bias import (
@@ -197,8 +198,12 @@ def test_own_gates():
             FunctionGates(function).fit(X)
     with pytest.raises(InputError, match="callable"):
         FunctionGates(3).fit(X)
-    with pytest.raises(InputError, match="grouping"):
-        FunctionGates(lambda X: X, grouping=[0, 1]).fit(X)
+    k = X.shape[1]
+    for wrong in ([0, 1], np.arange(k) / 2, [[0], *range(1, k)], ["a"] * k, np.zeros((k, 1)), np.array(0), object()):
+        with pytest.raises(InputError, match="grouping must"):
+            FunctionGates(lambda X: X, grouping=wrong).fit(X)
+    for right in (np.arange(k) // 2, torch.arange(k) // 2, tuple(i // 2 for i in range(k))):
+        assert FunctionGates(lambda X: X, grouping=right).fit(X).groups.tolist() == [i // 2 for i in range(k)]
 
 
 def test_margin_paths_with_an_intercept():

@@ -108,6 +108,12 @@ def committed():
         yield f"limit {path.stem}", Figured(LIMIT, pd.read_csv(path), record | {"cells": 1, "missing": 0})
 
 
+@pytest.mark.parametrize("collection", COLLECTIONS, ids=lambda collection: collection.name)
+def test_what_help_says_of_a_collection_holds(collection):
+    assert collection.names == tuple(collection.figures)
+    assert collection.images == any(one.data for one in collection.figures.values())
+
+
 def test_every_experiment_has_a_committed_table():
     """Those of one study alone are parts of the paper's."""
     parts = {f"paper {name}" for name in STUDIES} | {"limit"}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu import COLLECTION, images, noisy_labels, separable
+from implicit_bias.experiments.galu import COLLECTION, clusters, images, separable
 from implicit_bias.experiments.runner.verdicts import as_markdown, outcome
 from implicit_bias.networks import GaLU0Network, LinearNetwork, ReLUNetwork
 
@@ -214,12 +214,12 @@ def test_the_page_says_what_the_committed_tables_say(name):
 
 def test_noise_levels_share_samples_and_training_is_measured_on_noisy_labels():
     cell = tiny("clusters")[0]
-    quiet, loud = (noisy_labels.sample(cell, noise, 1) for noise in (0.0, 0.5))
+    quiet, loud = (clusters.sample(cell, noise, 1) for noise in (0.0, 0.5))
     np.testing.assert_array_equal(quiet.X, loud.X)
     assert np.std(loud.y - quiet.y) == pytest.approx(0.5, rel=0.5)
     # A step too small to change anything: the losses are those of the first weights.
-    row = noisy_labels.rows(cell | {"levels": 2, "most_noise": 0.5, "repeats": 1, "steps": 1, "lr": 1e-12})[1]
-    network = noisy_labels.NETWORKS[cell["network"]](4, 5, seed=1)
+    row = clusters.rows(cell | {"levels": 2, "most_noise": 0.5, "repeats": 1, "steps": 1, "lr": 1e-12})[1]
+    network = clusters.NETWORKS[cell["network"]](4, 5, seed=1)
     residual = (network.decision_function(loud.X) - loud.y) ** 2
     assert row["train_loss"] == pytest.approx(residual[:30].mean())
     assert row["test_loss"] == pytest.approx(residual[30:].mean())

@@ -216,3 +216,22 @@ def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
         np.testing.assert_array_equal(getattr(again, field.name), getattr(one, field.name))
         if field.name != "seconds":
             np.testing.assert_array_equal(getattr(other, field.name), getattr(one, field.name))
+
+
+@most_cases
+def test_problems_and_solutions_print_in_a_line(gate, norm, kind):
+    case, found = case_of(gate, norm, kind), solved(gate, norm, kind)
+    n, k, d = case.features.shape
+    for text in (repr(case), repr(found), repr(case.features)):
+        assert "\n" not in text
+        assert len(text) < 150
+    assert repr(case.features) == f"{type(case.features).__name__}(n={n}, k={k}, d={d})"
+    assert repr(case.features) in repr(case)
+    assert repr(case.norm) in repr(case)
+    assert f"{found.status.name}, objective={found.objective:.9g}," in repr(found)
+
+
+def test_a_problem_prints_what_is_not_by_default():
+    case = case_of("contexts 2", "group lasso")
+    other = dataclasses.replace(case, C=0.5, intercept=True, constraints=lambda W: [W >= 0])
+    assert repr(other).endswith(f"C=0.5, free intercept, {case.features.k * case.features.d} linear constraints)")

@@ -12,12 +12,12 @@ import pytest
 from scipy import stats
 
 from implicit_bias import InputError, Status, load_binary, solve
-from implicit_bias.experiments.paper import gln, pages, plan, study
+from implicit_bias.experiments.paper import pages, plan, study
 from implicit_bias.experiments.paper.experiment import EXPERIMENT, STUDIES, comparison, reproduction
 from implicit_bias.experiments.paper.figures import paper_figure
 from implicit_bias.experiments.paper.intervals import OUTCOMES, intervals
 from implicit_bias.experiments.paper.plan import chosen
-from implicit_bias.experiments.paper.study import Config
+from implicit_bias.experiments.paper.studies import Config
 from implicit_bias.experiments.paper.verdicts import examine, holm, verdicts
 from implicit_bias.experiments.runner.cells import binary_task, cells_of
 from implicit_bias.experiments.runner.results import Figured, load_alone, write_alone
@@ -67,16 +67,16 @@ def test_the_grid_is_the_papers():
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_costs_order_cells_by_their_size(study):
     """Doubling any of the sizes never makes a cell cheaper, up to the widest of the grid."""
-    lists = {name: getattr(study.defaults, name) for name in study.fixed}
-    config = replace(study.defaults, dataset="mnist", train_size=(500, 1000, 2000), seeds=(1,), **lists)
+    lists = {name: study.default(name) for name in study.fixed}
+    config = study.config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1,), **lists)
     sizes = {"units": (10, 100, 500, 1000), "contexts": (2, 4)}
     config = replace(config, **{name: values for name, values in sizes.items() if name not in study.fixed})
     cells = study.cells(config)
     for cell in cells:
         for name in ("train_size", "units", "contexts"):
             larger = [c for c in cells if c[name] > cell[name] and all(c[k] == cell[k] for k in c if k != name)]
-            assert all(study.cost(c) >= study.cost(cell) for c in larger)
-    assert study.cost(cells[-1]) > 2 * study.cost(cells[0])
+            assert all(study.module.cost(c) >= study.module.cost(cell) for c in larger)
+    assert study.module.cost(cells[-1]) > 2 * study.module.cost(cells[0])
 
 
 def test_a_seed_may_draw_a_split_of_its_own():
@@ -303,7 +303,7 @@ def test_a_table_cut_short_is_refused(tmp_path):
 
 
 def test_the_report_stands_alone_and_redraws(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "PAPER", replace(plan.PAPER, steps=40))
+    monkeypatch.setattr(plan, "PAPER", plan.PAPER | {"steps": 40})
     small = replace(plan.GLN, quick={"units": (3,), "contexts": (2,)})
     monkeypatch.setitem(plan.FIGURES, "4", replace(plan.FIGURES["4"], parts=(small,)))
     options = ("--dataset", "digits", "--figure", "4")
@@ -324,7 +324,7 @@ def test_the_report_stands_alone_and_redraws(tmp_path, monkeypatch):
 def test_configurations_take_lists_and_numpy_numbers():
     config = Config(train_size=[60], units=np.array([3]), seeds=[np.int64(1)], steps=40)
     assert config == Config(train_size=(60,), units=(3,), seeds=(1,), steps=40)
-    assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, gln.STUDY.cells(config))] == [3]
+    assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, STUDIES["compare_gln"].cells(config))] == [3]
     with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
         Config(units=3)
     with pytest.raises(InputError, match="unknown split"):
@@ -339,7 +339,7 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
 
     monkeypatch.setattr(study, "solve", gives_up)
     config = Config(train_size=(60,), units=(3,), seeds=(1,), steps=50)
-    table = compute(cells_of(comparison(gln.STUDY), gln.STUDY.cells(config))).table()
+    table = compute(cells_of(comparison(STUDIES["compare_gln"]), STUDIES["compare_gln"].cells(config))).table()
     unfinished = table[table.status == "INACCURATE"]
     assert len(unfinished) == 3
     assert unfinished.error.isna().all()

@@ -22,7 +22,6 @@ from implicit_bias import (
     solve,
     train,
 )
-from implicit_bias.experiments.paper import gln, relu
 from implicit_bias.experiments.paper.experiment import comparison
 from implicit_bias.experiments.paper.osqp import osqp_choice
 from implicit_bias.experiments.paper.published import (
@@ -33,7 +32,7 @@ from implicit_bias.experiments.paper.published import (
     published_svm_gln,
     published_svm_l2,
 )
-from implicit_bias.experiments.paper.study import VERSIONS, Config
+from implicit_bias.experiments.paper.studies import STUDIES, VERSIONS, Config
 from implicit_bias.experiments.runner.cells import cells_of
 from implicit_bias.experiments.runner.run import run as compute
 
@@ -109,7 +108,7 @@ def test_a_reloaded_network_gates_with_the_random_cutoffs_of_its_stream(digits):
 
 def test_svm_rc_as_published_has_a_draw_for_all_networks_without_momentum_and_one_for_each_with_it():
     config = Config(train_size=(60,), units=(5,), seeds=(1, 2), momentum=(0.0, 0.9), versions=VERSIONS, steps=40)
-    table = compute(cells_of(comparison(relu.STUDY), relu.STUDY.cells(config))).table()
+    table = compute(cells_of(comparison(STUDIES["compare_relu"]), STUDIES["compare_relu"].cells(config))).table()
     found = table[table.model == "SVM-RC"].set_index(["version", "seed", "momentum"]).objective
     shared = found["published", 1, 0.0]
     assert found["published", 1, 0.9] == found["published", 2, 0.0] == shared != found["published", 2, 0.9]
@@ -149,13 +148,13 @@ def test_the_iteration_in_the_span_of_the_features_is_osqps(units, contexts, n):
 
 def test_svm_l2_as_published_says_that_it_is_not_certified():
     config = Config(train_size=(60,), units=(4,), seeds=(1,), versions=VERSIONS, steps=40)
-    table = compute(cells_of(comparison(gln.STUDY), gln.STUDY.cells(config))).table()
+    table = compute(cells_of(comparison(STUDIES["compare_gln"]), STUDIES["compare_gln"].cells(config))).table()
     found = table[table.model == "SVM-L2"].set_index("version")
     assert found.status.to_dict() == {"corrected": "OPTIMAL", "published": "UNCERTIFIED"}
     assert found.solver["published"] == "OSQP"
     assert np.isfinite(found.loc["published", ["error", "inconsistency", "objective"]].astype(float)).all()
-    correct = gln.STUDY.cells(replace(config, faults=("lost cutoffs",)))
-    assert set(compute(cells_of(comparison(gln.STUDY), correct)).table().status) == {"TRAINED", "OPTIMAL"}
+    correct = STUDIES["compare_gln"].cells(replace(config, faults=("lost cutoffs",)))
+    assert set(compute(cells_of(comparison(STUDIES["compare_gln"]), correct)).table().status) == {"TRAINED", "OPTIMAL"}
 
 
 @pytest.mark.mnist

@@ -254,7 +254,7 @@ def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_p
 def test_bad_input_is_one_sentence_and_nothing_is_computed(command, options, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(engines, "ANSWER", 0.5)
-    monkeypatch.setattr(plan, "PAPER", replace(plan.PAPER, train_size=(500,)))
+    monkeypatch.setattr(plan, "PAPER", plan.PAPER | {"train_size": (500,)})
     only = {"toy": TOY} if command == "reproduce galu" and "--figure" not in options else dict(FIGURES)
     for name in FIGURES.keys() - only.keys():
         monkeypatch.delitem(FIGURES, name)

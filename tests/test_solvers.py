@@ -24,7 +24,7 @@ from implicit_bias import (
     svm_gln,
     svm_shallow,
 )
-from implicit_bias.experiments.paper.study import Config
+from implicit_bias.experiments.paper.studies import Config
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.door import SOLVERS
 from tests.cases import assert_farkas, inputs, problem

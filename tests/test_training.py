@@ -128,6 +128,16 @@ def test_bad_input(call, words):
         call()
 
 
+def test_weights_beyond_the_networks_numbers_are_refused():
+    """Shallow GLNs are trained in float64, and get their float32 weights at the end."""
+    X, y = 1e38 * np.eye(2), [1, -1]
+    with pytest.raises(InputError, match=r"weights beyond 3\.4e\+38.*scale X down.*double"):
+        train(GatedLinearNetwork(hyperplanes(1, 1).fit(X), readout=False), X, y, SGD(steps=2, lr=100.0))
+    network = GatedLinearNetwork(hyperplanes(1, 1).fit(X), readout=False).double()
+    assert np.isfinite(train(network, X, y, SGD(steps=2, lr=100.0)).table).all(axis=None)
+    assert np.isfinite(network.decision_function(X)).all()
+
+
 @pytest.mark.parametrize("loss", MARGIN_LOSSES)
 def test_slopes_are_those_of_autograd(loss):
     margins = torch.tensor([-800.0, -2.0, 0.0, 1.0, 1.5, 800.0], dtype=torch.float64, requires_grad=True)

@@ -1,22 +1,8 @@
-"""`implicit-bias completion`: a static script, so that pressing a key need not wait for torch."""
+"""`implicit-bias completion`: the options of a static script; `completing` writes it."""
 
-from argparse import Action, Namespace, _SubParsersAction
-from collections.abc import Iterator
-
-import shtab
-
-from implicit_bias.command_line.execution import Outcome
-from implicit_bias.command_line.main import whole_parser
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser
-from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.runner.engines import ENGINES
-from implicit_bias.margin.solvers import solver_names
 
 SHELLS = ("bash", "zsh", "fish")
-#: Values and places that options take but do not declare, because their refusals are sentences of our own.
-CHOICES = {"dataset": dataset_names(), "engine": list(ENGINES), "solver": solver_names()}
-FILES = ("file",)
-FOLDERS = ("data_root", "redraw", "out")
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -32,25 +18,4 @@ def declare(parser: Parser, command: str) -> None:
         {code: EXIT_CODES[code] for code in (0, 2)},
     )
     parser.add_argument("shell", choices=SHELLS, help="your shell")
-    parser.set_defaults(run=completion, json=False)
-
-
-def completion(options: Namespace) -> Outcome:
-    """Print the script for a shell."""
-    parser = whole_parser()
-    for action in _actions(parser):
-        if action.choices is None:
-            action.choices = getattr(action, "offered", CHOICES.get(action.dest))
-        place = shtab.FILE if action.dest in FILES else shtab.DIRECTORY if action.dest in FOLDERS else None
-        if place is not None:
-            action.complete = place  # type: ignore[attr-defined]
-    print(shtab.complete(parser, options.shell))
-    return Outcome(0, {})
-
-
-def _actions(parser: Parser) -> Iterator[Action]:
-    for action in parser.declared()._actions:
-        yield action
-        if isinstance(action, _SubParsersAction):
-            for chosen in action.choices.values():
-                yield from _actions(chosen)
+    parser.set_defaults(run="implicit_bias.command_line.completing:completion", json=False)

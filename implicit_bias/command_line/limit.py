@@ -1,17 +1,7 @@
-"""`implicit-bias reproduce limit`: networks driven to the limit of gradient descent, against the certified solution."""
+"""`implicit-bias reproduce limit`: its options; `limiting` does the work."""
 
-from argparse import Namespace
-from dataclasses import replace
-from pathlib import Path
-
-from implicit_bias.command_line.execution import Outcome
-from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import computed, ended
-from implicit_bias.datasets import dataset_names
-from implicit_bias.experiments.limit.networks import NETWORKS
-from implicit_bias.experiments.limit.study import DESCENTS, STARTS, LimitConfig, ends, lines, titled
-from implicit_bias.experiments.runner.results import write_alone
-from implicit_bias.ground.threads import one_thread
+from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_dataset, add_json
+from implicit_bias.experiments.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -29,8 +19,7 @@ def declare(parser: Parser, command: str) -> None:
         EXIT_CODES,
     )
     add = parser.add_argument
-    add("--dataset", default=LimitConfig.dataset, help=f"one of {', '.join(dataset_names())}")
-    add_data_root(parser)
+    add_dataset(parser, LimitConfig.dataset)
     add("--network", nargs="+", choices=NETWORKS, default=LimitConfig.network, help="one or several of those above")
     lists = {"train_size": "training samples n", "seeds": "seeds of gates, weights and batches"}
     lists |= {"units": "units of a GLN's layer; a ReLU layer has twice as many"}
@@ -51,17 +40,6 @@ def declare(parser: Parser, command: str) -> None:
     add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="time after which each descent is cut off")
     add("--out", default="results/limit", help="folder for the cells, limit.csv, .json, .png and .pdf")
     add_json(parser)
-    parser.set_defaults(run=limit, quick=False, engine="local", jobs=1, scheduler=None)
-
-
-def limit(options: Namespace) -> Outcome:
-    """Run the study and write its files."""
-    values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    out = Path(options.out)
-    with one_thread():
-        (found,) = computed([titled(LimitConfig(**values))], options, out)
-    found = replace(found, record=found.record | {"results": ends(found.table).to_dict("records")})
-    print(lines(found.table))
-    code = 130 if found.record["end"] == "interrupted" else 0
-    return ended([found], write_alone(found, out, "limit.json"), found.record, code)
+    parser.set_defaults(
+        run="implicit_bias.command_line.limiting:limit", quick=False, engine="local", jobs=1, scheduler=None
+    )

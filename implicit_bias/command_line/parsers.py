@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -74,3 +75,35 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_data_root(parser: argparse.ArgumentParser) -> None:
     """Option --data-root."""
     parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
+
+
+def add_dataset(parser: argparse.ArgumentParser, default: str) -> None:
+    """Options --dataset and --data-root."""
+    parser.add_argument("--dataset", default=default, help="one that `implicit-bias info` lists")
+    add_data_root(parser)
+
+
+def add_solver(parser: argparse.ArgumentParser) -> None:
+    """Option --solver."""
+    parser.add_argument("--solver", help="one that `implicit-bias info` lists; else the default of solve()")
+
+
+def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
+    """Options --corrected, --as-published and --both."""
+    from implicit_bias.experiments.paper.studies import VERSIONS
+
+    choice = parser.add_mutually_exclusive_group()
+    kinds = (("--corrected", VERSIONS[:1], "without"), ("--as-published", VERSIONS[1:], "with"))
+    for name, versions, with_out in kinds:
+        text = f"{with_out} the published faults (docs/errata.md)" + " (default)" * (default == versions)
+        choice.add_argument(name, dest="versions", action="store_const", const=versions, default=default, help=text)
+    text = "both, side by side" + " (default)" * (default == VERSIONS)
+    choice.add_argument("--both", dest="versions", action="store_const", const=VERSIONS, help=text)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Options --engine, --jobs and --scheduler."""
+    add = parser.add_argument
+    add("--engine", default="local", help="where cells are computed, one that `implicit-bias info` lists")
+    add("--jobs", type=int, default=os.cpu_count(), help="local processes that share the cells")
+    add("--scheduler", help="address of a running Dask scheduler, for --engine dask")

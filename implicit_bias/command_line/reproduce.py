@@ -1,24 +1,12 @@
-"""`implicit-bias reproduce`, but for the limit: figures of papers, and whether their claims hold."""
+"""`implicit-bias reproduce`, but for the limit: its options; `reproducing` does the work."""
 
-from argparse import Namespace
-from dataclasses import replace
-from functools import partial
 from importlib import import_module
-from pathlib import Path
 
-from implicit_bias.command_line.execution import Outcome
-from implicit_bias.command_line.parsers import Parser, add_data_root, add_json
-from implicit_bias.command_line.sweeps import add_engine, add_versions, computed, ended
-from implicit_bias.experiments.paper.experiment import reproduction
-from implicit_bias.experiments.paper.plan import FIGURES, PAPER, chosen
-from implicit_bias.experiments.paper.report import report_page
-from implicit_bias.experiments.paper.study import VERSIONS
-from implicit_bias.experiments.runner.experiment import Collection
-from implicit_bias.experiments.runner.results import load, load_alone, write, write_alone
-from implicit_bias.ground.checks import InputError
-from implicit_bias.ground.files import require_writable
+from implicit_bias.command_line.parsers import Parser, add_data_root, add_engine, add_json, add_versions
+from implicit_bias.experiments.collection import Collection
+from implicit_bias.experiments.paper.plan import FIGURES, PAPER
+from implicit_bias.experiments.paper.studies import VERSIONS
 
-RECORD = "record.json"
 PART = ("--quick", "a part of every figure, in a few minutes")
 
 
@@ -44,11 +32,11 @@ def _declare_paper(parser: Parser) -> None:
     )
     place = "table, figures and report; else results/paper, for --redraw results/redrawn"
     _options(parser, [*FIGURES], "report from an earlier run, such as data/paper", place, paper=True)
-    parser.set_defaults(run=reproduce_paper)
+    parser.set_defaults(run="implicit_bias.command_line.reproducing:reproduce_paper")
 
 
 def _declare_collection(parser: Parser, collection: Collection) -> None:
-    folder, figures = f"results/{collection.name}", [*collection.figures]
+    folder, figures = f"results/{collection.name}", [*collection.names]
     parser.explain(
         f"Draw the figures again of {collection.source},\n"
         "and say whether their claims hold. Finished cells are stored: the same command goes on where an\n"
@@ -60,9 +48,10 @@ def _declare_collection(parser: Parser, collection: Collection) -> None:
         ],
     )
     place = f"tables, figures and findings; else {folder}, for --redraw {folder}-redrawn"
-    files = any(experiment.data for experiment in collection.figures.values())
-    _options(parser, figures, "findings from an earlier run's folder", place, files=files)
-    parser.set_defaults(run=partial(reproduce, collection), data_root=None)
+    _options(parser, figures, "findings from an earlier run's folder", place, files=collection.images)
+    parser.set_defaults(
+        run="implicit_bias.command_line.reproducing:reproduce", collection=collection.name, data_root=None
+    )
 
 
 def _options(
@@ -74,7 +63,7 @@ def _options(
     figure.offered = [*figures, "all"]  # type: ignore[attr-defined]
     add("--quick", action="store_true", help=PART[1])
     if paper:
-        add("--dataset", default=PAPER.dataset, help="mnist as published, or another data set")
+        add("--dataset", default=PAPER["dataset"], help="mnist as published, or another data set")
     if files:
         add_data_root(parser)
     add("--redraw", metavar="FOLDER", help=f"compute nothing: figures and {redraw}")
@@ -83,38 +72,3 @@ def _options(
     add_engine(parser)
     add("--out", help=f"folder for cells, {place}")
     add_json(parser)
-
-
-def reproduce_paper(options: Namespace) -> Outcome:
-    """Run the cells, or load those of an earlier run, and write what follows from them."""
-    experiment = reproduction(chosen(options.figure), options.dataset, options.versions)
-    if options.redraw:
-        out = _redrawn(options, "results/redrawn")
-        found = load_alone(experiment, Path(options.redraw), RECORD, "reproduce paper")
-        found = replace(found, table=found.table[found.table.version.isin(options.versions)])
-    else:
-        out = Path(options.out or "results/paper")
-        (found,) = computed([experiment], options, out)
-    code = 0 if options.redraw else None
-    return ended([found], write_alone(found, out, RECORD, page=report_page), found.record, code)
-
-
-def reproduce(collection: Collection, options: Namespace) -> Outcome:
-    """Run the cells, or load the tables of an earlier run, and write what follows from them."""
-    experiments = list(collection.chosen(options.figure))
-    if options.redraw:
-        out = _redrawn(options, f"results/{collection.name}-redrawn")
-        found = load(collection, Path(options.redraw), None if options.figure == "all" else [options.figure])
-    else:
-        out = Path(options.out or f"results/{collection.name}")
-        found = computed(experiments, options, out)
-    missing = len(found) < len(experiments) or any(one.record["missing"] for one in found)
-    code = 130 if missing and not options.redraw else 0
-    return ended(found, write(collection, found, out), {one.experiment.name: one.record for one in found}, code)
-
-
-def _redrawn(options: Namespace, folder: str) -> Path:
-    """Where to draw again; refused with options of a computation."""
-    if options.quick or options.scheduler:
-        raise InputError("--redraw computes nothing, so --quick and --scheduler do not go with it")
-    return require_writable(options.out or folder)

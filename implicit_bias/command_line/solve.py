@@ -2,7 +2,7 @@
 
 import math
 
-from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_json
+from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_json, add_solver
 
 FORMULATIONS = ("svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear")
 TEXT = """\
@@ -39,7 +39,7 @@ def declare(parser: Parser, command: str) -> None:
     add("--seed", type=int, default=1, help="seed of the gates")
     add("--C", type=float, default=math.inf, help="price of slack; inf is the hard margin")
     add("--no-constant", action="store_true", help="do not append the constant input 1")
-    add("--solver", help="one that `implicit-bias info` lists; else the default of solve()")
+    add_solver(parser)
     add("--tol", type=float, default=1e-6, help="relative gap asked for")
     add("--max-seconds", type=float, help="end with the best answer so far after this time")
     add("--max-iterations", type=int, help="end with the best answer so far after as many iterations")

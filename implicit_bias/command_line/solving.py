@@ -1,5 +1,6 @@
 """The work of `implicit-bias solve`: a margin problem on a user's own samples, solved and certified."""
 
+import sys
 import warnings
 from argparse import Namespace
 from dataclasses import replace
@@ -18,11 +19,27 @@ from implicit_bias.ground.files import require_writable
 from implicit_bias.margin.formulations import svm_gln, svm_l2, svm_rc, svm_shallow
 from implicit_bias.margin.norms import Frobenius, GroupLasso
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, Status, solve
+from implicit_bias.margin.solvers import Progress, Solution, Status, solve
+from implicit_bias.margin.solvers.progress import end_line, print_line
 from implicit_bias.saving.solutions import save_solution
 
 #: The exit code of every status.
 CODES = {Status.OPTIMAL: 0, Status.NOT_SEPARABLE: 0, Status.NOT_SEPARABLE_BELOW: 0, Status.INTERRUPTED: 130}
+
+#: Seconds of a solve after which a terminal shows how far it is.
+PATIENCE = 2.0
+
+
+class Line:
+    """How far the native solver is, as a line that renews itself."""
+
+    shown = False
+
+    def __call__(self, progress: Progress) -> None:
+        """Show it, once the solve has taken `PATIENCE`."""
+        if progress.seconds >= PATIENCE:
+            print_line(progress)
+            self.shown = True
 
 
 def solved(options: Namespace) -> Outcome:
@@ -36,7 +53,10 @@ def solved(options: Namespace) -> Outcome:
     print(f"{problem.features.n} samples, {problem.features.d} inputs, {problem.features.k} gates, {problem.norm!r}")
     print(f"class −1 is {samples.classes[0]!r}, class +1 is {samples.classes[1]!r}")
     limits = {"max_seconds": options.max_seconds, "max_iterations": options.max_iterations}
-    solution = solve(problem, options.solver, tol=options.tol, verbose=options.verbose, **limits)
+    line = Line() if sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE") else None
+    solution = solve(problem, options.solver, tol=options.tol, verbose=options.verbose, callback=line, **limits)
+    if line is not None and line.shown:
+        end_line()
     print(solution)
     gates = {name: getattr(problem.gates, name) for name in ("directions_", "cutoffs_") if hasattr(problem.gates, name)}
     path = save_solution(solution, out, classes=np.array(samples.classes), **gates)

@@ -1,7 +1,6 @@
-"""What the commands that compute cells share: options of versions and engines, a bar with the time left, the end."""
+"""What the commands that compute cells share: a bar with the time left, and the end."""
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 from tqdm import tqdm
 
 from implicit_bias.command_line.execution import Outcome
-from implicit_bias.experiments.paper.study import VERSIONS
 from implicit_bias.experiments.runner.cells import Cell, cells_of
 from implicit_bias.experiments.runner.engines import ENGINES
 from implicit_bias.experiments.runner.experiment import Experiment
@@ -50,6 +48,9 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
                 bar.update(cell.cost)
 
         found = run(cells, engine, Store(store), show)
+        if not found.missing:
+            # The sum of the costs may be off by a rounding.
+            bar.n = bar.total
     if found.missing:
         finished = f"{len(found.results)} of {len(cells)} cells"
         print(f"{found.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
@@ -91,22 +92,3 @@ def ended(found: Sequence[Figured], paths: Iterable[Path], record: dict[str, Any
     document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}
     missing = any(one.record["missing"] for one in found)
     return Outcome((130 if missing else 0) if code is None else code, document | {"files": told(paths)})
-
-
-def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
-    """Options --corrected, --as-published and --both."""
-    choice = parser.add_mutually_exclusive_group()
-    kinds = (("--corrected", VERSIONS[:1], "without"), ("--as-published", VERSIONS[1:], "with"))
-    for name, versions, with_out in kinds:
-        text = f"{with_out} the published faults (docs/errata.md)" + " (default)" * (default == versions)
-        choice.add_argument(name, dest="versions", action="store_const", const=versions, default=default, help=text)
-    text = "both, side by side" + " (default)" * (default == VERSIONS)
-    choice.add_argument("--both", dest="versions", action="store_const", const=VERSIONS, help=text)
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Options --engine, --jobs and --scheduler."""
-    add = parser.add_argument
-    add("--engine", default="local", help=f"where cells are computed: {' or '.join(ENGINES)}")
-    add("--jobs", type=int, default=os.cpu_count(), help="local processes that share the cells")
-    add("--scheduler", help="address of a running Dask scheduler, for --engine dask")

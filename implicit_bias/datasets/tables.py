@@ -1,17 +1,21 @@
 """Reading a user's own samples from CSV or NPZ files."""
 
+from __future__ import annotations
+
 import os
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from implicit_bias.datasets.task import binary_labels
 from implicit_bias.ground.checks import Array, InputError, as_file, as_floats, shown
 from implicit_bias.ground.files import open_arrays
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,8 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None, weights
 
 
 def _read_csv(file: Path, label: str | None, weights: str | None) -> LabelledSamples:
+    import pandas as pd
+
     try:
         first = pd.read_csv(file, header=None, nrows=1, dtype=str).iloc[0]
         named = pd.to_numeric(first, errors="coerce").isna().all()
@@ -99,7 +105,7 @@ def _samples_of(file: Path, table: pd.DataFrame, label: str, weights: str | None
     for name in numbers:
         if table[name].isna().any():
             raise InputError(f"column {name!r} of {file} has empty cells or NaN; fill or drop them")
-        if not pd.api.types.is_numeric_dtype(table[name]):
+        if table[name].dtype.kind not in "biufc":
             raise InputError(f"column {name!r} of {file} holds values that are no numbers; encode or drop it")
     y, classes = binary_labels(table[label].to_numpy())
     values = as_floats(table[gates].to_numpy(), "the gate columns", 2) if gates else None

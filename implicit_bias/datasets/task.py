@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs
@@ -109,6 +108,8 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
         values = np.empty((0, 0))
     if values.ndim != 1 or values.size == 0:
         raise InputError(f"labels must be a non-empty one-dimensional array, not of shape {values.shape}")
+    import pandas as pd
+
     if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
         raise InputError("labels hold missing values, NaN or infinity; clean them first")
     try:

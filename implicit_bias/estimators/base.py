@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_seed
+from implicit_bias.ground.checks import Array, InputError, as_seed, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, validated
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
@@ -132,8 +132,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             check_classification_targets(y)
         rows = np.flatnonzero(given > 0)
         given, y = given[rows], y[rows]
+        balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
+        if not balanced and not isinstance(self.class_weight, dict | None):
+            raise InputError(
+                "class_weight must be a dict of classes and their weights, 'balanced' or None, "
+                f"not {shown(self.class_weight)}"
+            )
         with refusals():
-            if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            if balanced:
                 classes, codes = np.unique(y, return_inverse=True)
                 price = given * (given.sum() / len(classes) / np.bincount(codes, given))[codes]
             else:

@@ -1,6 +1,9 @@
 """The classifiers of ReLU networks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, RandomHalfSpaces
@@ -8,8 +11,10 @@ from implicit_bias.gates.thresholds import Cutoff, check_cutoff
 from implicit_bias.ground.checks import Array, InputError, as_count, one_of
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.networks import ReLUNetwork
-from implicit_bias.training.sgd import SGD, train
+
+if TYPE_CHECKING:
+    from implicit_bias.networks import ReLUNetwork
+    from implicit_bias.training.sgd import SGD
 
 
 @dataclass(eq=False, repr=False)
@@ -109,6 +114,9 @@ class HiddenLayerClassifier(MarginClassifier):
 
 def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None) -> ReLUNetwork:
     """A ReLU network trained on X and signs y, then in float64: scores must not depend on how samples are batched."""
+    from implicit_bias.networks import ReLUNetwork
+    from implicit_bias.training.sgd import SGD, train
+
     if not isinstance(config, SGD | None):
         raise InputError(f"training must be an SGD(…) or None, not {type(config).__name__}")
     network = ReLUNetwork(X.shape[1], as_count(units, "units"), seed=seed)

@@ -66,6 +66,10 @@ class Features(ABC):
     def shape(self) -> tuple[int, int, int]:
         """(n, k, d)."""
 
+    def __repr__(self) -> str:
+        n, k, d = self.shape
+        return f"{type(self).__name__}(n={n}, k={k}, d={d})"
+
     @abstractmethod
     def dense(self) -> Array:
         """Φ as a matrix (n, k·d), gate-major columns."""

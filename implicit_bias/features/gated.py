@@ -28,7 +28,7 @@ from implicit_bias.ground.rounding import UNIT, pair_sum, precise_product, two_p
 from implicit_bias.ground.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GatedFeatures(Features):
     """The linear operator Φ: R^{k×d} → R^n of n samples seen through k gates.
 

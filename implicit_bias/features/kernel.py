@@ -16,7 +16,7 @@ from implicit_bias.ground.scaling import largest_entries
 ROUNDING = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelFeatures(Features):
     """Features of k blocks with φ_j(x) ∈ R^r each: (ΦW)_i = Σ_j ⟨w_j, φ_j(x_i)⟩, block kernels K_j = Φ_jΦ_jᵀ.
 

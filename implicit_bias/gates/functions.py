@@ -44,10 +44,10 @@ class FunctionGates(Gates):
         """Store the number of inputs and gates."""
         X, _ = self._first_inputs(X, sample_weight)
         k = self._values(X).shape[1]
-        if self.grouping is not None and np.shape(self.grouping) != (k,):
-            raise InputError(f"grouping has shape {np.shape(self.grouping)}, but the function gives {k} gates")
-        self.k_ = k
-        self.groups = np.arange(k) if self.grouping is None else np.asarray(self.grouping)
+        groups = np.arange(k) if self.grouping is None else as_floats(self.grouping, "grouping", 1)
+        if len(groups) != k or (groups % 1).any():
+            raise InputError(f"grouping must hold {k} whole numbers, one for each gate that the function gives")
+        self.k_, self.groups = k, groups.astype(np.int64)
         return self
 
     def transform(self, X: Any) -> Array:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.rounding import precise_product, share
 from implicit_bias.ground.scaling import length
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 WANTED = (
     "constraints must be a function of the weights W that returns linear CVXPY constraints, such as lambda W: [W >= 0]"
@@ -61,6 +63,8 @@ class LinearConstraints:
         """
         if not callable(function):
             raise InputError(f"{WANTED}, not {function!r:.60}")
+        import cvxpy as cp
+
         W = cp.Variable(shape)
         given = function(W)
         rows, equal = [], []
@@ -100,6 +104,8 @@ class LinearConstraints:
 
     def expressions(self, W: cp.Expression) -> list[cp.Constraint]:
         """The constraints on a CVXPY expression W (k, d): first one of inequalities, then one of equalities."""
+        import cvxpy as cp
+
         w = cp.vec(W, order="C")
         found = []
         if not self.equal.all():

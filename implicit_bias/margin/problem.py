@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from implicit_bias.features import Features
 from implicit_bias.features.trial import try_features
-from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import (
     Array,
     InputError,
@@ -26,40 +23,10 @@ from implicit_bias.ground.checks import (
 from implicit_bias.ground.scaling import TINY
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.norms import Norm
-from implicit_bias.margin.norms.trial import try_norm
 
-
-class MarginProgram(cp.Problem):
-    """The `cvxpy.Problem` of a margin problem: extend it with constraints and solve it as usual.
-
-    Attributes
-    ----------
-    weights : cvxpy.Expression, shape (k, d)
-        The weights W in the original coordinates.
-    intercept : cvxpy.Expression
-        b; the constant 0 if it is not free.
-    margins : cvxpy.Expression, shape (n,)
-        y_i ((ΦW)_i + b).
-    margin_constraint : cvxpy.Constraint
-        y_i ((ΦW)_i + b) ≥ m_i − ξ_i; its dual value is λ (n,).
-    linear_constraints : list of cvxpy.Constraint
-        Those of the problem's `constraints`.
-
-    Examples
-    --------
-    >>> import cvxpy as cp
-    >>> from implicit_bias import ConstantGate, svm_gln
-    >>> program = svm_gln([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate()).cvxpy(reduce=False)
-    >>> no_bias = cp.Problem(program.objective, [*program.constraints, program.weights[0, 1] == 0])
-    >>> round(float(no_bias.solve(solver="CLARABEL")), 4)
-    1.0
-    """
-
-    weights: cp.Expression
-    intercept: cp.Expression
-    margins: cp.Expression
-    margin_constraint: cp.Constraint
-    linear_constraints: list[cp.Constraint]
+if TYPE_CHECKING:
+    from implicit_bias.gates import Gates
+    from implicit_bias.margin.program import MarginProgram
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +71,8 @@ class MarginProblem:
     --------
     >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem, solve
     >>> problem = MarginProblem(GatedFeatures([[2.0], [-1.0]], [[1], [1]]), [1, -1], Frobenius())
+    >>> problem
+    MarginProblem('margin problem', GatedFeatures(n=2, k=1, d=1), Frobenius(), hard margin)
     >>> round(solve(problem).objective, 6)
     1.0
     """
@@ -148,6 +117,8 @@ class MarginProblem:
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
         if not self.norm.proved:
+            from implicit_bias.margin.norms.trial import try_norm
+
             try_norm(self.norm, self.features)
 
     def _check_prices(self) -> None:
@@ -160,6 +131,12 @@ class MarginProblem:
         # What vanishes is too small, not zero.
         check_range(np.maximum(prices, TINY), "the prices C times sample_weight")
         check_range(np.maximum(scaled, TINY), "the prices in units of the features")
+
+    def __repr__(self) -> str:
+        parts = [repr(self.name), repr(self.features), repr(self.norm), "hard margin" if self.hard else f"C={self.C:g}"]
+        parts += ["free intercept"] if self.intercept else []
+        parts += [] if self.constraints is None else [f"{len(self.constraints.equal)} linear constraints"]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def restated(self, **parts: Any) -> MarginProblem:
         """The same problem in other units, for a solver: parts (fields by name) of it are replaced, and not checked."""
@@ -211,35 +188,10 @@ class MarginProblem:
         reason = self.lacks("quadratic") if quadratic else None
         if reason:
             raise InputError(reason)
-        reduce = reduce and self.norm.rotation_invariant and self.constraints is None
-        features, V = self.features.reduced() if reduce else (self.features, np.eye(self.features.d))
-        # Inputs of mean square length 1 and one column per gate: what the solvers digest best.
-        scale = features.scale()
-        columns = cp.Variable((features.d, features.k), name="W")
-        constraints = self.norm.gauge(columns.T)
-        shared = features.scaled(1 / scale).shared()
-        sums: cp.Expression = columns
-        if not shared.trivial:
-            sums = cp.Variable((features.d, shared.S.shape[0]), name="U")
-            constraints.append(sums == columns @ shared.S.T)
-        b = cp.Variable(name="b") if self.intercept else cp.Constant(0.0)
-        margins = (sp.diags_array(self.y) @ shared.M) @ cp.vec(sums, order="F") + self.y * b
-        square = self.norm.quadratic(columns.T) if quadratic else None
-        objective = self.norm.expression(columns.T) / scale if square is None else square / scale**2
-        slack: cp.Variable | int = 0
-        if not self.hard:
-            slack = cp.Variable(features.n, name="slack")
-            objective = objective + self.prices @ slack
-            constraints.append(slack >= 0)
-        constraint = margins >= self.required_margin - slack
-        linear = [] if self.constraints is None else self.constraints.expressions(columns.T)
-        program = MarginProgram(cp.Minimize(objective), [constraint, *linear, *constraints])
-        program.weights = (columns.T @ V.T if reduce else columns.T) / scale
-        program.intercept = b
-        program.margins = margins
-        program.margin_constraint = constraint
-        program.linear_constraints = linear
-        return program
+        # CVXPY takes a second to load, which most solves do without.
+        from implicit_bias.margin.program import program_of
+
+        return program_of(self, reduce, quadratic)
 
     def lacks(self, structure: str) -> str | None:
         """Why the problem does not have a structure that solvers need; None if it has.
@@ -249,8 +201,11 @@ class MarginProblem:
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
-        if structure == "quadratic" and self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
-            return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
+        if structure == "quadratic":
+            import cvxpy as cp
+
+            if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
+                return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
         if structure == "groups" and self.constraints is not None:
             return "it takes no linear constraints; use CLARABEL or SCS"
         if structure == "groups" and self.norm.group_form(self.features.k) is None:

@@ -1,8 +1,10 @@
 """How large the margins of a deep gated network can be, whatever its weights: a certified bound for every depth."""
 
+from __future__ import annotations
+
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +13,9 @@ from implicit_bias.ground.checks import Array, InputError, as_floats, as_positiv
 from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, solve
-from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
-from implicit_bias.networks.base import to_array
+
+if TYPE_CHECKING:
+    from implicit_bias.networks import GatedNetwork
 
 #: Rounds in which matrices of contexts are added to the problem.
 ROUNDS = 40
@@ -51,6 +54,8 @@ class MarginBound:
 
         Infinity if it does not separate the samples. Raises InputError for a GLN whose readout bias is not 0.
         """
+        from implicit_bias.networks import GatedLinearNetwork
+
         if isinstance(network, GatedLinearNetwork) and network.readout is not None and network.readout.bias.any():
             raise InputError("the bound is for networks without a readout bias; set it to 0, as descend_to_limit does")
         margin = float((as_signs(y, len(X)) * network.decision_function(X)).min())
@@ -155,6 +160,10 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
     """The gates of all paths through the outer layers (n, paths, contexts), and of the first (n, H, K)."""
+    # Loads torch, which all other theory does without.
+    from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, ReLUNetwork
+    from implicit_bias.networks.base import to_array
+
     network = network.freeze() if isinstance(network, ReLUNetwork) else network
     if isinstance(network, GatedLinearNetwork):
         shape = network.shape

@@ -153,7 +153,7 @@ def train(
     Raises
     ------
     InputError
-        For bad arrays or labels, an unavailable device, or a loss that stops being finite.
+        For bad arrays or labels, an unavailable device, or a loss or weights that stop being finite.
 
     Examples
     --------
@@ -183,6 +183,11 @@ def train(
             rows, interrupted = _descend(updates_of(network, X, signs), config, generator, every, progress)
     finally:
         network.to("cpu")
+    if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
+        raise InputError(
+            f"training led to weights beyond {largest:.1e}, the network's largest number; scale X down, "
+            f"use a smaller lr than {config.lr:g}, or network.double()"
+        )
     seconds = time.perf_counter() - start
     return History(pd.DataFrame(rows), config, seed, seconds, interrupted)
 

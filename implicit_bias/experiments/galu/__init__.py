@@ -1,18 +1,7 @@
 """The figures of "Decoupling Gating from Linearity" (Fiat, Malach & Shalev-Shwartz): one module each."""
 
-from implicit_bias.experiments.galu import (
-    filters,
-    images,
-    memorisation,
-    noisy_labels,
-    norms,
-    outputs,
-    separable,
-    under_parametrised,
-)
-from implicit_bias.experiments.runner import Collection
+from implicit_bias.experiments.collection import Collection
 
 SOURCE = 'Fiat, Malach & Shalev-Shwartz, "Decoupling Gating from Linearity"'
-COLLECTION = Collection.of(
-    "galu", SOURCE, memorisation, under_parametrised, outputs, filters, images, separable, noisy_labels, norms
-)
+NAMES = ("memorisation", "under-parametrised", "outputs", "filters", "images", "separable", "clusters", "norms")
+COLLECTION = Collection("galu", SOURCE, NAMES, images=True)

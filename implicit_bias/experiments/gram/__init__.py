@@ -1,7 +1,6 @@
 """The figures of Gram matrices of activations (Panigrahi, Shetty & Goyal): one module each."""
 
-from implicit_bias.experiments.gram import antipodal, circle, depth, dimension, rank, speed, width
-from implicit_bias.experiments.runner import Collection
+from implicit_bias.experiments.collection import Collection
 
 SOURCE = 'Panigrahi, Shetty & Goyal, "Effect of activation functions on the training of overparametrized neural nets"'
-COLLECTION = Collection.of("gram", SOURCE, dimension, circle, rank, antipodal, depth, width, speed)
+COLLECTION = Collection("gram", SOURCE, ("dimension", "circle", "rank", "antipodal", "depth", "width", "speed"))

@@ -10,18 +10,6 @@ from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.training.sgd import SGD, train
 
-#: What --network takes, and what each is.
-NETWORKS = {
-    "gln": "a GLN with one gated layer",
-    "relu": "a ReLU network whose gates are frozen after training",
-    "linear": "one linear model",
-    "learned-relu": "a ReLU network whose gates go on learning",
-    "random-relu": "a ReLU network whose gates are frozen as drawn",
-    "retrained-relu": "initial weights behind the frozen gates of the trained ReLU network",
-    "deep-gln": "a GLN with two gated layers",
-    "deep-relu": "a ReLU network with two hidden layers, whose gates learn",
-    "deep-frozen-relu": "the same, its gates frozen after training",
-}
 #: Those whose gates are frozen between training and descent.
 FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")
 

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,13 +10,13 @@ import pandas as pd
 from tqdm import tqdm
 
 from implicit_bias.datasets import BinaryTask
+from implicit_bias.experiments.limit.config import PLACE, LimitConfig
 from implicit_bias.experiments.limit.figure import figures
-from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, NETWORKS, begun, descended
+from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, begun, descended
 from implicit_bias.experiments.limit.references import FROBENIUS, MEASURES, Measurer
 from implicit_bias.experiments.limit.verdicts import verdicts
 from implicit_bias.experiments.runner.cells import binary_task
-from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings, product
-from implicit_bias.ground.checks import InputError, as_count, as_positive, one_of
+from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.ground.scaling import over_power
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.iterations import LossScaled, PlainDescent
@@ -24,74 +24,10 @@ from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.sgd import SGD, train
 from implicit_bias.training.stationarity import stationarity
 
-STARTS = ("trained", "initial")
-#: SGD is the published training before the limit; the others begin where it ends.
-DESCENTS = ("sgd", "loss-scaled", "plain")
-#: What names a cell, and what of it has several rows.
-PLACE = ("network", "train_size", "units", "seed", "momentum")
 COLUMNS = (
     *(*PLACE, "draw", "descent", "step", "seconds", "log_loss", "margin", "norm", "normalised_margin", "residual"),
     *(*MEASURES, *FROBENIUS, "stationarity", "end"),
 )
-
-
-@dataclass(frozen=True)
-class LimitConfig:
-    """What `implicit-bias reproduce limit` runs: every combination of networks, sizes, seeds and momenta is a cell.
-
-    `start` is 'trained' (the published training) or 'initial'; `draws` counts the weights that a deep network begins
-    with, behind the same gates. Raises InputError for values out of range.
-
-    >>> LimitConfig(network=("gln",)).train_size
-    (100,)
-    """
-
-    dataset: str = "digits"
-    network: tuple[str, ...] = ("gln", "relu", "linear")
-    train_size: tuple[int, ...] = (100,)
-    units: tuple[int, ...] = (10,)
-    seeds: tuple[int, ...] = (1,)
-    momentum: tuple[float, ...] = (0.0,)
-    contexts: int = 2
-    draws: int = 1
-    descents: tuple[str, ...] = DESCENTS
-    start: str = "trained"
-    tolerance: float = 1e-3
-    lr: float = 0.01
-    max_steps: int = 100_000
-    max_seconds: float = 200.0
-
-    def __post_init__(self) -> None:
-        for name in ("network", "train_size", "units", "seeds", "momentum", "descents"):
-            values = getattr(self, name)
-            if len(set(values)) < len(values) or not values:
-                raise InputError(f"--{name.replace('_', '-')} lists a value twice, or none; give each once")
-        for name in self.network:
-            one_of(name, NETWORKS, "network")
-        for name in self.descents:
-            one_of(name, DESCENTS, "descents")
-        one_of(self.start, STARTS, "start")
-        for units in self.units:
-            as_count(units, "units")
-        as_count(self.draws, "draws")
-        for momentum in self.momentum:
-            SGD(momentum=momentum)
-        as_positive(self.max_seconds, "max_seconds")
-        LossScaled(self.tolerance, max_steps=self.max_steps)
-        PlainDescent(self.lr)
-
-    def cells(self) -> list[Settings]:
-        """The settings of every cell."""
-        lists = {"network", "train_size", "units", "seeds", "momentum"}
-        shared = {name: value for name, value in vars(self).items() if name not in lists}
-        places = product(
-            network=self.network,
-            train_size=self.train_size,
-            units=self.units,
-            seed=self.seeds,
-            momentum=self.momentum,
-        )
-        return [place | shared | {"descents": list(self.descents)} for place in places]
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:

@@ -5,26 +5,24 @@ from dataclasses import replace
 from functools import partial
 
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.experiments.paper import gln, relu
 from implicit_bias.experiments.paper.figures import comparison_figures, paper_figures
 from implicit_bias.experiments.paper.plan import FIGURES, PAPER, grid
-from implicit_bias.experiments.paper.study import COLUMNS, VERSIONS, Config, Study
+from implicit_bias.experiments.paper.studies import STUDIES, VERSIONS, Config, Study
+from implicit_bias.experiments.paper.study import COLUMNS
 from implicit_bias.experiments.paper.verdicts import verdicts
 from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
-
-STUDIES = {study.name: study for study in (gln.STUDY, relu.STUDY, gln.SHALLOW)}
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     """A row (`study.COLUMNS`) for every model, momentum and version."""
     cutoff = settings["cutoff"]
     shown = str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)
-    return [row | {"cutoff": shown} for row in STUDIES[settings["study"]].rows(settings, task)]
+    return [row | {"cutoff": shown} for row in STUDIES[settings["study"]].module.rows(settings, task)]
 
 
 def reproduction(
-    figures: Sequence[str] = tuple(FIGURES), dataset: str = PAPER.dataset, versions: tuple[str, ...] = VERSIONS
+    figures: Sequence[str] = tuple(FIGURES), dataset: str = PAPER["dataset"], versions: tuple[str, ...] = VERSIONS
 ) -> Experiment:
     """The experiment with some of the paper's figures, and of ours.
 
@@ -39,7 +37,7 @@ def reproduction(
         "true L2 norm.",
         grid=lambda quick: grid(figures, quick=quick, dataset=dataset, versions=versions),
         rows=rows,
-        cost=lambda settings: STUDIES[settings["study"]].cost(settings),
+        cost=lambda settings: STUDIES[settings["study"]].module.cost(settings),
         draw=partial(paper_figures, numbers=figures),
         verdicts=verdicts,
         data=binary_task,
@@ -55,11 +53,10 @@ EXPERIMENT = reproduction()
 def comparison(study: Study, config: Config | None = None) -> Experiment:
     """The experiment of one study alone, of its defaults or another configuration, drawn in three panels.
 
-    >>> from implicit_bias.experiments.paper.gln import STUDY
-    >>> comparison(STUDY).grid(True)[0]["contexts"]
+    >>> comparison(STUDIES["compare_gln"]).grid(True)[0]["contexts"]
     2
     """
-    asked = config or study.defaults
+    asked = config or study.config()
     return replace(
         EXPERIMENT,
         name="comparison",

@@ -14,7 +14,7 @@ from implicit_bias.experiments.paper.claims import where
 from implicit_bias.experiments.paper.intervals import claims_figure, intervals
 from implicit_bias.experiments.paper.panels import KEYS, TITLES, draw, style
 from implicit_bias.experiments.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
-from implicit_bias.experiments.paper.study import Study
+from implicit_bias.experiments.paper.studies import Study
 from implicit_bias.experiments.runner.drawing import styled
 from implicit_bias.ground.checks import InputError, one_of
 

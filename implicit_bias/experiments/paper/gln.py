@@ -1,8 +1,4 @@
-"""Gated linear networks against their margin problems.
-
-Two layers: GD-GLN against SVM-L2, SVM-GLN and the Frobenius norm of ζ (the paper's figures 2 and 4). One layer, one
-linear model per region: GD-shallow against one linear SVM per region (figure 2c).
-"""
+"""GD-GLN of two layers against SVM-L2, SVM-GLN and the Frobenius norm of ζ (the paper's figures 2 and 4)."""
 
 import copy
 import time
@@ -14,29 +10,24 @@ from implicit_bias.comparison import error
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.paper.osqp import osqp_choice
 from implicit_bias.experiments.paper.published import Equation23, published_scores, published_svm_gln, published_svm_l2
-from implicit_bias.experiments.paper.study import (
-    Config,
-    Scored,
-    Solved,
-    Study,
-    comparison_rows,
-    faults_of,
-    hyperplanes,
-    solved,
-    trained,
-)
+from implicit_bias.experiments.paper.studies import STUDIES
+from implicit_bias.experiments.paper.study import Scored, Solved, comparison_rows, faults_of, solved, trained
+from implicit_bias.experiments.paper.study import hyperplanes as gates_of
 from implicit_bias.experiments.runner.experiment import Rows, Settings
-from implicit_bias.gates import OccupiedRegions
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.networks import GatedLinearNetwork
 
+__all__ = ["cost", "gates_of", "rows"]
+REFERENCE = STUDIES["compare_gln"].reference
 
-def _rows(settings: Settings, task: BinaryTask) -> Rows:
-    X, y, gates = task.X_train, task.y_train, hyperplanes(settings).fit(task.X_pool)
+
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Every network and version: the certified solutions and what is published."""
+    X, y, gates = task.X_train, task.y_train, gates_of(settings).fit(task.X_pool)
     initial = GatedLinearNetwork(gates)
     networks = [trained(copy.deepcopy(initial), task, settings, momentum) for momentum in settings["momentum"]]
-    rows: Rows = []
+    found: Rows = []
     for version in settings["versions"]:
         faults = faults_of(settings, version)
         judge = solved(published_svm_gln(X, y, gates, faults), task, settings)
@@ -47,8 +38,8 @@ def _rows(settings: Settings, task: BinaryTask) -> Rows:
             solutions.append(solved(replace(svm_shallow(X, y, gates), name="SVM-Fro"), task, settings))
         for one in networks:
             compared = published_scores(one.network, gates, task.X_val, faults) if faults else None
-            rows += comparison_rows(STUDY.reference, one, solutions, judge, version=version, compared=compared)
-    return rows
+            found += comparison_rows(REFERENCE, one, solutions, judge, version=version, compared=compared)
+    return found
 
 
 def _chosen(problem: MarginProblem, norm: Equation23, judge: Solved, task: BinaryTask) -> Scored:
@@ -69,57 +60,11 @@ def _chosen(problem: MarginProblem, norm: Equation23, judge: Solved, task: Binar
     return Scored(scores, row | {"error": error(scores, task.y_val)})
 
 
-def _cost(settings: Settings) -> float:
+def cost(settings: Settings) -> float:
+    """The descents, and two margin problems a version."""
     n, units, contexts = settings["train_size"], settings["units"], settings["contexts"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0.
     products = min((contexts - 1) * n, (2 * contexts - 1) * 626)
     descent = len(settings["momentum"]) * settings["steps"] / 3200 * (0.5 + units * (0.0038 + 1.3e-5 * products))
     gates = units * contexts
     return descent + 2.5 * len(settings["versions"]) * (n / 2000) ** 2 * (1 + gates / 200) + 0.3 + 0.008 * gates
-
-
-STUDY = Study(
-    name="compare_gln",
-    title="Gated linear networks: gradient descent and the margin problems",
-    example="--dataset mnist --units 10 20 --seeds 1",
-    reference="GD-GLN",
-    defaults=Config(units=(5, 10)),
-    rows=_rows,
-    cost=_cost,
-)
-
-
-def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
-    gates = hyperplanes(settings | {"units": 1}).fit(task.X_pool)
-    regions = OccupiedRegions(gates).fit(task.X_train)
-    solution = solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)
-    initial = GatedLinearNetwork(gates, readout=False)
-    rows: Rows = []
-    for momentum in settings["momentum"]:
-        one = trained(copy.deepcopy(initial), task, settings, momentum)
-        weights = one.network.effective_weights()[regions.occupied_]
-        for version in settings["versions"]:
-            faults = faults_of(settings, version)
-            compared = published_scores(one.network, gates, task.X_val, faults) if faults else None
-            rows += comparison_rows(
-                SHALLOW.reference, one, [solution], solution, version=version, weights=weights, compared=compared
-            )
-    return rows
-
-
-def _shallow_cost(settings: Settings) -> float:
-    n = settings["train_size"] / 2000
-    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (0.1 + 1.3 * n)
-    return descent + n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192)) + 4 * settings["contexts"] / 32768 + 0.3
-
-
-SHALLOW = Study(
-    name="compare_shallow_gln",
-    title="Shallow gated linear networks: gradient descent and the margin problem",
-    example="--contexts 1 2 4 8 16",
-    reference="GD-shallow",
-    defaults=Config(units=(1,), contexts=(1, 2, 4, 8, 16)),
-    rows=_shallow_rows,
-    cost=_shallow_cost,
-    fixed={"units": "a shallow GLN has one unit; vary its contexts instead, and leave units at 1"},
-)

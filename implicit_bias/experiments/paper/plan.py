@@ -1,16 +1,25 @@
 """The grid of the paper (Lippl, Abbott & Chung), and what each figure shows of it: its own by number, ours by name."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from implicit_bias.experiments.paper import gln, relu
-from implicit_bias.experiments.paper.study import VERSIONS, Config, Study
-from implicit_bias.experiments.runner.experiment import Settings
+from implicit_bias.experiments.paper.studies import STUDIES, VERSIONS, Config, Study
 from implicit_bias.ground.checks import one_of
 
+if TYPE_CHECKING:
+    from implicit_bias.experiments.runner.experiment import Settings
+
 #: The published grid.
-PAPER = Config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1, 2, 3), momentum=(0.0, 0.9), versions=VERSIONS)
+PAPER: dict[str, Any] = {
+    "dataset": "mnist",
+    "train_size": (500, 1000, 2000),
+    "seeds": (1, 2, 3),
+    "momentum": (0.0, 0.9),
+    "versions": VERSIONS,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,29 +85,34 @@ class ClaimsFigure:
     parts: tuple[Part, ...]
 
 
+_GLN, _RELU, _SHALLOW = (STUDIES[f"compare_{name}"] for name in ("gln", "relu", "shallow_gln"))
 _CONTEXTS: dict[str, Any] = {"contexts": (2,)}
-GLN = Part(gln.STUDY, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, {"units": (10, 50)} | _CONTEXTS)
+GLN = Part(_GLN, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, {"units": (10, 50)} | _CONTEXTS)
 RELU = Part(
-    relu.STUDY, {"units": (10, 20, 50, 100)} | _CONTEXTS, {"units": (10, 50)} | _CONTEXTS, ("median",), (0.0, 0.9)
+    _RELU,
+    {"units": (10, 20, 50, 100)} | _CONTEXTS,
+    {"units": (10, 50)} | _CONTEXTS,
+    ("median",),
+    (0.0, 0.9),
 )
 SHALLOW = Part(
-    gln.SHALLOW,
+    _SHALLOW,
     {"units": (1,), "contexts": tuple(2**b for b in range(16))},
     {"units": (1,), "contexts": (1, 4, 16, 256)},
 )
 #: Widths that the authors trained, and no figure or sentence of the paper has.
-WIDE_GLN = Part(gln.STUDY, {"units": (500, 1000), "contexts": (2, 4)}, {"units": ()})
-WIDE_RELU = Part(relu.STUDY, {"units": (500, 1000)} | _CONTEXTS, {"units": ()}, ("median",))
+WIDE_GLN = Part(_GLN, {"units": (500, 1000), "contexts": (2, 4)}, {"units": ()})
+WIDE_RELU = Part(_RELU, {"units": (500, 1000)} | _CONTEXTS, {"units": ()}, ("median",))
 #: Ten draws of everything at once: the split of the data, gates, initial weights and the order of the batches.
 _DRAWS = {"split": "own", "seeds": tuple(range(11, 21))} | _CONTEXTS
 _THREE = _DRAWS | {"seeds": (11, 12, 13), "units": (10,)}
 _SPREAD: dict[str, Any] = {"momentum": (0.0, 0.9), "versions": VERSIONS[:1]}
 _ONE_LAYER = {"units": (1,)}
 SPREADS = (
-    Part(gln.STUDY, _DRAWS | {"units": (10, 50, 100)}, _THREE, **_SPREAD),
-    Part(relu.STUDY, _DRAWS | {"units": (10, 50, 100)}, _THREE, ("median",), **_SPREAD),
+    Part(_GLN, _DRAWS | {"units": (10, 50, 100)}, _THREE, **_SPREAD),
+    Part(_RELU, _DRAWS | {"units": (10, 50, 100)}, _THREE, ("median",), **_SPREAD),
     Part(
-        gln.SHALLOW,
+        _SHALLOW,
         _DRAWS | _ONE_LAYER | {"contexts": (4, 8, 16, 32, 64)},
         _THREE | _ONE_LAYER | {"contexts": (16,)},
         ("median",),
@@ -156,7 +170,11 @@ def chosen(figure: str) -> tuple[str, ...]:
 
 
 def grid(
-    figures: Iterable[str], *, quick: bool = False, dataset: str = PAPER.dataset, versions: tuple[str, ...] = VERSIONS
+    figures: Iterable[str],
+    *,
+    quick: bool = False,
+    dataset: str = PAPER["dataset"],
+    versions: tuple[str, ...] = VERSIONS,
 ) -> list[Settings]:
     """The settings of the cells behind some figures, each once.
 
@@ -165,7 +183,7 @@ def grid(
     >>> len(grid(["4"])), len(grid(["5"]))
     (144, 36)
     """
-    base = replace(PAPER, dataset=dataset)
+    base = Config(**PAPER | {"dataset": dataset})
     cells: list[Settings] = []
     for part in dict.fromkeys(part for figure in figures for part in FIGURES[figure].parts):
         for cutoff in part.cutoffs[:1] if quick else part.cutoffs:

@@ -10,26 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from implicit_bias.experiments.paper.studies import FAULTS, check_faults
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import draw_hyperplanes
 from implicit_bias.gates.thresholds import Cutoff
-from implicit_bias.ground.checks import Array, context_bits, one_of
+from implicit_bias.ground.checks import Array, context_bits
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.norms import GroupForm, GroupLasso, Norm
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
 
-#: Every fault, by the name that `Config.faults` and the functions here take.
-FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
 #: Size of the least-norm term that makes the published SVM-L2 well posed.
 FLOOR = 1e-3
-
-
-def check_faults(faults: Collection[str]) -> None:
-    """Refuse names that are none of `FAULTS`."""
-    for fault in faults:
-        one_of(fault, FAULTS, "fault")
 
 
 def mixed_groups(units: int, contexts: int) -> np.ndarray:

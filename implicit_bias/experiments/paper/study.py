@@ -1,27 +1,21 @@
-"""What the three comparisons share: the configuration, the cells it spans, and the rows of a cell."""
+"""What the three comparisons share: how the rows of a cell are computed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from implicit_bias.comparison import error, expected_inconsistency, inconsistency, normalised_margin
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.experiments.paper.published import FAULTS, check_faults
-from implicit_bias.experiments.runner.cells import SPLITS
-from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
-from implicit_bias.gates.thresholds import Cutoff
-from implicit_bias.ground.checks import Array, InputError, as_count, one_of
+from implicit_bias.experiments.runner.experiment import Rows, Settings
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.ground.checks import Array
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, Status, solve, solver_names
-from implicit_bias.margin.solvers.options import as_tolerance
+from implicit_bias.margin.solvers import Solution, Status, solve
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.sgd import SGD, train
 
-#: The comparison as it should be, and with the published faults.
-VERSIONS = ("corrected", "published")
 #: The columns of every comparison's table, in order.
 COLUMNS = (
     *(
@@ -43,57 +37,6 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Config:
-    """What a comparison runs over: every combination of the lists is a cell.
-
-    `versions` are 'corrected', 'published' or both; the published one has the `faults` (`published.FAULTS`). A cell's
-    seed is that of gates, initial weights and batches, and of the split of the data too where `split` is 'own'; else
-    this is the published one.
-
-    Raises InputError for anything out of range, before any work.
-
-    >>> Config(units=[10, 20]).units
-    (10, 20)
-    """
-
-    dataset: str = "digits"
-    train_size: tuple[int, ...] = (500,)
-    units: tuple[int, ...] = (10,)
-    contexts: tuple[int, ...] = (2,)
-    seeds: tuple[int, ...] = (1, 2, 3)
-    momentum: tuple[float, ...] = (0.0,)
-    cutoff: Cutoff = "median"
-    split: str = "published"
-    versions: tuple[str, ...] = ("corrected",)
-    faults: tuple[str, ...] = FAULTS
-    solver: str | None = None
-    tol: float = 1e-6
-    steps: int = 3200
-
-    def __post_init__(self) -> None:
-        counts = ("train_size", "units", "contexts", "seeds")
-        for name in (*counts, "momentum", "versions", "faults"):
-            values = getattr(self, name)
-            if isinstance(values, str) or not isinstance(values, Iterable):
-                raise InputError(f"{name} must list its values, as in {name}=({values!r},)")
-            values = tuple(as_count(v, name, least=int(name != "seeds")) if name in counts else v for v in values)
-            object.__setattr__(self, name, values)
-            if not values and name != "faults":
-                raise InputError(f"{name} is empty; give at least one value")
-            if len(set(values)) < len(values) and name != "faults":
-                raise InputError(f"{name} lists a value twice; give each once")
-        for momentum in self.momentum:
-            SGD(steps=self.steps, momentum=momentum)
-        if self.solver is not None:
-            one_of(self.solver, solver_names(), "solver")
-        for version in self.versions:
-            one_of(version, VERSIONS, "version")
-        one_of(self.split, SPLITS, "split")
-        check_faults(self.faults)
-        as_tolerance(self.tol)
-
-
 def hyperplanes(settings: Settings) -> HyperplaneGates:
     """The gates of a cell of gated linear networks, not yet fitted.
 
@@ -101,41 +44,6 @@ def hyperplanes(settings: Settings) -> HyperplaneGates:
     3
     """
     return HyperplaneGates(settings["units"], settings["contexts"], settings["seed"], settings["cutoff"])
-
-
-@dataclass(frozen=True)
-class Study:
-    """A comparison: the model that gradient descent trains, and the margin problems it is held against."""
-
-    #: The words of its command, with underscores.
-    name: str
-    title: str
-    #: Options of its command that show what it is for.
-    example: str
-    #: The model that gradient descent trained.
-    reference: str
-    defaults: Config
-    #: From settings and task to the rows of a cell.
-    rows: Callable[[Settings, BinaryTask], Rows]
-    #: About how many seconds a cell takes on one core with MNIST: for the order of the cells and the time left.
-    cost: Callable[[Settings], float]
-    #: The gates of a cell, which refuse settings that no inputs can mend.
-    gates: Callable[[Settings], HyperplaneGates | RandomHalfSpaces] = hyperplanes
-    #: Why a list of the configuration must be that of the defaults.
-    fixed: Mapping[str, str] = field(default_factory=dict)
-
-    def cells(self, config: Config) -> list[Settings]:
-        """The settings of a configuration's cells, seeds innermost; refused if they make no sense for the study."""
-        for name, reason in self.fixed.items():
-            if getattr(config, name) != getattr(self.defaults, name):
-                raise InputError(reason)
-        values = dict(vars(config))
-        about = {"study": self.name, "dataset": values.pop("dataset")}
-        lists = {name: values.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": values.pop("seeds")}
-        cells = [about | cell | values for cell in product(**lists)]
-        for cell in cells:
-            self.gates(cell).check()
-        return cells
 
 
 def faults_of(settings: Settings, version: str) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.runner.drawing import styled
 from implicit_bias.experiments.runner.verdicts import Verdict
-from implicit_bias.ground.checks import one_of
 
 #: A cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is what one cell
 #: goes through, because that costs less than a cell each; every row of it then says its own value.
@@ -83,9 +82,9 @@ class Experiment:
 
     @classmethod
     def of(cls, module: _Module) -> Experiment:
-        """The experiment that a module is; what may be left out is NAME, else the module's own, REVISION and `data`."""
+        """The experiment that a module is, of its name; what may be left out is REVISION and `data`."""
         given, m = vars(module), module
-        name = given.get("NAME", m.__name__.rpartition(".")[2].replace("_", "-"))
+        name = m.__name__.rpartition(".")[2].replace("_", "-")
         more = {"data": given.get("data"), "revision": given.get("REVISION", 1)}
         return cls(name, m.TITLE, m.SOURCE, m.CLAIM, m.grid, m.rows, m.cost, m.draw, m.verdicts, **more)
 
@@ -98,37 +97,6 @@ class Experiment:
     def place(self, settings: Settings) -> Settings:
         """Those of the settings that name the cell."""
         return {name: settings[name] for name in self.coordinates or settings}
-
-
-@dataclass(frozen=True)
-class Collection:
-    """The experiments of one source, which `implicit-bias reproduce NAME` runs and draws.
-
-    >>> from implicit_bias.experiments.galu import COLLECTION
-    >>> COLLECTION.command, [experiment.name for experiment in COLLECTION.chosen("norms")]
-    ('reproduce galu', ['norms'])
-    """
-
-    name: str
-    #: Authors and title.
-    source: str
-    #: The experiments in the order of the findings, by the value of --figure.
-    figures: dict[str, Experiment]
-
-    @classmethod
-    def of(cls, name: str, source: str, *modules: _Module) -> Collection:
-        """The collection of the experiments that some modules are."""
-        return cls(name, source, {one.name: one for one in map(Experiment.of, modules)})
-
-    @property
-    def command(self) -> str:
-        """The command's words."""
-        return f"reproduce {self.name}"
-
-    def chosen(self, figure: str) -> Iterable[Experiment]:
-        """The experiments that 'all' or one figure's name stands for."""
-        name = one_of(figure, [*self.figures, "all"], "figure")
-        return self.figures.values() if name == "all" else (self.figures[name],)
 
 
 def product(**lists: Iterable[Any]) -> list[Settings]:

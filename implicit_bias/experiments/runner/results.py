@@ -11,8 +11,10 @@ from typing import Any
 
 import pandas as pd
 
+from implicit_bias.experiments.collection import Collection
+from implicit_bias.experiments.runner.cells import cells_of
 from implicit_bias.experiments.runner.drawing import pictures
-from implicit_bias.experiments.runner.experiment import Collection, Experiment, Settings
+from implicit_bias.experiments.runner.experiment import Experiment, Settings
 from implicit_bias.experiments.runner.run import Run
 from implicit_bias.experiments.runner.verdicts import Verdict, as_markdown, outcome
 from implicit_bias.ground.checks import InputError, as_file
@@ -109,6 +111,26 @@ def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
             values = lists.setdefault(name, [])
             values += [one for one in (value if isinstance(value, list) else [value]) if one not in values]
     return lists
+
+
+def require_replaceable(path: Path, experiment: Experiment) -> None:
+    """Refuse to begin what would replace results, of the record at `path`, that are not asked for again.
+
+    A run may add settings to those of the record; what only cuts cells off may differ.
+    """
+    earlier = read_record(path).get("settings") if path.exists() else None
+    asked = lists_of(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
+    lost = {
+        name: [value for value in values if value not in asked.get(name, ())]
+        for name, values in (earlier.items() if isinstance(earlier, dict) else ())
+        if isinstance(values, list) and name not in experiment.limits
+    }
+    told = ", ".join(f"{name} {' '.join(map(str, values))}" for name, values in lost.items() if values)
+    if told:
+        raise InputError(
+            f"{path.parent} holds results of {told.replace('_', ' ')}, which this run would replace: name another "
+            "folder with --out, or ask for these as well"
+        )
 
 
 def write_alone(found: Figured, folder: Path, record: str, page: Page | None = None) -> list[Path]:

@@ -1,17 +1,21 @@
 """What a regulariser is: its value, its dual norm and its CVXPY expression."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf, nextafter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias.features.base import Features
 from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, as_floats, as_reals, shown
 from implicit_bias.ground.scaling import length, without_exponent
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 #: Single entries whose dual norms are asked for, to bound that of an error.
 ENTRIES = 1000
@@ -168,12 +172,13 @@ class Norm(ABC):
         >>> half.contradiction(np.ones((1, 2)), np.ones((1, 2)))
         'ExpressionNorm(l1): its `dual` gives 0.5 for a V that a W of norm 1 pairs with to 1; mend `dual`'
         """
+        if self.proved:
+            return None
         # Below the class that it tries.
         from implicit_bias.margin.norms.trial import ANSWERED, try_pair
 
         try:
-            if not self.proved:
-                try_pair(self, W, V, ANSWERED)
+            try_pair(self, W, V, ANSWERED)
         except InputError as error:
             return str(error)
         return None

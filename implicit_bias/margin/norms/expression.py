@@ -1,15 +1,19 @@
 """A norm from a CVXPY expression alone."""
 
+from __future__ import annotations
+
 import contextlib
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.margin.norms import Norm
+from implicit_bias.margin.norms.base import Norm
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 #: Relative tolerances of the solver of dual norms, tried in turn; its value is raised by RAISED times as much.
 TOLERANCES, RAISED = (1e-10, 1e-9, 1e-8), 100
@@ -69,10 +73,14 @@ class ExpressionNorm(Norm):
 
     def value(self, W: Array) -> float:
         """‖W‖."""
+        import cvxpy as cp
+
         return float(self.expression(cp.Constant(np.asarray(W, dtype=np.float64))).value)
 
     def dual(self, V: Array) -> float:
         """sup {⟨V, W⟩: ‖W‖ ≤ 1}; infinity if the solver finds no such bound."""
+        import cvxpy as cp
+
         if self.dual_function is not None:
             return self.dual_function(V)
         largest = float(np.abs(V).max(initial=0.0))
@@ -90,6 +98,8 @@ class ExpressionNorm(Norm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """What the function gives for W."""
+        import cvxpy as cp
+
         found = self.function(W)
         if not isinstance(found, cp.Expression) or found.size != 1:
             raise InputError(f"the function of {self!r} must return one scalar CVXPY expression, not {found!r:.60}")

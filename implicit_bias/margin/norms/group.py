@@ -1,10 +1,11 @@
 """Norms of whole groups of gates: the Frobenius norm, the group lasso, and the norm of a GLN's predictors."""
 
+from __future__ import annotations
+
 import math
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -21,6 +22,9 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.ground.scaling import length, without_exponent
 from implicit_bias.margin.norms.base import GroupForm, Norm, above
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 #: The relative error of one rounding.
 ROUNDED = np.finfo(float).eps / 2
@@ -52,10 +56,14 @@ class EuclideanNorm(OwnNorm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """‖LW‖_F."""
+        import cvxpy as cp
+
         return cp.norm(cp.vec(self.seen(W), order="C"), 2)
 
     def quadratic(self, W: cp.Expression) -> cp.Expression:
         """‖LW‖²_F."""
+        import cvxpy as cp
+
         return cp.sum_squares(self.seen(W))
 
 
@@ -153,6 +161,8 @@ class GroupLasso(OwnNorm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Σ_h c_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""
+        import cvxpy as cp
+
         sizes = np.bincount(self.index)
         slot = np.concatenate([np.arange(size) for size in sizes])
         order = np.argsort(self.index, kind="stable")

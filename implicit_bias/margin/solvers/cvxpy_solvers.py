@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from implicit_bias.margin.problem import MarginProblem
@@ -44,8 +43,14 @@ class CvxpySolver(Solver):
         """What it is asked for a relative gap of about `tol`."""
         return self.settings | dict.fromkeys(self.tolerances, min(self.largest, tol / 10))
 
+    def load(self) -> None:
+        """Import CVXPY."""
+        import implicit_bias.margin.program  # noqa: F401
+
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
         """Solve `problem` to a relative gap of about `options.tol`, inputs and margins of about size 1."""
+        import cvxpy as cp
+
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
@@ -108,7 +113,7 @@ def _interruptibly(action: Callable[[], Any]) -> None:
         pass
     for failure in failures:
         # CLARABEL panics where an eigenvalue is not found.
-        raise failure if isinstance(failure, Exception) else cp.SolverError(str(failure))
+        raise failure if isinstance(failure, Exception) else ValueError(str(failure))
 
 
 CVXPY_SOLVERS = {

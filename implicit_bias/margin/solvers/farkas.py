@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
-import scipy.optimize
 import scipy.sparse as sp
 
 from implicit_bias.features import Features
@@ -120,7 +119,9 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
     A = A[:, A.any(axis=0)] / length(A, axis=1)[:, None]
     if rows.n <= A.shape[1] + 1:
         return lam
-    found = scipy.optimize.linprog(
+    from scipy.optimize import linprog
+
+    found = linprog(
         np.zeros(rows.n),
         A_eq=np.vstack([A.T, np.ones(rows.n)]),
         b_eq=np.append(np.zeros(A.shape[1]), 1.0),
@@ -184,8 +185,10 @@ def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
     A = np.vstack([R, np.arange(len(rows)) < n])
     target = np.zeros(len(A))
     target[-1] = 1.0
+    from scipy.optimize import nnls
+
     try:
-        weights = scipy.optimize.nnls(A, target, maxiter=30 * len(rows))[0]
+        weights = nnls(A, target, maxiter=30 * len(rows))[0]
     except RuntimeError:
         return None
     support = np.flatnonzero(weights > NEGLIGIBLE * weights.max())

@@ -139,6 +139,13 @@ class Solution(Certificate):
     tol: float
     reason: str = ""
 
+    def __repr__(self) -> str:
+        k, d = self.weights.shape
+        bounds = f"objective={self.objective:.9g}, gap={self.gap:.1e}"
+        return (
+            f"Solution({self.status.name}, {bounds}, k={k}, d={d}, {len(self.support)} support vectors, {self.solver})"
+        )
+
     def __str__(self) -> str:
         head = f"{self.status.name}: {self.status.value}" + (f"\n  {self.reason}" if self.reason else "")
         how = f"{self.solver}, {self.iterations} iterations, {self.seconds:.2f} s"

@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 import numpy as np
-import scipy.optimize
 import scipy.sparse as sp
 
 from implicit_bias.ground.checks import Array, InputError
@@ -89,7 +88,9 @@ def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
     E = sp.csr_array(E @ constraints.E)
     room, equal = E[~constraints.equal], E[constraints.equal]
     m, size = room.shape
-    found = scipy.optimize.linprog(
+    from scipy.optimize import linprog
+
+    found = linprog(
         np.append(np.zeros(size), -np.ones(m)),
         A_ub=sp.hstack([room, sp.eye_array(m)]) if m else None,
         b_ub=np.zeros(m) if m else None,

@@ -21,7 +21,6 @@ from implicit_bias.datasets import Clusters, noisy_clusters
 from implicit_bias.experiments.galu.common import NETWORKS, curves, fits, means, runs
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, named, panels, product, span
 
-NAME = "clusters"
 TITLE = "Noisy labels of clusters"
 SOURCE = "first version, figure 3"
 CLAIM = "GaLU and ReLU networks over-fit noisy labels of clusters alike, and generalise where there is little noise."
