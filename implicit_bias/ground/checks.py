@@ -39,6 +39,8 @@ def without_torch(values: Any) -> Any:
 
 def as_reals(values: Any) -> Array:
     """A float64 array of any shape; one of `CONVERSION_ERRORS` for what is masked, complex or no number."""
+    if isinstance(values, list | tuple) and any(value is np.ma.masked for value in values):
+        raise TypeError("masked")
     raw = np.asarray(without_torch(values))
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
