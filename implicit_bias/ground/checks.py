@@ -37,11 +37,16 @@ def without_torch(values: Any) -> Any:
     return values.numpy(force=True) if torch is not None and isinstance(values, torch.Tensor) else values
 
 
-def as_reals(values: Any) -> Array:
-    """A float64 array of any shape; one of `CONVERSION_ERRORS` for what is masked, complex or no number."""
+def _plain(values: Any) -> np.ndarray:
+    """An array of anything; TypeError for a list with masked numbers, which NumPy would turn into NaN."""
     if isinstance(values, list | tuple) and any(value is np.ma.masked for value in values):
         raise TypeError("masked")
-    raw = np.asarray(without_torch(values))
+    return np.asarray(without_torch(values))
+
+
+def as_reals(values: Any) -> Array:
+    """A float64 array of any shape; one of `CONVERSION_ERRORS` for what is masked, complex or no number."""
+    raw = _plain(values)
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
     with np.errstate(over="ignore"):
@@ -51,7 +56,7 @@ def as_reals(values: Any) -> Array:
 def dimensions(values: Any) -> int:
     """How many dimensions values have; 0 for what is no regular array."""
     try:
-        return int(np.ndim(without_torch(values)))
+        return int(_plain(values).ndim)
     except CONVERSION_ERRORS:
         return 0
 
