@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProblem, Status, solve, svm_gln
-from implicit_bias.margin.solvers.native import group_set, kernels, scaled
+from implicit_bias.margin.solvers.native import coordinate_ascent, group_set, kernels, scaled, working_set
 from implicit_bias.margin.solvers.native.kernels import DenseFactor, LowRankFactor
 from tests.cases import FEATURES, PAIRS, problem
 
@@ -19,6 +19,16 @@ def by_groups(monkeypatch):
     for name in ("ALL_UP_TO", "TIMES", "FIRST_SHARE"):
         monkeypatch.setattr(group_set, name, 0)
     monkeypatch.setattr(group_set, "FIRST", 2)
+
+
+@pytest.fixture
+def sorted_first(monkeypatch):
+    """However few the samples and whatever it saves, soft margins are sorted first; few samples surely stay free."""
+    monkeypatch.setattr(working_set, "ALL_UP_TO", 0)
+    monkeypatch.setattr(working_set, "FIRST", 5)
+    monkeypatch.setattr(working_set, "NEAREST", 2)
+    monkeypatch.setattr(scaled, "AT_ONCE", 0)
+    monkeypatch.setattr(coordinate_ascent, "PRICED", -1.0)
 
 
 def through_features(monkeypatch, few):
@@ -65,6 +75,20 @@ def test_working_sets_of_groups_agree_with_all_groups(gate, norm, monkeypatch):
         monkeypatch.setattr(group_set, "ALL_UP_TO", 10**9)
         agree(one, solve(case, "NATIVE", tol=1e-7))
         monkeypatch.setattr(group_set, "ALL_UP_TO", 0)
+
+
+@pytest.mark.usefixtures("sorted_first")
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_samples_at_their_price_as_one_row_agree_with_all_by_themselves(gate, norm, few, monkeypatch):
+    """Soft margins, where most or some samples are at their price."""
+    through_features(monkeypatch, few)
+    for C, case in zip((0.3, 0.01) if few else (0.003, 0.03), variants(gate, norm), strict=True):
+        case = dataclasses.replace(case, C=C)
+        one = solve(case, "NATIVE", tol=1e-7)
+        monkeypatch.setattr(working_set, "ALL_UP_TO", 10**9)
+        agree(one, solve(case, "NATIVE", tol=1e-7))
+        monkeypatch.setattr(working_set, "ALL_UP_TO", 0)
 
 
 @pytest.mark.parametrize("seed", range(5))

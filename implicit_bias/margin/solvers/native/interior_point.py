@@ -84,6 +84,14 @@ def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[f
     return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), 1 / t if t > 0 else float("inf")
 
 
+def balanced(lam: Tensor, tilt: Tensor) -> Tensor:
+    """λ with ỹᵀλ = 0: that of the heavier class scaled down."""
+    xp = library(lam)
+    sides = [lam @ xp.clip(tilt, 0, None), -lam @ xp.clip(tilt, None, 0)]
+    least = min(sides)
+    return lam * xp.where(tilt > 0, least / sides[0], least / sides[1])
+
+
 @dataclass(frozen=True)
 class Program:
     """The kernels, the prices p (n,) of slack that bound λ, None for a hard margin, and ỹ (n,) of a free intercept.
@@ -112,12 +120,8 @@ class Program:
         return library(columns[0]).stack(columns, 1)
 
     def balanced(self, lam: Tensor) -> Tensor:
-        """λ with sum 1 and ỹᵀλ = 0: the λ of the heavier class scaled down."""
-        if self.tilt is not None:
-            xp = library(lam)
-            sides = [lam @ xp.clip(self.tilt, 0, None), -lam @ xp.clip(self.tilt, None, 0)]
-            least = min(sides)
-            lam = lam * xp.where(self.tilt > 0, least / sides[0], least / sides[1])
+        """λ with sum 1 and ỹᵀλ = 0."""
+        lam = lam if self.tilt is None else balanced(lam, self.tilt)
         return lam / (lam @ self.counts)
 
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:

@@ -92,7 +92,28 @@ class GroupKernels(ABC):
         """As `sweep`, by whichever product is smaller: less exact for the q_h, good enough for a direction."""
 
 
-class GatedKernels(GroupKernels):
+class LinearKernels(GroupKernels):
+    """K_h = Φ_hΦ_hᵀ, by products with Φ."""
+
+    @abstractmethod
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """V = Φᵀλ for λ (n,)."""
+
+    @abstractmethod
+    def squares(self, V: Tensor) -> Tensor:
+        """‖V_h‖² (H,)."""
+
+    @abstractmethod
+    def columns(self, V: Tensor) -> Tensor:
+        """Φ_hV_h, shape (n, H)."""
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        """q_h = ‖V_h‖² and K_hλ = Φ_hV_h, with V = Φᵀλ."""
+        V = self.adjoint(lam)
+        return self.squares(V), self.columns(V)
+
+
+class GatedKernels(LinearKernels):
     """K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights S.
 
     Parameters
@@ -120,10 +141,17 @@ class GatedKernels(GroupKernels):
             return self.inner * eta
         return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.inner)
 
-    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """q_h = Σ_j S_jh ‖V_j‖² and K_hλ = Σ_j S_jh g_j ∘ XV_j, with V_j = Σ_i λ_i g_ij x_i."""
-        V = (self.G * lam[:, None]).T @ self.X
-        return (V * V).sum(dim=1) @ self.share, ((self.X @ V.T).mul_(self.G)) @ self.share
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """V_j = Σ_i λ_i g_ij x_i, shape (k, d)."""
+        return (self.G * lam[:, None]).T @ self.X
+
+    def squares(self, V: Tensor) -> Tensor:
+        """Σ_j S_jh ‖V_j‖²."""
+        return (V * V).sum(dim=1) @ self.share
+
+    def columns(self, V: Tensor) -> Tensor:
+        """Σ_j S_jh g_j ∘ XV_j."""
+        return ((self.X @ V.T).mul_(self.G)) @ self.share
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """Through XXᵀ for few samples."""
@@ -136,7 +164,35 @@ class GatedKernels(GroupKernels):
         return change @ P, P
 
 
-class StackedKernels(GroupKernels):
+class BorderedKernels(GroupKernels):
+    """Gated kernels and one sample more, with features A (k, d) that are no product of gates and inputs."""
+
+    def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
+        super().__init__(A.new_empty(kernels.n + 1), kernels.H)
+        self.own, self.A = kernels, A
+        self.border, self.corner = kernels.columns(A), kernels.squares(A)
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        """With a border of one row: Σ_j S_jh g_j ∘ XA_j."""
+        matrix = eta.new_empty(self.n, self.n)
+        matrix[:-1, :-1] = self.own.weighted(eta)
+        matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
+        matrix[-1, -1] = self.corner @ eta
+        return matrix
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        """With V = Φᵀλ + λ̄A."""
+        V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
+        return self.own.squares(V), torch.vstack([self.own.columns(V), (self.A * V).sum(dim=1) @ self.own.share])
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """As without the border, and with it."""
+        P = self.own.directional(change[:-1])[1] + change[-1] * self.border
+        P = torch.vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
+        return change @ P, P
+
+
+class StackedKernels(LinearKernels):
     """K_h = A_hA_hᵀ, kept as one stack unless `low_rank`; A (n, H, r) carries the signs y."""
 
     def __init__(self, A: Tensor) -> None:
@@ -159,10 +215,17 @@ class StackedKernels(GroupKernels):
         """Σ_h η_h K_h."""
         return torch.tensordot(eta, self.stack, dims=1)
 
-    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """q_h = ‖V_h‖² and K_hλ = A_hV_h, with V_h = A_hᵀλ."""
-        V = torch.tensordot(lam, self.A, dims=1)
-        return (V * V).sum(dim=1), torch.einsum("nhr,hr->nh", self.A, V)
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """A_hᵀλ, shape (H, r)."""
+        return torch.tensordot(lam, self.A, dims=1)
+
+    def squares(self, V: Tensor) -> Tensor:
+        """Row by row."""
+        return (V * V).sum(dim=1)
+
+    def columns(self, V: Tensor) -> Tensor:
+        """A_hV_h."""
+        return torch.einsum("nhr,hr->nh", self.A, V)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """Through the kernels, or the factors if they are smaller."""

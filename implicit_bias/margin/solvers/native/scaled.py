@@ -1,6 +1,7 @@
 """A margin problem in the coordinates of the interior-point method: all its samples, and the programs of some."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -12,10 +13,18 @@ from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers.native.interior_point import Program
-from implicit_bias.margin.solvers.native.kernels import GatedKernels, GroupKernels, StackedKernels, contrasts, low_rank
+from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
+from implicit_bias.margin.solvers.native.kernels import (
+    BorderedKernels,
+    GatedKernels,
+    GroupKernels,
+    LinearKernels,
+    StackedKernels,
+    contrasts,
+    low_rank,
+)
 
-#: Samples whose margins are computed at a time.
+#: Samples whose margins or adjoint are computed at a time.
 CHUNK = 8192
 #: Entries of S up to which products with it are quickest as dense ones; it has about one nonzero a row.
 DENSE_UP_TO = 2**22
@@ -40,6 +49,7 @@ class ScaledProblem(ABC):
         self.prices = None if problem.hard else self.moved(prices)
         tilt = np.broadcast_to(problem.y / problem.required_margin, self.n)
         self.tilt_scale = float(length(tilt)) / np.sqrt(self.n)
+        self.positive = self.moved(problem.y > 0)
         self.tilt = self.moved(tilt / self.tilt_scale) if problem.intercept else None
 
     def moved(self, values: np.ndarray) -> Tensor:
@@ -47,8 +57,8 @@ class ScaledProblem(ABC):
         return torch.as_tensor(values).to(self.device)
 
     @abstractmethod
-    def kernels(self, rows: Tensor) -> GroupKernels:
-        """The group kernels of the samples `rows`."""
+    def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
+        """The group kernels of the samples `rows`, and of one row more: the sum of all at the λ (n,) of `more`."""
 
     @property
     def at_once(self) -> bool:
@@ -73,18 +83,44 @@ class ScaledProblem(ABC):
         """Numbers that the kernels of so many samples keep, and take to be applied."""
 
     @abstractmethod
-    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
-        """The margins (n,) of all samples at the weights that the λ of `rows` and η make, without the intercept."""
+    def linear(self, rows: Tensor) -> LinearKernels:
+        """The group kernels of the samples `rows`, whose V are those of all samples."""
 
-    def margins(self, rows: Tensor, lam: Tensor, eta: Tensor, b: Tensor) -> Tensor:
+    def together(self, lam: Tensor, kernels: Callable[[Tensor], LinearKernels] | None = None) -> Tensor:
+        """The V = Φ̂ᵀλ of all samples, a few thousand at a time, in the form of these kernels, else of `linear`."""
+        parts = lam.nonzero()[:, 0].split(CHUNK)
+        return torch.stack([(kernels or self.linear)(rows).adjoint(lam[rows]) for rows in parts]).sum(dim=0)
+
+    @abstractmethod
+    def squares(self, V: Tensor) -> Tensor:
+        """‖V_h‖² (H,)."""
+
+    @abstractmethod
+    def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
+        """The margins (n,) of all samples at the weights η_h V_h, without the intercept."""
+
+    def margins(self, V: Tensor, eta: Tensor, b: Tensor) -> Tensor:
         """The margins (n,) of all samples at those weights and the intercept b (0 or 1,)."""
-        f = self.unshifted(rows, lam, eta)
+        f = self.unshifted(V, eta)
         return f if self.tilt is None else f + self.tilt * b
 
-    def program(self, rows: Tensor) -> Program:
-        """The problem of the samples `rows` alone."""
+    def program(self, rows: Tensor, priced: Tensor | None = None) -> Program:
+        """The problem of the samples `rows` and, if there are any, the `priced` ones as one row: λ_i = λ̄ p_i/Σp."""
         prices = None if self.prices is None else self.prices[rows]
-        return Program(self.kernels(rows), prices, None if self.tilt is None else self.tilt[rows])
+        tilt = None if self.tilt is None else self.tilt[rows]
+        if self.prices is None or priced is None or len(priced) == 0:
+            return Program(self.kernels(rows), prices, tilt)
+        total = self.prices[priced].sum()
+        share = self.prices[priced] / total
+        if self.tilt is not None:
+            tilt = torch.hstack([self.tilt[rows], self.tilt[priced] @ share])
+        more = torch.zeros_like(self.prices).index_copy(0, priced, share)
+        return Program(self.kernels(rows, more), torch.hstack([self.prices[rows], total]), tilt)
+
+    def nothing(self) -> Outcome:
+        """Weights of 0, which nothing bounds."""
+        lam = self.moved(np.zeros(self.n))
+        return Outcome(lam, (lam, lam.new_zeros(self.H), lam[:0]))
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
         """W (k, d) of (λ, η), computed in the original coordinates."""
@@ -130,10 +166,12 @@ class GatedProblem(ScaledProblem):
             places, values = torch.as_tensor(np.array(share.coords)), torch.as_tensor(share.data)
             self.share = torch.sparse_coo_tensor(places, values, share.shape, check_invariants=True).to(self.device)
 
-    def kernels(self, rows: Tensor) -> GroupKernels:
+    def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
         if low_rank(self.columns, len(rows)):
-            return StackedKernels(self._blocks(rows))
+            return _one_more(self._stacked(rows), None if more is None else self.together(more, self._stacked))
+        if more is not None:
+            return BorderedKernels(self.linear(rows), self.together(more))
         X = self.X[rows]
         constant = (X[0] == X).all(dim=0)
         if constant.any():
@@ -147,23 +185,31 @@ class GatedProblem(ScaledProblem):
         """Of inputs that are not zero in every sample."""
         return self.H * max(map(len, self.members)) * len(self.inputs)
 
-    def _blocks(self, rows: Tensor) -> Tensor:
+    def _stacked(self, rows: Tensor) -> StackedKernels:
         """A_h side by side, shape (m, H, r): the gate values of each group times the inputs."""
         X = (self.X[rows] * self.signs[rows, None])[:, self.moved(self.inputs)]
         gates = self.gates[rows.cpu().numpy()]
         grouped = np.zeros((len(rows), self.H, max(map(len, self.members))))
         for h, own in enumerate(self.members):
             grouped[:, h, : len(own)] = gates[:, own]
-        return (self.moved(grouped)[..., None] * X[:, None, None]).reshape(len(rows), self.H, -1)
+        return StackedKernels((self.moved(grouped)[..., None] * X[:, None, None]).reshape(len(rows), self.H, -1))
 
     def kept(self, samples: int) -> int:
         """XXᵀ, the rows of inputs and gates, and products of both."""
         (columns, d) = self.G.shape[1], self.X.shape[1]
         return samples**2 + 2 * samples * d + 3 * samples * columns + 2 * columns * d
 
-    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
+    def linear(self, rows: Tensor) -> GatedKernels:
+        """With all inputs; V has a row for each column of gate values, shape (k, d)."""
+        return GatedKernels(self.X[rows] * self.signs[rows, None], self.G[rows], self.share)
+
+    def squares(self, V: Tensor) -> Tensor:
+        """Σ_j S_jh ‖V_j‖²."""
+        return (V * V).sum(dim=1) @ self.share
+
+    def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
         """A few thousand samples at a time."""
-        W = ((self.G[rows] * (lam * self.signs[rows])[:, None]).T @ self.X[rows]) * (self.share @ eta)[:, None]
+        W = V * (self.share @ eta)[:, None]
         chunks = (slice(i, i + CHUNK) for i in range(0, self.n, CHUNK))
         parts = [((self.X[chunk] @ W.T).mul_(self.G[chunk])).sum(dim=1) for chunk in chunks]
         return torch.cat(parts) * self.signs
@@ -184,9 +230,13 @@ class BlockProblem(ScaledProblem):
             A[:, h, : group.shape[1]] = group / scale
         self.A = self.moved(A)
 
-    def kernels(self, rows: Tensor) -> StackedKernels:
-        """Of the rows y_i φ_i / (m_i s)."""
+    def linear(self, rows: Tensor) -> StackedKernels:
+        """Of the rows y_i φ_i / (m_i s); V has a row for each group, shape (H, r)."""
         return StackedKernels(self.A[rows])
+
+    def kernels(self, rows: Tensor, more: Tensor | None = None) -> StackedKernels:
+        """Of these rows, and one."""
+        return _one_more(self.linear(rows), None if more is None else self.together(more))
 
     @property
     def columns(self) -> int:
@@ -197,10 +247,18 @@ class BlockProblem(ScaledProblem):
         """The rows twice, and all kernels."""
         return 2 * samples * self.columns + self.H * samples**2
 
-    def unshifted(self, rows: Tensor, lam: Tensor, eta: Tensor) -> Tensor:
-        """Σ_h η_h A_h A_hᵀλ."""
-        V = torch.tensordot(lam, self.A[rows], dims=1)
-        return (self.A * (V * eta[:, None])).sum(dim=(1, 2))
+    def squares(self, V: Tensor) -> Tensor:
+        """Row by row."""
+        return (V * V).sum(dim=1)
+
+    def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
+        """Σ_h η_h A_h V_h."""
+        return torch.tensordot(self.A, V * eta[:, None], dims=2)
+
+
+def _one_more(kernels: StackedKernels, row: Tensor | None) -> StackedKernels:
+    """With a row (H, r) more, if there is one."""
+    return kernels if row is None else StackedKernels(torch.cat([kernels.A, row[None]]))
 
 
 def scaled(problem: MarginProblem, form: GroupForm, device: str) -> ScaledProblem:

@@ -13,10 +13,11 @@ from implicit_bias.ground.threads import one_thread
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.native.coordinate_ascent import ascend
 from implicit_bias.margin.solvers.native.group_set import Found, many, solve_by_groups
 from implicit_bias.margin.solvers.native.interior_point import Bounds
 from implicit_bias.margin.solvers.native.scaled import scaled
-from implicit_bias.margin.solvers.native.working_set import first_rows, solve_in_rounds
+from implicit_bias.margin.solvers.native.working_set import at_once, first_set, solve_in_rounds
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress, end_line, print_line
 from implicit_bias.margin.solvers.solution import Status
@@ -81,16 +82,20 @@ def _some_groups(
         ends = seconds + max(0.0, step - OVERRUN)
         return Status.TIME_LIMIT if options.max_seconds is not None and ends > options.max_seconds else None
 
-    rows = first_rows(ours, start)
+    limit = (DEFAULT_ITERATIONS if options.max_iterations is None else options.max_iterations) - before
+    found = ours.nothing()
+    if ours.prices is not None and not at_once(ours):
+        with one_thread():
+            found = ascend(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
+    chosen = first_set(ours, start, found)
     check_memory(
-        ours.need(len(rows)),
-        f"a step of {len(rows)} samples in {ours.H} groups",
+        ours.need(len(chosen.rows)),
+        f"a step of {len(chosen.rows)} samples in {ours.H} groups",
         "use fewer units or samples, or solver='CLARABEL'",
         torch.cuda.mem_get_info(options.device)[0] if torch.device(options.device).type == "cuda" else None,
     )
-    limit = DEFAULT_ITERATIONS if options.max_iterations is None else options.max_iterations
-    with nullcontext() if len(rows) >= MANY_SAMPLES else one_thread():
-        found = solve_in_rounds(ours, tol, limit - before, rows, watch)
+    with nullcontext() if len(chosen.rows) >= MANY_SAMPLES else one_thread():
+        found = solve_in_rounds(chosen, tol, limit, found, watch)
     lam, eta, b = found.weights
     weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
     bounds = Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)

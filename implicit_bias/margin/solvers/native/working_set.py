@@ -1,14 +1,17 @@
-"""Working sets: solve for a few samples, score all, add those that the weights serve worst, drop the idle ones."""
+"""Working sets: solve for few samples, score all, add those served worst, drop the idle, join the priced in one row."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
+from implicit_bias.margin.solvers.native.coordinate_ascent import many_priced
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.newton import Point
 from implicit_bias.margin.solvers.native.scaled import ScaledProblem
@@ -26,20 +29,89 @@ WARM_SHARE, WARM_GAP = 0.3, 0.1
 SUPPORT = 1e-5
 #: The λ of newcomers, as a share of the mean.
 NEWCOMER = 0.1
-
+#: Samples of each class that are solved for one by one after a sorting, whatever their λ.
+NEAREST = 10
 
 #: Called with the iterations of earlier rounds, the size of the working set, the bounds over all samples, and those of
 #: the present iterate; may return a status to stop with.
 WatchAll = Callable[[int, int, Bounds, int, Bounds], Status | None]
 
 
-def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
-    """The first working set: the support of an earlier λ (n,), else all of few samples, else a seeded draw of many.
+@dataclass(frozen=True)
+class WorkingSet:
+    """The samples `rows`, solved for one by one, and the `priced` ones, which are one row: λ_i = λ̄ p_i/Σp."""
 
-    All samples, too, where the features are few.
+    scaled: ScaledProblem
+    rows: Tensor
+    priced: Tensor
 
-    Where the intercept is free, it holds samples of both classes.
+    @cached_property
+    def program(self) -> Program:
+        """The problem of these samples."""
+        return self.scaled.program(self.rows, self.priced)
+
+    def spread(self, lam: Tensor) -> Tensor:
+        """The λ (n,) of all samples from the program's."""
+        every = lam.new_zeros(self.scaled.n).index_copy(0, self.rows, lam[: len(self.rows)])
+        if self.scaled.prices is not None and len(self.priced):
+            prices = self.scaled.prices[self.priced]
+            every[self.priced] = lam[-1] * (prices / prices.sum())
+        return every
+
+    def done(self, lam: Tensor, f: Tensor, least: float) -> tuple[Tensor, Tensor]:
+        """Which rows are idle, and which at their price: λ, or what it lacks, is small against how far the margin is.
+
+        Never a whole class. Weights that do not separate even the working set do not tell.
+        """
+        if least <= 0:
+            return self.rows < 0, self.rows < 0
+        own, prices = lam[: len(self.rows)], self.program.prices
+        away = own.mean() * (f[self.rows] / least - 1)
+        idle, paid = own < away, self.rows < 0
+        if prices is not None:
+            paid = (prices * (lam / prices).max() - lam)[: len(self.rows)] < -away
+        for side in (self.scaled.positive[self.rows], ~self.scaled.positive[self.rows]):
+            if (idle | paid)[side].all():
+                idle, paid = idle & ~side, paid & ~side
+        return idle, paid
+
+    def violated(self, f: Tensor, least: float) -> tuple[Tensor, bool]:
+        """Idle samples with margins below `least` and priced ones above, worst first; whether more than may join."""
+        beyond = least - f
+        beyond[self.priced] *= -1
+        beyond[self.rows] = -float("inf")
+        most = max(1, int(GROWTH * len(self.rows)))
+        order = torch.argsort(beyond, descending=True)[: most + 1]
+        new = order[beyond[order] > 0]
+        return new[:most], len(new) > most
+
+    def changed(self, idle: Tensor, paid: Tensor, new: Tensor, near: Point) -> tuple[WorkingSet, Point]:
+        """Without the idle rows, with those at their price among the priced, and with new ones; and where to start."""
+        kept = self.priced[~torch.isin(self.priced, new)]
+        rows, priced = torch.cat([self.rows[~idle & ~paid], new]), torch.cat([kept, self.rows[paid]])
+        changed, m = replace(self, rows=rows, priced=priced), len(self.rows)
+        lam, u = self.spread(near.lam), near.u
+        lam[rows] = torch.where(lam[rows] > 0, lam[rows], NEWCOMER * near.lam[:m].mean())
+        own = torch.hstack([lam[rows], lam[priced].sum()]) if len(priced) else lam[rows]
+        if self.scaled.prices is not None:
+            u = torch.full_like(lam, torch.nan).index_copy(0, self.rows, near.u[:m])[rows]
+            u = torch.hstack([u, u.new_full((len(own) - len(rows),), torch.nan)])
+        return changed, _carried(changed.program, near, own, u)
+
+
+def at_once(scaled: ScaledProblem) -> bool:
+    """Whether all samples are solved for together."""
+    return scaled.n <= ALL_UP_TO or scaled.at_once
+
+
+def first_set(scaled: ScaledProblem, dual: Array | None, known: Outcome) -> WorkingSet:
+    """The first working set: as `known` weights sort the samples, if many of their λ are at the price.
+
+    Else nobody is priced, and the set is the support of an earlier λ (n,), else all of few samples or where the
+    features are few, else a seeded draw of many. Where the intercept is free, it holds samples of both classes.
     """
+    if many_priced(known.weights[0], scaled.prices):
+        return _sorted(scaled, known)
     n = scaled.n
     rows = np.arange(n)
     if dual is not None and np.count_nonzero(dual > SUPPORT * dual.max()) >= 2:
@@ -47,80 +119,75 @@ def first_rows(scaled: ScaledProblem, dual: Array | None) -> Tensor:
         # All of a large support would be too large a matrix: those that carry most of it lead to the others.
         rows = np.sort(np.argpartition(-dual, most - 1)[:most])
         rows = rows[dual[rows] > SUPPORT * dual.max()]
-    elif n > ALL_UP_TO and not scaled.at_once:
+    elif not at_once(scaled):
         rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
     if scaled.tilt is not None:
         y = scaled.problem.y
         missing = [np.flatnonzero(y == sign)[:FIRST] for sign in (-1, 1) if not (y[rows] == sign).any()]
         rows = np.concatenate([rows, *missing])
-    return scaled.moved(rows)
+    return WorkingSet(scaled, scaled.moved(rows), scaled.moved(rows[:0]))
 
 
-def solve_in_rounds(scaled: ScaledProblem, tol: float, max_iterations: int, rows: Tensor, watch: WatchAll) -> Outcome:
-    """Solve for the samples `rows`, then for changed sets, until the gap over all samples is at most `tol`.
+def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
+    """One by one: samples whose λ or margin is between, and the nearest few of each class; priced: lower margins."""
+    lam, eta, b = known.weights
+    V = scaled.together(lam)
+    f = scaled.margins(V, eta, b)
+    least = upper_bound(float(eta @ scaled.squares(V).sqrt()), f, scaled.prices)[1]
+    away = (f / least - 1).nan_to_num(0.0)
+    paid = (lam == scaled.prices) & (away < 0)
+    between = (away.abs() <= known.bounds.gap) | ((lam > 0) & ~paid)
+    between[away.abs().argsort()[SUPPORTING:]] = False
+    for side in (scaled.positive, ~scaled.positive):
+        own = side.nonzero()[:, 0]
+        between[own[away[own].abs().argsort()[:NEAREST]]] = True
+    return WorkingSet(scaled, between.nonzero()[:, 0], (~between & (away < 0)).nonzero()[:, 0])
 
-    `watch` is called at every iterate. A sample is dropped at most once, so that the rounds end.
+
+def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: Outcome, watch: WatchAll) -> Outcome:
+    """Solve for the first working set, then for changed ones, until the gap over all samples is at most `tol`.
+
+    `best` is what is known. `watch` is called at every iterate. A sample leaves the rows at most once, so that the
+    rounds end.
     """
-    nothing = scaled.moved(np.zeros(scaled.n))
-    best = Outcome(nothing, (nothing, nothing.new_zeros(scaled.H), nothing[:0]))
-    dropped = torch.zeros_like(nothing, dtype=torch.bool)
-    # Where no sample is left out, only the idle ones have to be found, and one finer round finds them.
-    stage = int(len(rows) == scaled.n)
-    warm: tuple[Point, Tensor, Tensor] | None = None
+    scaled = chosen.scaled
+    left = torch.zeros(scaled.n, dtype=torch.bool, device=scaled.device)
+    # Where samples are sorted, or none is left out, only few have to be found, and one finer round finds them.
+    stage = len(TOLERANCES) - 1 if len(chosen.priced) else int(len(chosen.rows) == scaled.n)
+    start: Point | None = None
     try:
-        while True:
-            program = scaled.program(rows)
-            start = None if warm is None else _carried(program, *warm)
-            whole = (scaled.n <= ALL_UP_TO or scaled.at_once) and len(rows) == scaled.n
+        while not (best.stopped or best.bounds.gap <= tol):
+            whole = at_once(scaled) and len(chosen.rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
-            seen = partial(watch, best.iterations, len(rows), best.bounds)
-            outcome = descend(program, aim, max_iterations - best.iterations, start, seen)
-            best, f, least = _scored(scaled, program, rows, outcome, best)
-            proved = outcome.bounds.upper == float("inf")
-            if outcome.stopped or proved or best.bounds.gap <= tol:
-                return best
-            new, more = _violated(rows, f, least)
-            if len(new) == 0 and last:
+            seen = partial(watch, best.iterations, len(chosen.rows), best.bounds)
+            outcome = descend(chosen.program, aim, max_iterations - best.iterations, start, seen)
+            best, f, least = _scored(chosen, outcome, best)
+            new, more = chosen.violated(f, least)
+            if outcome.bounds.upper == float("inf") or (len(new) == 0 and last):
                 return best
             stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
-            # Weights that do not separate even the working set do not tell which samples are idle.
-            margin = f[rows] / least - 1 if least > 0 else torch.zeros_like(outcome.lam)
-            idle = (outcome.lam < outcome.lam.mean() * margin) & ~dropped[rows]
-            dropped[rows[idle]] = True
+            idle, paid = (rows & ~left[chosen.rows] for rows in chosen.done(outcome.lam, f, least))
+            left[chosen.rows[idle | paid]] = True
             near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
-            changed = torch.cat([rows[~idle], new])
-            lam = torch.full_like(nothing, NEWCOMER * float(near.lam.mean())).index_copy(0, rows, near.lam)[changed]
-            u = near.u if scaled.prices is None else torch.full_like(f, torch.nan).index_copy(0, rows, near.u)[changed]
-            warm = near, lam, u
-            rows = changed
+            chosen, start = chosen.changed(idle, paid, new, near)
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
+    return best
 
 
-def _scored(
-    scaled: ScaledProblem, program: Program, rows: Tensor, outcome: Outcome, best: Outcome
-) -> tuple[Outcome, Tensor, float]:
+def _scored(chosen: WorkingSet, outcome: Outcome, best: Outcome) -> tuple[Outcome, Tensor, float]:
     """The best bounds over all samples, all margins (n,), and the margin that the weights ask of a sample."""
-    lam, eta, b = outcome.weights
-    value = float(eta @ program.kernels.sweep(lam)[0].sqrt())
-    f = scaled.margins(rows, lam, eta, b)
+    (lam, eta, b), program, scaled = outcome.weights, chosen.program, chosen.scaled
+    q, P = program.kernels.sweep(lam)
+    value, heavy = float(eta @ q.sqrt()), chosen.spread(lam)
+    f = scaled.margins(scaled.together(heavy), eta, b)
     upper = upper_bound(value, f, scaled.prices)[0]
     # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
-    least = upper_bound(value, f[rows], program.prices)[1]
-    dual, heavy = (torch.zeros_like(f).index_copy(0, rows, values) for values in (outcome.lam, lam))
+    least = upper_bound(value, P @ eta + program.equalities[:, 1:] @ b, program.prices)[1]
     bounds, iterations = Bounds(outcome.bounds.lower, upper), best.iterations + outcome.iterations
-    return replace(best.better(dual, (heavy, eta, b), bounds, iterations), stopped=outcome.stopped), f, least
-
-
-def _violated(rows: Tensor, f: Tensor, least: float) -> tuple[Tensor, bool]:
-    """Samples outside the working set with margins below `least`, worst first; whether more than may join."""
-    outside = f.clone()
-    outside[rows] = float("inf")
-    most = max(1, int(GROWTH * len(rows)))
-    order = torch.argsort(outside)[: most + 1]
-    new = order[outside[order] < least]
-    return new[:most], len(new) > most
+    found = best.better(chosen.spread(outcome.lam), (heavy, eta, b), bounds, iterations)
+    return replace(found, stopped=outcome.stopped), f, least
 
 
 def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:

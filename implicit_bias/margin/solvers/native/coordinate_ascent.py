@@ -1,0 +1,111 @@
+"""Dual coordinate ascent on soft margins: a cheap first sorting of all samples into idle, free and priced ones.
+
+With weights η of the groups, ‖W‖ is the least of ½ Σ_h (‖Ŵ_h‖²/η_h + η_h). The dual for fixed η,
+
+    maximise   1ᵀλ − ½ λᵀK(η)λ   over   0 ≤ λ ≤ p,
+
+is maximised exactly in one λ_i at a time, by blocks of samples whose kernel is at hand. In between η follows: at the
+optimum ‖Ŵ_h‖ = η_h‖V_h‖ = η_h with V = Φ̂ᵀλ, so that η_h is multiplied by a small power of ‖V_h‖. A free intercept b is
+the multiplier of ỹᵀλ = 0, by the method of multipliers.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from torch import Tensor
+
+from implicit_bias.ground.scaling import TINY
+from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Watch, balanced, upper_bound
+from implicit_bias.margin.solvers.native.scaled import ScaledProblem
+from implicit_bias.margin.solvers.solution import Status
+
+#: Samples of a block, and how often each is passed while the block's kernel is at hand.
+BLOCK, PASSES = 64, 3
+#: The power of ‖V_h‖ by which η_h is multiplied, over all blocks of an epoch, and in one block at most.
+POWER, MOST_POWER = 8.0, 0.5
+#: What ‖V_h‖ counts at most and its inverse at least: before V has followed η it may be far from 1.
+FASTEST = 1.25
+#: The gap that sorts well, and the epochs after which whatever was found has to do.
+COARSE, EPOCHS = 1e-2, 40
+#: The share of the positive λ that are at their price from which a sorting saves more than it costs.
+PRICED = 0.25
+
+
+def many_priced(lam: Tensor, prices: Tensor | None) -> bool:
+    """Whether more than PRICED of the positive λ are at their price."""
+    return prices is not None and bool(((lam > 0) & (lam == prices)).sum() > PRICED * (lam > 0).sum())
+
+
+class Ascent:
+    """The iterate: λ (n,), V = Φ̂ᵀλ, η (H,) and the intercept b (0 or 1,)."""
+
+    def __init__(self, scaled: ScaledProblem) -> None:
+        assert scaled.prices is not None
+        self.scaled, self.prices, self.tilt = scaled, scaled.prices, scaled.tilt
+        self.lam = 0 * self.prices
+        self.V, self.eta = scaled.together(self.lam), self.lam.new_full((scaled.H,), 1 / scaled.H)
+        self.b = self.lam.new_zeros(0 if self.tilt is None else 1)
+
+    def pass_over(self, rows: Tensor, power: float) -> None:
+        """PASSES over a block, then one step of η."""
+        block, lam, prices = self.scaled.linear(rows), self.lam[rows], self.prices[rows]
+        kernel, f = block.weighted(self.eta), block.columns(self.V) @ self.eta
+        stiffness = self.eta.sum()
+        if self.tilt is not None:
+            tilt = self.tilt[rows]
+            kernel, f = kernel + stiffness * tilt[:, None] * tilt, f + self.b * tilt
+        new = self.scaled.moved(_maximised(*(values.cpu().numpy() for values in (kernel, f, lam, prices))))
+        self.lam[rows] = new
+        self.V += block.adjoint(new - lam)
+        if self.tilt is not None:
+            self.b = self.b + stiffness * (tilt @ (new - lam))
+        self.eta = self.eta * block.squares(self.V).sqrt().clip(1 / FASTEST, FASTEST) ** power
+
+    def judged(self, best: Outcome, epoch: int) -> Outcome:
+        """The best bounds and weights."""
+        f, sizes = self.scaled.margins(self.V, self.eta, self.b), self.scaled.squares(self.V).sqrt()
+        upper = upper_bound(float(self.eta @ sizes), f, self.prices)[0]
+        fair = self.lam.clone()
+        if self.tilt is not None:
+            fair = balanced(fair, self.tilt)
+            sizes = self.scaled.squares(self.scaled.together(fair)).sqrt()
+        reach = max(float(sizes.max()), float((fair / self.prices).max()))
+        lower = float(fair.sum()) / reach if reach > 0 else 0.0
+        return best.better(fair, (self.lam.clone(), self.eta, self.b), Bounds(lower, upper), epoch)
+
+
+def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
+    """Ascend to a gap of COARSE or `tol`, or until few samples are priced, in so many epochs, its iterations.
+
+    The λ of its weights is at its bounds, 0 and p, wherever it met them. `watch(epoch, bounds)` may return a status to
+    stop with.
+    """
+    at, random = Ascent(scaled), np.random.default_rng(0)
+    best = scaled.nothing()
+    try:
+        for epoch in range(1, min(most, EPOCHS) + 1):
+            if at.tilt is not None:
+                at.b = at.b + at.eta.sum() * (at.tilt @ at.lam)
+            # In the first epoch V means nothing yet.
+            power = min(POWER * BLOCK / scaled.n, MOST_POWER) if epoch > 1 else 0.0
+            for block in np.split(random.permutation(scaled.n), range(BLOCK, scaled.n, BLOCK)):
+                at.pass_over(scaled.moved(block), power)
+            best = at.judged(best, epoch)
+            stop = watch(epoch, best.bounds)
+            if stop or best.bounds.gap <= max(COARSE, tol) or not many_priced(best.weights[0], at.prices):
+                return replace(best, stopped=stop)
+    except KeyboardInterrupt:
+        return replace(best, stopped=Status.INTERRUPTED)
+    return best
+
+
+def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """λ of a block after PASSES over it, from its kernel and margins."""
+    new, upper, curvature = lam.tolist(), prices.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
+    for _ in range(PASSES):
+        for i, price in enumerate(upper):
+            best = min(max(new[i] + (1 - f.item(i)) / curvature[i], 0.0), price)
+            if best != new[i]:
+                f += kernel[i] * (best - new[i])
+                new[i] = best
+    return np.array(new)
