@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import (
+    ConstantGate,
     Frobenius,
     GatedFeatures,
     GroupLasso,
@@ -22,6 +23,7 @@ from implicit_bias import (
     save_problem,
     save_solution,
     solve,
+    svm_gln,
 )
 from implicit_bias.margin import solvers
 from implicit_bias.margin.solvers.options import Options
@@ -235,3 +237,9 @@ def test_a_problem_prints_what_is_not_by_default():
     case = case_of("contexts 2", "group lasso")
     other = dataclasses.replace(case, C=0.5, intercept=True, constraints=lambda W: [W >= 0])
     assert repr(other).endswith(f"C=0.5, free intercept, {case.features.k * case.features.d} linear constraints)")
+
+
+@pytest.mark.parametrize("field", ["weights", "dual", "objective", "status"])
+def test_solutions_made_by_hand_print_whatever_they_hold(field):
+    found = solve(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()))
+    assert "made by hand" in repr(dataclasses.replace(found, **{field: np.array([None, None])}))

@@ -67,8 +67,8 @@ class Features(ABC):
         """(n, k, d)."""
 
     def __repr__(self) -> str:
-        n, k, d = self.shape
-        return f"{type(self).__name__}(n={n}, k={k}, d={d})"
+        sizes = ", ".join(f"{name}={size}" for name, size in zip("nkd", self.shape, strict=False))
+        return f"{type(self).__name__}({sizes})"
 
     @abstractmethod
     def dense(self) -> Array:

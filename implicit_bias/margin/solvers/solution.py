@@ -140,11 +140,13 @@ class Solution(Certificate):
     reason: str = ""
 
     def __repr__(self) -> str:
-        k, d = self.weights.shape
-        bounds = f"objective={self.objective:.9g}, gap={self.gap:.1e}"
-        return (
-            f"Solution({self.status.name}, {bounds}, k={k}, d={d}, {len(self.support)} support vectors, {self.solver})"
-        )
+        try:
+            k, d = self.weights.shape
+            bounds = f"objective={self.objective:.9g}, gap={self.gap:.1e}"
+            told = f"{self.status.name}, {bounds}, k={k}, d={d}, {len(self.support)} support vectors, {self.solver}"
+        except (AttributeError, TypeError, ValueError):
+            told = "made by hand of other things than numbers"
+        return f"Solution({told})"
 
     def __str__(self) -> str:
         head = f"{self.status.name}: {self.status.value}" + (f"\n  {self.reason}" if self.reason else "")
