@@ -59,6 +59,7 @@ class Config:
 
     def __post_init__(self) -> None:
         # What takes seconds to load, and help does without.
+        from implicit_bias.datasets import dataset_names
         from implicit_bias.experiments.runner.cells import SPLITS
         from implicit_bias.margin.solvers import solver_names
         from implicit_bias.margin.solvers.options import as_tolerance
@@ -75,6 +76,7 @@ class Config:
                 raise InputError(f"{name} is empty; give at least one value")
             if len(set(values)) < len(values) and name != "faults":
                 raise InputError(f"{name} lists a value twice; give each once")
+        one_of(self.dataset, dataset_names(), "data set")
         for momentum in self.momentum:
             SGD(steps=self.steps, momentum=momentum)
         if self.solver is not None:

@@ -59,18 +59,19 @@ def solve(
     solver : str or function, optional
         One of `solver_names()`. If not given: NATIVE, our interior-point method, where the norm is a sum of group
         norms and there are no constraints, else CLARABEL; where its answer is INACCURATE and the problem is not large,
-        CLARABEL and ECOS in turn, and `solver` and `reason` of the solution say so. OSQP takes hard margins with a
-        quadratic norm only. The choice changes the time, not the answer. A function of the problem and the options
-        that returns an `Answer` is a solver of your own.
+        CLARABEL, PRECISE and ECOS in turn, and `solver` and `reason` of the solution say so. OSQP takes hard margins
+        with a quadratic norm only. The choice changes the time, not the answer. A function of the problem and the
+        options that returns an `Answer` is a solver of your own.
     tol : float
         The relative gap asked for, below 1. A larger certified gap gives INACCURATE.
     max_iterations : int, optional
-        The solver's own limit; its default if not given. NATIVE counts the iterations of all its working sets.
+        The solver's own limit; its default if not given. NATIVE counts the iterations of all its working sets,
+        and the passes over all samples that sort a soft margin's.
     max_seconds : float, optional
         Time after which to stop with the best answer so far (TIME_LIMIT). ECOS has no such limit.
     start : Solution, optional
         NATIVE: an earlier answer for the same samples, at another C, norm or tolerance; the first working set is its
-        support.
+        support. Soft margins of which many samples are at their price begin anew: they are sorted faster than that.
     device : str
         NATIVE: 'cpu', 'cuda' or 'cuda:1'. All computation is in float64.
     callback : function of a Progress, optional

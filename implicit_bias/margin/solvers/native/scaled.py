@@ -155,10 +155,10 @@ class GatedProblem(ScaledProblem):
         input_scale = float(length(lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, gate_scale * input_scale)
         self.X, self.signs = self.moved(features.X), self.moved(problem.y / problem.required_margin / input_scale)
-        self.gates = gates / gate_scale
+        self.gate_scale = gate_scale
         self.members = [np.flatnonzero(self.index == h) for h in range(self.H)]
         self.inputs = np.flatnonzero(np.abs(features.X).max(axis=0))
-        G, share = contrasts(self.gates, form.groups)
+        G, share = contrasts(gates / gate_scale, form.groups)
         self.G = self.moved(G)
         if share.shape[0] * share.shape[1] <= DENSE_UP_TO:
             self.share = self.moved(share.toarray())
@@ -188,7 +188,7 @@ class GatedProblem(ScaledProblem):
     def _stacked(self, rows: Tensor) -> StackedKernels:
         """A_h side by side, shape (m, H, r): the gate values of each group times the inputs."""
         X = (self.X[rows] * self.signs[rows, None])[:, self.moved(self.inputs)]
-        gates = self.gates[rows.cpu().numpy()]
+        gates = (self.problem.features.select(rows.cpu().numpy()).gate_values @ self.expand) / self.gate_scale
         grouped = np.zeros((len(rows), self.H, max(map(len, self.members))))
         for h, own in enumerate(self.members):
             grouped[:, h, : len(own)] = gates[:, own]
