@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_signs, check_size
+from implicit_bias.ground.rounding import share
+from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, solve
@@ -32,7 +35,7 @@ class MarginBound:
     objective : float
         The least Σ_p ‖ζ_p‖_* / min margin that was found, of weights that the paths do not share: B is at most this.
     dual : array, shape (n,)
-        λ ≥ 0 with Σλ = B, which proves the bound.
+        λ ≥ 0 that proves the bound: B is at most Σλ / max_p ‖G_p‖, in exact arithmetic.
     weights : array, shape (paths, outer contexts, contexts, d)
         The ζ of `objective`, each path's own.
     degree : int
@@ -95,8 +98,8 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
     The best λ solves the dual of min Σ_p ‖ζ_p‖_* s.t. margins ≥ 1, paths sharing nothing. For one gated layer this is
     SVM-GLN (SVM-LC), and the bound is attained. For two it is the best that weights λ can prove: one path alone attains
     the second inequality. It is solved as group lassos over unit vectors of outer contexts, which are added
-    where G_p has a larger singular value than they show. Unlike the certificates of `solve`, the bound does not count
-    its own rounding, of about 1e-12 of itself.
+    where G_p has a larger singular value than they show. Like the certificates of `solve`, the bound holds in exact
+    arithmetic for the doubles of X and λ: the rounding of G_p and of its singular values is counted.
 
     Parameters
     ----------
@@ -155,7 +158,25 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
             solution = atoms.solve(*chosen)
         dual = solution.dual
     weights = atoms.weights(solution, *chosen) @ V.T
-    return MarginBound(float(best), float(solution.objective), proof, weights, network.degree)
+    proved = proof.sum() * (1 - share(len(X) + 2)) / _Atoms(outer, first, X, signs).largest(proof)
+    return MarginBound(float(proved), float(solution.objective), proof, weights, network.degree)
+
+
+def spectral_bound(G: Array) -> float:
+    """A number that the largest singular value of G (m, n) does not exceed in exact arithmetic, and hardly more.
+
+    ‖G‖ ≤ ‖U‖ max s ‖V‖ + ‖G − U diag(s) V‖_F for any U, s, V, and ‖U‖² ≤ 1 + ‖UᵀU − I‖_F: a decomposition need not be
+    believed.
+
+    >>> 5 <= spectral_bound(np.array([[3.0, 4.0]])) < 5 + 1e-13
+    True
+    """
+    U, values, V = np.linalg.svd(G, full_matrices=False)
+    terms, rank = share(G.size + 8), len(values)
+    # By Cauchy-Schwarz every entry of the three products is a sum of terms whose sizes add up to at most max s.
+    rest = length(G - (U * values) @ V) + 4 * terms * rank * values[0]
+    left, right = (length(A @ A.T - np.eye(rank)) + 4 * terms * rank for A in (U.T, V))
+    return float((values[0] * (1 + left) ** 0.5 * (1 + right) ** 0.5 + rest) * (1 + 2 * terms))
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
@@ -200,17 +221,27 @@ class _Atoms:
         groups = np.repeat(paths if together else np.arange(len(paths)), self.first.shape[2])
         return solve(MarginProblem(GatedFeatures(self.X, gates), self.y, GroupLasso(groups)))
 
+    def sums(self, weighted: Array) -> Iterator[Array]:
+        """G_p (outer contexts, contexts·d) of every path, for λ_i y_i x_i (n, d)."""
+        for j, h in itertools.product(range(self.outer.shape[1]), range(self.first.shape[1])):
+            gates = np.einsum("ne,nc->ecn", self.outer[:, j], self.first[:, h])
+            yield (gates @ weighted).reshape(len(gates), -1)
+
     def singular(self, dual: Array) -> tuple[Array, Array]:
         """The largest singular value of every path's G_p, and its vector of outer contexts."""
         sizes, directions = [], []
-        weighted = (dual * self.y)[:, None] * self.X
-        for j, h in itertools.product(range(self.outer.shape[1]), range(self.first.shape[1])):
-            gates = np.einsum("ne,nc->ecn", self.outer[:, j], self.first[:, h])
-            G = (gates @ weighted).reshape(len(gates), -1)
+        for G in self.sums((dual * self.y)[:, None] * self.X):
             left, values, _ = np.linalg.svd(G, full_matrices=False)
             sizes.append(values[0])
             directions.append(left[:, 0])
         return np.array(sizes), np.array(directions)
+
+    def largest(self, dual: Array) -> float:
+        """A number that max_p ‖G_p‖ does not exceed in exact arithmetic: entries are sums of n, the gates 0 and 1."""
+        weighted = (dual * self.y)[:, None] * self.X
+        pairs = zip(self.sums(weighted), self.sums(np.abs(weighted)), strict=True)
+        rounding = 2 * share(len(self.X) + 2)
+        return max(spectral_bound(G) + rounding * length(sizes) + G.size * TINY for G, sizes in pairs)
 
     def weights(self, solution: Solution, paths: np.ndarray, directions: Array) -> Array:
         """ζ (paths, outer contexts, contexts, rank)."""
