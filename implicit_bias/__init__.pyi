@@ -18,7 +18,9 @@ from .datasets import read_samples as read_samples
 from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
+from .estimators import MultipleKernelClassifier as MultipleKernelClassifier
 from .estimators import NotSeparableError as NotSeparableError
+from .estimators import PrecomputedKernel as PrecomputedKernel
 from .experiments.paper.summary import summarise as summarise
 from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
