@@ -124,7 +124,7 @@ class MultipleKernelClassifier(MarginClassifier):
         self.support_vectors_, self.kernels_ = features.samples[used], features.functions
 
     def _scores(self, X: Array) -> list[Array]:
-        coefficients = self.dual_coef_.reshape(-1, len(self.kernels_), len(self.support_vectors_))
+        coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[:, None], len(X), axis=1)
         for m, kernel in enumerate(self.kernels_):
             own: Array = coefficients[:, m]
@@ -190,7 +190,7 @@ def _functions(kernels: Any, X: Array, weight: Array | None) -> list[Kernel]:
         centred = X - np.average(X, weights=None if weight is None else np.repeat(weight[:, None], X.shape[1], 1))
         unit = float(np.average((centred**2).sum(axis=1), weights=weight)) or 1.0
         kernels = ["linear", *(("rbf", {"gamma": width / unit}) for width in WIDTHS)]
-    if isinstance(kernels, str | tuple) or callable(kernels) or not len(kernels):
+    if not isinstance(kernels, Sequence) or isinstance(kernels, str) or not kernels:
         raise InputError("kernels must be a list of at least one function, name, or name and dict of parameters")
     return [_function(kernel) for kernel in kernels]
 
