@@ -48,8 +48,8 @@ class MultipleKernelClassifier(MarginClassifier):
     C : float
         The price of slack; `inf` for the hard margin. The norm is not squared: below some C all weights are zero.
     normalise : bool
-        Divide each kernel by s_m, the (weighted) mean of k_m(x, x) over the training samples; else s_m = 1. A kernel of larger
-        values costs less norm.
+        Divide each kernel by s_m, the (weighted) mean of k_m(x, x) over the training samples; else s_m = 1. A kernel of
+        larger values costs less norm.
     free_intercept : bool
         The bias b, which costs nothing.
     solver, tol, max_seconds, class_weight
