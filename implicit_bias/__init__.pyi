@@ -49,6 +49,7 @@ from .margin.norms import Frobenius as Frobenius
 from .margin.norms import GroupForm as GroupForm
 from .margin.norms import GroupLasso as GroupLasso
 from .margin.norms import Norm as Norm
+from .margin.norms import NuclearNorm as NuclearNorm
 from .margin.norms import PredictorL2 as PredictorL2
 from .margin.problem import MarginProblem as MarginProblem
 from .margin.program import MarginProgram as MarginProgram
