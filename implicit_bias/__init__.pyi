@@ -38,6 +38,8 @@ from .gates import RandomHalfSpaces as RandomHalfSpaces
 from .gates import ReLUGates as ReLUGates
 from .gates import SoftGates as SoftGates
 from .ground.checks import InputError as InputError
+from .margin.classes import ClassMarginProblem as ClassMarginProblem
+from .margin.classes import svm_classes as svm_classes
 from .margin.formulations import svm_gln as svm_gln
 from .margin.formulations import svm_hl as svm_hl
 from .margin.formulations import svm_l2 as svm_l2
