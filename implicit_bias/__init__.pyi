@@ -18,7 +18,9 @@ from .datasets import read_samples as read_samples
 from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
+from .estimators import MultipleKernelClassifier as MultipleKernelClassifier
 from .estimators import NotSeparableError as NotSeparableError
+from .estimators import PrecomputedKernel as PrecomputedKernel
 from .experiments.paper.summary import summarise as summarise
 from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
@@ -36,6 +38,8 @@ from .gates import RandomHalfSpaces as RandomHalfSpaces
 from .gates import ReLUGates as ReLUGates
 from .gates import SoftGates as SoftGates
 from .ground.checks import InputError as InputError
+from .margin.classes import ClassMarginProblem as ClassMarginProblem
+from .margin.classes import svm_classes as svm_classes
 from .margin.formulations import svm_gln as svm_gln
 from .margin.formulations import svm_hl as svm_hl
 from .margin.formulations import svm_l2 as svm_l2
@@ -47,6 +51,7 @@ from .margin.norms import Frobenius as Frobenius
 from .margin.norms import GroupForm as GroupForm
 from .margin.norms import GroupLasso as GroupLasso
 from .margin.norms import Norm as Norm
+from .margin.norms import NuclearNorm as NuclearNorm
 from .margin.norms import PredictorL2 as PredictorL2
 from .margin.problem import MarginProblem as MarginProblem
 from .margin.program import MarginProgram as MarginProgram

@@ -10,6 +10,7 @@ from implicit_bias import (
     GLNClassifier,
     HiddenLayerClassifier,
     HyperplaneGates,
+    MultipleKernelClassifier,
     RandomHalfSpaces,
 )
 
@@ -22,6 +23,7 @@ ESTIMATORS = [
     GatedReLUClassifier(),
     GatedReLUClassifier(gates="learned", training=SHORT),
     HiddenLayerClassifier(training=SHORT),
+    MultipleKernelClassifier(tol=1e-11),
     HyperplaneGates(),
     RandomHalfSpaces(),
     ConstantGate(),

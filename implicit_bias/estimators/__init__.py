@@ -5,6 +5,15 @@ Several classes are one problem per class, this class against the rest.
 
 from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
 from implicit_bias.estimators.gln import GLNClassifier
+from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
 from implicit_bias.estimators.relu import GatedReLUClassifier, HiddenLayerClassifier
 
-__all__ = ["GLNClassifier", "GatedReLUClassifier", "HiddenLayerClassifier", "MarginClassifier", "NotSeparableError"]
+__all__ = [
+    "GLNClassifier",
+    "GatedReLUClassifier",
+    "HiddenLayerClassifier",
+    "MarginClassifier",
+    "MultipleKernelClassifier",
+    "NotSeparableError",
+    "PrecomputedKernel",
+]

@@ -31,6 +31,7 @@ PARAMETERS: dict[str, Any] = {
     "class_weight": choice(None, "balanced", also=lambda v: v is None or (hasattr(v, "__len__") and not len(v))),
     "norm": choice("group-lasso", "predictor-l2", "frobenius", Frobenius()),
     "gates": choice("random", ib.RandomHalfSpaces(2, always_on=True), ib.ConstantGate()),
+    "kernels": choice(None, ["linear", ("rbf", {"gamma": 0.5})], [lambda X, Z: X @ Z.T]),
 }
 
 
@@ -80,6 +81,7 @@ def _check_model(draw: Draw, model: Any, X: Array, labels: Array) -> None:
 _classifier(ib.GLNClassifier, units=3)
 _classifier(ib.GatedReLUClassifier, units=4)
 _classifier(ib.HiddenLayerClassifier, units=4, training=SGD(steps=3))
+_classifier(ib.MultipleKernelClassifier)
 
 
 @entry(ib.NotSeparableError)
