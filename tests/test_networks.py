@@ -8,9 +8,12 @@ from implicit_bias import (
     SGD,
     FrozenReLUNetwork,
     FunctionContexts,
+    GaLU0Network,
+    GaLUNetwork,
     GatedLinearNetwork,
     HyperplaneGates,
     InputError,
+    LinearNetwork,
     LossScaled,
     ReLUNetwork,
     descend_to_limit,
@@ -60,6 +63,11 @@ NETWORKS = {
     "deep relu": lambda: ReLUNetwork(12, (7, 5), seed=2),
     "frozen": lambda: ReLUNetwork(12, 7, seed=2).freeze(),
     "deep frozen": lambda: ReLUNetwork(12, (7, 5), seed=2).freeze(),
+    "galu": lambda: GaLUNetwork(12, 7, seed=2),
+    "soft galu": lambda: GaLUNetwork(12, 7, sharpness=2.0, seed=2),
+    "deep galu": lambda: GaLUNetwork(12, (7, 5), seed=2),
+    "deep galu0": lambda: GaLU0Network(12, (7, 5), seed=2),
+    "linear": lambda: LinearNetwork(12, 7, seed=2),
 }
 ONE_LAYER = [name for name in NETWORKS if not name.startswith("deep")]
 
@@ -187,6 +195,24 @@ def test_learned_contexts_and_hidden_layers_become_problems():
     readout = network.layers[-1].detach().numpy()
     np.testing.assert_allclose(hl.margins(readout), Y * network.decision_function(X), atol=1e-5)
     np.testing.assert_allclose(hl.decision_function(readout, X), Y * hl.margins(readout), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("shape", [(4, 7, 12), (12,), (4, 11), (0, 3, 12), ()])
+def test_networks_refuse_shapes_that_they_do_not_mean(name, shape):
+    network = NETWORKS[name]()
+    with pytest.raises(InputError, match=r"takes a tensor of shape \(n, 12\)"):
+        network(torch.zeros(shape))
+    assert network(torch.zeros(3, 12)).shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["gln", "deep gln", "frozen", "galu", "deep galu0"])
+def test_networks_refuse_contexts_of_other_samples(name):
+    network = NETWORKS[name]().double()
+    with pytest.raises(InputError, match="a row for each of the 60 inputs"):
+        network(torch.as_tensor(X), network.contexts(X[:1]))
+    with pytest.raises(InputError, match="torch tensor"):
+        network(X)
 
 
 @pytest.mark.parametrize("name", ["deep gln", "deep relu", "deep frozen"])
