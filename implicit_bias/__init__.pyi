@@ -15,6 +15,8 @@ from .datasets import BinaryTask as BinaryTask
 from .datasets import dataset_names as dataset_names
 from .datasets import load_binary as load_binary
 from .datasets import read_samples as read_samples
+from .estimators import GaLUClassifier as GaLUClassifier
+from .estimators import GaLURegressor as GaLURegressor
 from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
