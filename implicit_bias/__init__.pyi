@@ -63,6 +63,8 @@ from .margin.solvers import solve as solve
 from .margin.solvers import solver_names as solver_names
 from .networks import FrozenReLUNetwork as FrozenReLUNetwork
 from .networks import GaLU0Network as GaLU0Network
+from .networks import GaLUConv2d as GaLUConv2d
+from .networks import GaLULinear as GaLULinear
 from .networks import GaLUNetwork as GaLUNetwork
 from .networks import GatedLinearNetwork as GatedLinearNetwork
 from .networks import GatedNetwork as GatedNetwork

@@ -15,6 +15,18 @@ from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork, Tensors
 
 
+def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
+    """Hard gates 1(v ≥ 0) of values v, or soft ones, σ(s·v).
+
+    >>> gate_values(torch.tensor([-1.0, 0.0]), None).tolist(), gate_values(torch.tensor([-1.0, 0.0]), 1e300).tolist()
+    ([0.0, 1.0], [0.0, 0.5])
+    """
+    if sharpness is None:
+        return (values >= 0).to(values.dtype)
+    # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
+    return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
+
+
 class GaLUNetwork(LayeredNetwork):
     """Gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
 
@@ -72,10 +84,7 @@ class GaLUNetwork(LayeredNetwork):
         return [torch.randn(units, fan_in, generator=generator) / fan_in**0.5 for units, fan_in in sizes]
 
     def _gate(self, values: Tensor) -> Tensor:
-        if self.sharpness is None:
-            return (values >= 0).to(values.dtype)
-        # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
-        return torch.sigmoid(min(self.sharpness, torch.finfo(values.dtype).max) * values)
+        return gate_values(values, self.sharpness)
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """The layers, each times its gates."""
