@@ -16,7 +16,7 @@ class _GatedLayer(nn.Module):
     """What both layers share: filters and offsets that are not trained, and a linear part that is."""
 
     weight: Tensor
-    bias: Tensor | None
+    bias: Any
     filters: Tensor
     offsets: Tensor | None
 
@@ -79,7 +79,7 @@ class _GatedLayer(nn.Module):
 
 
 def _given(values: Any, like: Tensor, name: str, shape: tuple[int | None, ...]) -> Tensor:
-    """A copy of `values` as a tensor of this shape, any size where it is None, in the layer's dtype and on its device."""
+    """A copy of `values` as a tensor of this shape (None: any size), in the layer's dtype and on its device."""
     try:
         tensor = torch.as_tensor(values).detach().to(like.device, like.dtype, copy=True)
     except (TypeError, ValueError, RuntimeError):
