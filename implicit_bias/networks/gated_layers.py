@@ -240,7 +240,7 @@ class GaLUConv2d(_GatedLayer, nn.Conv2d):
             bias,
             padding_mode,
         )
-        nn.Conv2d.__init__(self, *shape, device, dtype)
+        nn.Conv2d.__init__(self, *shape, device=device, dtype=dtype)
         self._set_gates(sharpness, gate, filters, offsets, generator)
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
