@@ -229,18 +229,9 @@ class GaLUConv2d(_GatedLayer, nn.Conv2d):
         offsets: Any = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        shape: tuple[Any, ...] = (
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-        )
-        nn.Conv2d.__init__(self, *shape, device=device, dtype=dtype)
+        shape: Any = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
+        options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
+        nn.Conv2d.__init__(self, *shape, **options)
         self._set_gates(sharpness, gate, filters, offsets, generator)
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
