@@ -9,7 +9,6 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,6 @@ RIDGES = [0.01, 0.1, 1.0, 10.0]
 SEARCHED_UP_TO = 10**6
 #: What a price is chosen on.
 CHOICE = ShuffleSplit(1, test_size=0.25, random_state=0)
-
 Model = tuple[Callable[[int, int], BaseEstimator], dict[str, list[float]]]
 MODELS: dict[str, Model] = {
     "ridge": (lambda p, seed: Ridge(), {"alpha": [1.0, 10.0, 100.0, 1000.0]}),
@@ -64,6 +62,14 @@ def parity(samples: int, root: str | None) -> tuple[Array, Array]:
     X, y = load_images("mnist", root)
     rows = np.random.default_rng(0).choice(len(X), samples, replace=False)
     return X[rows], y[rows] % 2
+
+
+#: Inputs and targets, and whether these are real numbers.
+DATA: dict[str, tuple[Callable[[int, str | None], tuple[Array, Array]], bool]] = {
+    "diabetes": (lambda samples, root: load_diabetes(return_X_y=True), True),
+    "digits": (lambda samples, root: load_digits(return_X_y=True), False),
+    "parity": (parity, False),
+}
 
 
 def measure(X: Array, y: Array, real: bool, model: str, split: int) -> dict[str, Any]:
@@ -117,19 +123,18 @@ def compared(name: str, X: Array, y: Array, real: bool, splits: int) -> str:
 def main() -> int:
     """Print one table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--splits", type=int, default=2, help="random splits of each data set")
-    parser.add_argument("--images", type=int, default=2000, help="MNIST images, 7 of 10 for training")
+    parser.add_argument("--images", type=int, default=1000, help="MNIST images, 7 of 10 for training")
     parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
     options = parser.parse_args()
     about = surroundings()
-    data = {
-        "diabetes": (partial(load_diabetes, return_X_y=True), True),
-        "digits": (partial(load_digits, return_X_y=True), False),
-        "parity of MNIST digits": (partial(parity, options.images, options.data_root), False),
-    }
     with threadpool_limits(1):
-        for name, (load, real) in data.items():
-            print(compared(name, *load(), real, options.splits), end="\n\n", flush=True)
+        for name in options.data:
+            load, real = DATA[name]
+            print(
+                compared(name, *load(options.images, options.data_root), real, options.splits), end="\n\n", flush=True
+            )
     print(surroundings_line(about, "1 thread"))
     return 0
 

@@ -10,8 +10,8 @@ which they do not.
 
 # %%
 # 600 samples of 10 Gaussian inputs, 400 of them for fitting and 200 to choose by, with noise of a tenth of the target's
-# variance; errors are on 5000 new samples without noise, as a share of that variance. *Many* is a network of 100 random
-# ReLU units, *one* is the absolute value along a direction.
+# variance; errors are on 5000 new samples without noise, as a share of that variance. The first target is a network of
+# 100 random ReLU units, the second the absolute value of one input.
 
 import numpy as np
 
@@ -45,16 +45,20 @@ def galu(y, units, steps):
     return [GaLURegressor(units, rho, steps=steps, random_state=1).fit(X, y).predict for rho in (0.01, 0.1, 1.0)]
 
 
+def with_constant(X):
+    return np.column_stack([X, np.ones(len(X))])
+
+
 def relu(y, units):
-    """The network at the end of every tenth epoch."""
-    network, models = ReLUNetwork(10, units, seed=1), []
+    """The network, which gets the constant input that the others append, at the end of every tenth epoch."""
+    network, models = ReLUNetwork(11, units, seed=1), []
 
     def keep(epoch, epochs):
         if epoch % 10 == 0:
             kept = network.freeze()  # with its gates as they are now, the network of this moment
-            models.append(kept.decision_function)
+            models.append(lambda X: kept.decision_function(with_constant(X)))
 
-    train(network, X, y, Adam(steps=2000, batch_size=100, lr=5e-3), every=10**6, progress=keep)
+    train(network, with_constant(X), y, Adam(steps=2000, batch_size=100, lr=5e-3), every=10**6, progress=keep)
     return models
 
 
