@@ -76,8 +76,10 @@ for name, target in targets.items():
     }
 
 # %%
-# Where the target bends everywhere, decoupling costs little. Where all depends on one direction, the ReLU network turns
-# its units towards it, and random gates do not, however many there are; Algorithm 1 finds some of what is missing.
+# Where the target bends along many directions, fixed gates cost accuracy while they are few, and none once there are
+# 32. Where all depends on one direction, the ReLU network turns its units towards it, and 8 of them are enough; fixed
+# gates err more than five times as much at every width from 8 on. Algorithm 1 about halves their error, and is far from
+# the ReLU network still. One draw of each; other seeds move the curves.
 
 import matplotlib.pyplot as plt
 
