@@ -15,6 +15,8 @@ from .datasets import BinaryTask as BinaryTask
 from .datasets import dataset_names as dataset_names
 from .datasets import load_binary as load_binary
 from .datasets import read_samples as read_samples
+from .estimators import GaLUClassifier as GaLUClassifier
+from .estimators import GaLURegressor as GaLURegressor
 from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
@@ -66,6 +68,8 @@ from .margin.solvers import solve as solve
 from .margin.solvers import solver_names as solver_names
 from .networks import FrozenReLUNetwork as FrozenReLUNetwork
 from .networks import GaLU0Network as GaLU0Network
+from .networks import GaLUConv2d as GaLUConv2d
+from .networks import GaLULinear as GaLULinear
 from .networks import GaLUNetwork as GaLUNetwork
 from .networks import GatedLinearNetwork as GatedLinearNetwork
 from .networks import GatedNetwork as GatedNetwork
