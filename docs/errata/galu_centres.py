@@ -11,9 +11,8 @@ print("n=2: μ < 1/8 exactly if ⟨v_1, v_2⟩ > 1/√2; P by counting signs, ag
 for delta in (1e-2, 1e-3, 1e-4, 1e-6):
     d = math.ceil(2 * math.log(8 / delta))
     few = Fraction(sum(math.comb(d, j) for j in range(d) if d > 2 * j and 2 * (d - 2 * j) ** 2 > d * d), 2**d)
-    print(
-        f"δ={delta:.0e}, d={d}: P = {few} = {float(few):.2e}, {'too often' if few > Fraction(delta) else 'seldom enough'}"
-    )
+    verdict = "too often" if few > Fraction(delta) else "seldom enough"
+    print(f"δ={delta:.0e}, d={d}: P = {few} = {float(few):.2e}, {verdict}")
 
 print("\nn>2: least μ of 1000 draws at the printed d, and at ours, for δ = 0.05")
 rng = np.random.default_rng(0)

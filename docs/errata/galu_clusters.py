@@ -27,7 +27,8 @@ for seed in range(draws):
     test.append(wrong.max())
 print(
     f"rank(A) = n in {full} of {draws} draws, a cluster split in {split}; rank of the features {min(rank)} to "
-    f"{max(rank)}, nd = {n * d}; largest training loss {max(train):.0e}, largest squared error of a new sample {max(test):.0e}"
+    f"{max(rank)}, nd = {n * d};\nlargest training loss {max(train):.0e}, largest squared error of a new sample "
+    f"{max(test):.0e}"
 )
 
 print("\nTheorem 6's test loss: a cluster that one sample in a thousand is from, ε = 0.2, maps ℓ_i times s")
@@ -38,12 +39,11 @@ print(f"{m} samples, {np.sum(data.cluster[:m])} of them from the second cluster"
 for scale in (1, 1000):
     found = least_squares(features.select(slice(m)), scale * data.y[:m])
     wrong = np.abs(features @ found.weights - scale * data.y)[m:]
-    print(
-        f"s={scale:4d}: share of wrong predictions {np.mean(wrong > 1e-6 * scale):.4f}, mean squared error {np.mean(wrong**2):.3g}"
-    )
+    share = np.mean(wrong > 1e-6 * scale)
+    print(f"s={scale:4d}: share of wrong predictions {share:.4f}, mean squared error {np.mean(wrong**2):.3g}")
 
-print("\nLemma 6: a cluster of samples within r of its centre on all sides, split by a gate; n=2, k=10, d=50, δ=1")
-n, k, d, delta = 2, 10, 50, 1.0
+print("\nLemma 6: a cluster of samples within r of its centre on all sides, split by a gate; n=2, k=10, d=50, δ=0.9")
+n, k, d, delta = 2, 10, 50, 0.9
 r = delta / (n * k * np.sqrt(d))
 centre = np.eye(d)[0]
 ways = np.random.default_rng(1).normal(size=(20_000, d))
@@ -51,5 +51,6 @@ ways /= np.linalg.norm(ways, axis=1)[:, None]
 # The sample of the cap that is farthest across each gate decides.
 across = np.abs(ways[:, 0]) <= r * np.sqrt(1 - r**2 / 4) * np.sqrt(1 - ways[:, 0] ** 2) + r**2 / 2 * np.abs(ways[:, 0])
 print(
-    f"share of gates that split it {np.mean(across):.4f}; δ/(kd), as printed, {delta / (k * d):.4f}; δ/(kn) {delta / (k * n):.4f}"
+    f"share of gates that split it {np.mean(across):.4f}; δ/(kd), as printed, {delta / (k * d):.4f}, "
+    f"δ/(kn) {delta / (k * n):.4f}"
 )

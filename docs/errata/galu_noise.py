@@ -57,5 +57,7 @@ if len(sys.argv) > 1:
             ax.plot(sizes, [exact(int(size), d, sigma) for size in sizes], style, color=colour, linewidth=1)
             ax.plot(m, loss, "o", color=colour, fillstyle="full" if half == "test" else "none", label=f"{name}, {half}")
     ax.set(xscale="log", yscale="log", xlabel="samples m (d = 20)", ylabel="squared loss")
+    ax.set_xticks([22, 30, 40, 80, 160], ["22", "30", "40", "80", "160"])
+    ax.xaxis.set_minor_locator(plt.NullLocator())
     ax.legend(fontsize=7)
     fig.savefig(sys.argv[1], dpi=150)

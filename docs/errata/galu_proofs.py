@@ -18,9 +18,8 @@ rng = np.random.default_rng(0)
 X, U, y = rng.normal(size=(6, 4)), rng.normal(size=(5, 4)), rng.normal(size=6)
 dense = GatedFeatures(X, (X @ U.T > 0).astype(float)).dense()
 first, rest = dense[:, :4], y - dense[:, :4] @ np.linalg.lstsq(dense[:, :4], y, rcond=None)[0]
-print(
-    f"Theorem 2: b = y − a is in the null space of X̄ᵀ, ‖X̄ᵀb‖ {np.linalg.norm(first.T @ rest):.0e}; b has m entries, X̄ kd columns"
-)
+size = np.linalg.norm(first.T @ rest)
+print(f"Theorem 2: b = y − a is in the null space of X̄ᵀ, ‖X̄ᵀb‖ {size:.0e}; b has m entries, X̄ kd columns")
 
 w = dense.T @ np.linalg.solve(dense @ dense.T, y)
 print(f"Theorem 3: w* = X̄ᵀ(X̄X̄ᵀ)⁻¹y fits up to {np.abs(dense @ w - y).max():.0e}; X̄(X̄X̄ᵀ)⁻¹y is no product of matrices")
@@ -32,11 +31,10 @@ errors = [np.abs(found - exact).max() for found in (neumann_inverse(A, B, 60).in
 print(f"Theorem 3: A⁻¹Σ((A − B)A⁻¹)ⁿ is B⁻¹ up to {errors[0]:.0e}; with B − A, as printed, up to {errors[1]:.2f}")
 
 for M in (0.5, 1.0):
-    ranges = loss_range(M, 1.0), loss_range(M, M / math.sqrt(2)), 2 * M**2 + math.sqrt(2) * M
+    wide, narrow, printed = loss_range(M, 1.0), loss_range(M, M / math.sqrt(2)), 2 * M**2 + math.sqrt(2) * M
     print(
-        "Theorem 3, M={}: ½(f − y)² varies by {:.3f} for |y| ≤ 1, by {:.3f} for |y| ≤ M/√2; printed {:.3f}".format(
-            M, *ranges
-        )
+        f"Theorem 3, M={M}: the loss has the range {wide:.3f} for |y| ≤ 1, {narrow:.3f} for |y| ≤ M/√2; "
+        f"printed {printed:.3f}"
     )
 
 x, n = np.eye(4)[0], 4

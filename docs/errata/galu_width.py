@@ -28,8 +28,8 @@ for m, d in ((30, 15), (200, 100), (100, 25), (200, 25)):
     first, second = memorisation_width(X), sphere_width(X)
     enough = next(k for k in itertools.count(m // d) if fits(X, k, rng))
     print(
-        f"m={m:3d}, d={d:3d}: λ(X) {first.eigenvalue:.3f} ≥ c₁²/2π {second.eigenvalue:.3f}, ‖X‖/√(m/d) {second.spread:.2f}; m⁶ "
-        f"{m**6:.0e}, m²/d {m * m // d}, m/d {m // d}; Lemma 1 {first.width}, Lemma 2 "
+        f"m={m:3d}, d={d:3d}: λ(X) {first.eigenvalue:.3f} ≥ c₁²/2π {second.eigenvalue:.3f}, ‖X‖/√(m/d) "
+        f"{second.spread:.2f}; m⁶ {m**6:.0e}, m²/d {m * m // d}, m/d {m // d}; Lemma 1 {first.width}, Lemma 2 "
         f"{math.ceil(64 * math.pi / second.c1**2 * m / d * math.log(m / 0.05))}, enough {enough}"
     )
 

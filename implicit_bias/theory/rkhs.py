@@ -98,10 +98,10 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     energy = math.sqrt(kernel_energy(X, y))
     if energy > radius * (1 + 1e-9):
         raise InputError(f"no function of norm {radius:.6g} has these labels, which need {energy:.6g}; give a larger M")
-    norms = float(np.linalg.norm(X, 2)) ** 4
-    width = (m / (radius**2 * eigenvalue) + 1) ** 2 * 32 * norms / eigenvalue**2 * math.log(m / delta)
-    if not width < 1e100:
-        raise InputError(f"radius {radius:.4g} asks for more than 1e100 gates; give a larger one")
+    ratio, spread = m / eigenvalue / radius / radius + 1, float(np.linalg.norm(X, 2)) ** 2 / eigenvalue
+    if not ratio < 1e40:
+        raise InputError(f"radius {radius:.4g} asks for more than 1e80 gates; give a larger one")
+    width = 32 * (ratio * spread) ** 2 * math.log(m / delta)
     square, root = 2 * radius**2, math.sqrt(2) * radius
     rate = (square * math.log(m) ** 3 + (square + root) * math.log(1 / delta)) / m
     return RKHSBound(rate, math.ceil(width), radius, energy, root, m, delta)

@@ -144,7 +144,7 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
     FittedSamples(fitted=4, samples=4, delta=0.05)
     """
     X, k, delta = as_floats(X, "X", 2), as_number_of(k, "k"), as_probability(delta)
-    gate_kernel(X[:1], X)  # refuses what has no direction
+    gate_kernel(X, X[:1])  # refuses what has no direction
     enough, beyond = 0, len(X) + 1
     # A sample more makes λ smaller, and ‖X‖ and log(m/δ) larger.
     while beyond - enough > 1:
