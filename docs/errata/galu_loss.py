@@ -19,5 +19,5 @@ m, d, gates = 100, 40, 50_000
 printed = corollary_samples(gates, d, 0.7, m / d**2)
 bound = 1 - printed / m
 print(
-    f"Corollary 1, m={m}, d={d}, k={gates}, c₁=0.7, c₂={m / d**2}: m' {printed}, so the bound of a loss is {bound:.1f}"
+    f"Corollary 1, m={m}, d={d}, k={gates}, c₁=0.7, c₂={m / d**2}: m' {printed}, and the bound is {bound:.1f}"
 )
