@@ -72,6 +72,25 @@ def test_the_script_on_the_inverse(capsys):
     assert [error > 0.5 for error in with_d] == [False, True, True]
 
 
+def test_the_script_on_the_losses(capsys):
+    (_, fitted), diverged, corollary = printed("loss", capsys)
+    assert fitted < 10
+    assert diverged[-1] > 9
+    assert corollary[:2] == [0.7, 0.0625]
+
+
+def test_the_script_on_steps_of_proofs(capsys):
+    *_, hoeffding, small, large, triangle, lemma_4, lemma_5 = printed("proofs", capsys)
+    one_tail, both = hoeffding[1:]
+    assert both == pytest.approx(2 * one_tail, abs=1e-3)
+    for M, anywhere, in_the_ball, stated in (small, large):
+        assert (anywhere > stated) == (M < 0.5**0.5)
+        assert in_the_ball < stated
+    assert triangle[0] > 1
+    assert lemma_4[0] > 0 == lemma_4[1]
+    assert lemma_5[3] < lemma_5[1] < lemma_5[2]
+
+
 # Refusals
 
 

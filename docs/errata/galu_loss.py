@@ -18,6 +18,4 @@ for name, factor in (("F = ‖X̄w − y‖²/2m", 1 / 20), ("L_S = ‖X̄w − 
 m, d, gates = 100, 40, 50_000
 printed = corollary_samples(gates, d, 0.7, m / d**2)
 bound = 1 - printed / m
-print(
-    f"Corollary 1, m={m}, d={d}, k={gates}, c₁=0.7, c₂={m / d**2}: m' {printed}, and the bound is {bound:.1f}"
-)
+print(f"Corollary 1, m={m}, d={d}, k={gates}, c₁=0.7, c₂={m / d**2}: m' {printed}, and the bound is {bound:.1f}")
