@@ -8,25 +8,37 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, InputError, KernelFeatures
-from implicit_bias.datasets import noisy_clusters, parity, separable
+from implicit_bias.datasets import linear_clusters, noisy_clusters, parity, separable
 from implicit_bias.theory import (
     a_priori_rate,
-    cluster_bounds,
+    cluster_dimension,
+    cluster_samples,
+    cluster_width,
+    corollary_samples,
     descent_rate,
     descent_target,
     expected_loss,
     expected_test_loss,
+    expected_train_loss,
+    first_gradient_norm,
+    fitted_samples,
+    galu_excess,
     gate_kernel,
-    gate_stability,
     gaussian_gradient,
     generalisation_bound,
     generalisation_bound_a_priori,
-    incoherent_dimension,
     initial_gradients,
+    landscape,
     memorisation_width,
+    moved_gates,
+    neighbouring_gates,
     neumann_inverse,
     orthogonal_inverse,
     parity_gradient,
+    rademacher_bound,
+    rkhs_bound,
+    slab_probability,
+    sphere_width,
 )
 from tests.cases import unit
 
@@ -60,25 +72,43 @@ def test_the_script_on_the_inverse(capsys):
     assert [error > 0.5 for error in with_d] == [False, True, True]
 
 
+def test_the_script_on_the_losses(capsys):
+    (_, fitted), diverged, corollary = printed("loss", capsys)
+    assert fitted < 10
+    assert diverged[-1] > 9
+    assert corollary[:2] == [0.7, 0.0625]
+
+
+def test_the_script_on_steps_of_proofs(capsys):
+    *_, hoeffding, small, large, triangle, lemma_4, lemma_5 = printed("proofs", capsys)
+    one_tail, both = hoeffding[1:]
+    assert both == pytest.approx(2 * one_tail, abs=1e-3)
+    for M, anywhere, in_the_ball, stated in (small, large):
+        assert (anywhere > stated) == (M < 0.5**0.5)
+        assert in_the_ball < stated
+    assert triangle[0] > 1
+    assert lemma_4[0] > 0 == lemma_4[1]
+    assert lemma_5[3] < lemma_5[1] < lemma_5[2]
+
+
 # Refusals
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: gate_kernel([[1.0, 0.0], [2.0, 0.0]]), r"row 1 of X has length 2, .* normalise=True"),
-        (lambda: gate_kernel([[1.0]], [[0.5]]), "row 0 of Z has length 0.5"),
+        (lambda: gate_kernel([[1.0]], [[0.0]]), "row 0 of Z is zero"),
+        (lambda: gate_kernel([[1.0]], [[1e70]]), "rows of Z have sizes"),
         (lambda: gate_kernel([[1.0]], [[1.0, 0.0]]), "X has 1 columns and Z has 2"),
-        (lambda: memorisation_width([[1.0], [0.0]], normalise=True), "row 1 of X is zero"),
+        (lambda: memorisation_width([[1.0], [0.0]]), "row 1 of X is zero"),
         (lambda: memorisation_width([[np.nan]]), "NaN"),
         (lambda: memorisation_width([[1.0]], 1.0), "delta must be a number strictly between 0 and 1, not 1.0"),
         (lambda: memorisation_width([[1.0]], True), "delta must be a number"),
         (lambda: memorisation_width([[1.0]], 1e-200), r"strictly between 0 and 1 \(at least 1e-100\)"),
         (lambda: expected_test_loss(10, 2, 1e200), "sigma have sizes"),
         (lambda: generalisation_bound(GatedFeatures([[1.0]]), [0.0], [[1e200]], 1.0), "outputs .* have sizes"),
-        (lambda: gate_stability(10**400, 0.1), "a direction would hold far too many"),
+        (lambda: neighbouring_gates(10**100, 5, 0.1), "a direction would hold"),
         (lambda: orthogonal_inverse(10**6), "the inverse would hold"),
-        (lambda: incoherent_dimension(10**6), "the correlations would hold"),
         (lambda: a_priori_rate(unit(4, 3), 1), "k = 1 gates are too few for a rate in advance; take more than"),
         (lambda: a_priori_rate(unit(4, 3), 0), "k must be a whole number"),
         (lambda: descent_rate(GatedFeatures([[0.0]])), "all zero"),
@@ -93,11 +123,37 @@ def test_the_script_on_the_inverse(capsys):
         (lambda: generalisation_bound(GatedFeatures([[1.0]]), [1.0], [[np.nan]], 1.0), "weights hold NaN"),
         (lambda: generalisation_bound(GatedFeatures([[1.0]]), [1.0, 1.0], [[1.0]], 1.0), "2 labels for 1 samples"),
         (lambda: generalisation_bound_a_priori([[1.0]], [1.0], -1.0), "label_bound must be a positive"),
-        (lambda: gate_stability(1, 0.1), "d must be a whole number of at least 2"),
-        (lambda: gate_stability(3, 1.5), "epsilon must be"),
-        (lambda: gate_stability(3, 0.1).output_change(0.0, 5), "weight_norm must be"),
-        (lambda: cluster_bounds([[0.0, 0.0]]), "row 0 of centres is zero"),
-        (lambda: incoherent_dimension(1), "n must be a whole number of at least 2"),
+        (lambda: neighbouring_gates(1, 5, 0.1), "d must be a whole number of at least 2"),
+        (lambda: neighbouring_gates(3, 5, 1.5), "epsilon must be"),
+        (lambda: moved_gates(3, 5, 0.0), "epsilon must be a positive"),
+        (lambda: moved_gates(3, 0, 0.1), "k must be"),
+        (lambda: galu_excess([[2.0]], [[1.0]], [[1.0]], [1.0]), "length at most 1, not 2"),
+        (lambda: galu_excess([[1.0]], [[1.0]], [[1.0], [1.0]], [1.0]), r"one shape \(k, 1\)"),
+        (lambda: galu_excess([[1.0]], [[1.0]], [[1.0]], [1.0, 1.0]), "readout must have 1 numbers"),
+        (lambda: galu_excess([[1.0]], [[1.0]], [[1.0]], [1.0], lipschitz=0), "lipschitz must be"),
+        (lambda: cluster_width([[0.0, 0.0]]), "row 0 of centres is zero"),
+        (lambda: cluster_width([[1.0, 0.0], [2.0, 0.0]]), "centres share a direction"),
+        (lambda: cluster_samples(0, 3, 0.1), "n must be"),
+        (lambda: cluster_dimension(3, 2), "delta must be"),
+        (lambda: slab_probability(1, 0.5), "d must be a whole number of at least 2"),
+        (lambda: sphere_width([[2.0]]), "row 0 of X has length 2"),
+        (lambda: sphere_width([[1.0], [1.0]]), "parallel or more than"),
+        (lambda: fitted_samples([[1.0], [0.0]], 5), "row 1 of X is zero"),
+        (lambda: fitted_samples([[1.0]], 0), "k must be"),
+        (lambda: corollary_samples(10, 2, 0.5, 0.001), "c2 d² must be larger"),
+        (lambda: rkhs_bound([[2.0]], [1.0], 1.0), "length at most 1 and labels"),
+        (lambda: rkhs_bound([[1.0]], [2.0], 1.0), "length at most 1 and labels"),
+        (lambda: rkhs_bound([[1.0]], [1.0], 1.0), "which need 1.41421; give a larger M"),
+        (lambda: rkhs_bound([[1.0]], [0.0], 1e-80), "more than 1e80 gates"),
+        (lambda: rademacher_bound([[1.0]], 1.0, 3), "p must be at most 2"),
+        (lambda: rademacher_bound([[1.0]], -1.0, 2), "radius must be"),
+        (lambda: expected_train_loss(0, 2), "m must be"),
+        (lambda: first_gradient_norm([[1.0]], [2.0], 3), "must hold −1 and"),
+        (lambda: landscape(GatedFeatures([[1.0]]), [1.0], [[np.nan]], [1.0]), "weights hold NaN"),
+        (lambda: landscape(GatedFeatures([[1.0]]), [1.0], [[1.0]], [1.0, 2.0]), "readout must have 1 numbers"),
+        (lambda: linear_clusters(5, [[1.0]], 0.1), "d ≥ 2 inputs"),
+        (lambda: linear_clusters(5, np.eye(2), 2.5), "radius of at most 2"),
+        (lambda: linear_clusters(5, np.eye(2), 0.1, shares=[1.0, 0.0]), "shares must be 2 positive"),
         (lambda: orthogonal_inverse(0), "n must be"),
         (lambda: neumann_inverse([[1.0]], [[3.0]]), "needs less than 1"),
         (lambda: neumann_inverse([[0.0]], [[3.0]]), "A has no inverse"),
@@ -147,7 +203,11 @@ def test_descent_whose_rate_is_1_up_to_rounding():
         lambda: memorisation_width(np.eye(2)).failure(10**400),
         lambda: a_priori_rate(np.eye(2), 10**400),
         lambda: expected_test_loss(10**400, 2),
-        lambda: gate_stability(3, 0.1).output_change(1.0, 10**400),
+        lambda: moved_gates(3, 10**400, 0.1),
+        lambda: galu_excess([[1.0]], [[1.0]], [[1e200]], [1.0]),
+        lambda: landscape("features", [1.0], [[1.0]], [1.0]),
+        lambda: rademacher_bound("features", 1.0, 2),
+        lambda: linear_clusters(10**12, np.eye(2), 0.1),
         lambda: neumann_inverse([[1e300]], [[1e300]]),
     ],
 )

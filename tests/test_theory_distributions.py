@@ -1,4 +1,4 @@
-"""Clusters and first gradients: what the samples' distribution decides (Theorems 4 and 6)."""
+"""First gradients, and the inverses in the proofs: what the samples' distribution decides (Theorem 4)."""
 
 import itertools
 import math
@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from implicit_bias.datasets import parity
-from implicit_bias.kernels import gram_matrix, smallest_eigenvalue
 from implicit_bias.theory import (
-    cluster_bounds,
+    first_gradient_norm,
     gate_correlations,
     gaussian_gradient,
-    incoherent_dimension,
     initial_gradients,
     neumann_inverse,
     orthogonal_inverse,
@@ -22,12 +20,12 @@ from implicit_bias.theory import (
 )
 from tests.cases import FEW, unit
 
-# Theorem 6
+# Gate correlations and inverses
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 4), (3, 7), (5, 5)])
 def test_the_inverse_of_the_correlations_has_n_in_it_not_d(n, d):
-    """MATH, Lemmas 3 and 10: printed d + 1, right only if d = n."""
+    """Lemmas 3 and 10: printed d + 1, right only if d = n."""
     T = gate_correlations(3 * np.eye(n, d))
     np.testing.assert_allclose(T, (np.eye(n) + 1) / 4, atol=1e-15)
     np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
@@ -42,36 +40,9 @@ def test_correlations_are_shares_of_open_gates():
 
 
 @FEW
-@given(st.integers(0, 1000), st.integers(2, 8), st.integers(2, 400))
-def test_cluster_bounds_are_bounds(seed, n, d):
-    C = np.random.default_rng(seed).normal(size=(n, d))
-    bounds = cluster_bounds(C)
-    assert bounds.gates <= np.linalg.eigvalsh(gate_correlations(C))[0] + 1e-12
-    assert bounds.kernel <= smallest_eigenvalue(gram_matrix(C, normalise=True)).value + 1e-12
-    assert bounds.say_something == (bounds.gates > 0 and bounds.kernel > 0)
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "signs"])
-def test_random_centres_are_incoherent_in_enough_dimensions(kind):
-    """MATH, Lemma 10: Hoeffding and a union over pairs; at a sixteenth of the dimension it fails."""
-    n, delta, rng = 5, 0.1, np.random.default_rng(26)
-    d = incoherent_dimension(n, delta)
-    assert d <= 8 * n**2 * np.log(2 * n**2 / delta)
-
-    def coherent(inputs):
-        draws = (rng.normal(size=(n, inputs)) for _ in range(200))
-        centres = draws if kind == "gaussian" else (np.sign(C) for C in draws)
-        return np.mean([cluster_bounds(C).coherence <= 1 / (2 * n) for C in centres])
-
-    assert coherent(d) >= 1 - delta
-    assert coherent(d // 16) < 1 - delta
-    assert 0.25 - (n - 1) * np.arcsin(1 / (2 * n)) / (2 * np.pi) > 1 / 6
-
-
-@FEW
 @given(st.integers(0, 1000), st.floats(0.01, 0.2))
 def test_the_neumann_series_is_the_inverse(seed, size):
-    """MATH, Theorem 3: B⁻¹ = A⁻¹Σ((A − B)A⁻¹)ⁿ; with A on the other side, or B − A, it is not."""
+    """Theorem 3: B⁻¹ = A⁻¹Σ((A − B)A⁻¹)ⁿ; with A on the other side, or B − A, it is not."""
     rng = np.random.default_rng(seed)
     A = np.diag(rng.uniform(1, 3, size=4))
     change = rng.normal(size=(4, 4))
@@ -165,3 +136,39 @@ def test_ties_of_sums_are_closed_gates():
     shares = parity_gradient([0.1, 0.2, -0.3], 1)
     integers = parity_gradient([1, 2, -3], 1)
     np.testing.assert_array_equal(shares.mean, integers.mean)
+
+
+# Theorem 4 in probability
+
+
+@pytest.mark.parametrize("bits", [1, 2, 5])
+def test_the_first_gradient_of_normalised_networks(bits):
+    """torch's gradients of 1/√k ReLU and GaLU networks with |N| ≤ 1: the same, of the mean square that κ gives."""
+    torch = pytest.importorskip("torch")
+    rng, k, draws = np.random.default_rng(34), 40, 400
+    X, y = parity(60, 6, bits, seed=3)
+    X = X / np.sqrt(6)
+    found, norms = first_gradient_norm(X, y, k), []
+    inputs, labels = torch.tensor(X), torch.tensor(y)
+    for _ in range(draws):
+        U = torch.tensor(0.05 * rng.normal(size=(k, 6)), requires_grad=True)
+        W = torch.tensor(0.05 * rng.normal(size=(k, 6)), requires_grad=True)
+        signs = torch.tensor(rng.choice([-1.0, 1.0], size=k))
+        relu = torch.relu(inputs @ U.T) @ signs / k**0.5
+        galu = ((inputs @ U.detach().T >= 0) * (inputs @ W.T)) @ signs / k**0.5
+        assert max(float(output.detach().abs().max()) for output in (relu, galu)) <= 1
+        for output in (relu, galu):
+            torch.relu(1 - labels * output).mean().backward()
+        assert float((U.grad - W.grad).abs().max()) < 1e-12
+        norms.append(float(torch.linalg.norm(U.grad)))
+    squares = np.square(norms)
+    assert np.mean(squares) == pytest.approx(found.mean_square, abs=4 * np.std(squares) / np.sqrt(draws))
+    assert squares.max() <= found.largest**2 * (1 + 1e-12)
+    for factor in (0.5, 0.8, 1.2, 2.0):
+        epsilon = factor * np.sqrt(found.mean_square)
+        share = np.mean(np.array(norms) <= epsilon)
+        assert found.at_most(epsilon) <= share + 0.1
+        assert found.at_least(epsilon) <= 1 - share + 0.1
+    assert found.at_most(3 * np.sqrt(found.mean_square)) > 0.88
+    wide = first_gradient_norm(X, y, 10**6)
+    assert wide.at_least(0.5 * np.sqrt(found.mean_square)) > 0.9

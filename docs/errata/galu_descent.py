@@ -1,4 +1,4 @@
-"""GaLU erratum 3: gradient descent from a random start keeps its part outside the span of the features."""
+"""GaLU, proof of Theorem 1: gradient descent from a random start keeps its part outside the span of the features."""
 
 import numpy as np
 

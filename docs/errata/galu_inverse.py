@@ -1,4 +1,4 @@
-"""GaLU erratum 6: T for n orthogonal centres in R^d times what should be its inverse; the largest error of an entry."""
+"""GaLU, Lemmas 3 and 10: T for n orthogonal centres in R^d times what should be its inverse; its largest error."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""GaLU erratum 4: how often m Gaussian samples of d inputs and k random gates have features of less than full rank."""
+"""Theorem 2: how often m Gaussian samples of d inputs and k random gates have features of less than full rank."""
 
 import numpy as np
 

@@ -10,7 +10,14 @@ import numpy as np
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.pulses import SinglePulse
 from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
-from implicit_bias.datasets.synthetic import Clusters, noisy_clusters, parity, separable
+from implicit_bias.datasets.synthetic import (
+    Clusters,
+    LinearClusters,
+    linear_clusters,
+    noisy_clusters,
+    parity,
+    separable,
+)
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, one_of
@@ -18,9 +25,11 @@ from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, on
 __all__ = [
     "BinaryTask",
     "Clusters",
+    "LinearClusters",
     "RingProcess",
     "SinglePulse",
     "dataset_names",
+    "linear_clusters",
     "load_binary",
     "noisy_clusters",
     "nonlinear_gaussian_process",

@@ -1,11 +1,22 @@
-"""Synthetic tasks: noisy clusters, a linear rule with a margin, and parities. Drawn by NumPy's PCG64 from a seed."""
+"""Synthetic tasks: two models of clusters, a linear rule with a margin, and parities. Drawn by NumPy's PCG64."""
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from implicit_bias.ground.checks import Array, InputError, as_count, as_fraction, as_positive, as_seed, check_size
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_fraction,
+    as_positive,
+    as_seed,
+    check_size,
+)
+from implicit_bias.ground.scaling import unit_samples
 
 #: Beyond this many standard deviations there is no probability left in floating point.
 FARTHEST = 35.0
@@ -54,7 +65,7 @@ def noisy_clusters(
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, and the first version, Figures 3 and 4.
+    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.
 
     Examples
     --------
@@ -76,6 +87,80 @@ def noisy_clusters(
     else:
         y = np.where(labels[cluster] > 0, 1.0, -1.0) * np.where(ndtr(blur) < as_fraction(flip, "flip"), -1.0, 1.0)
     return Clusters(centres[cluster] + sigma_x * noise, y, cluster, centres)
+
+
+class LinearClusters(NamedTuple):
+    """Samples near cluster centres with labels linear in each cluster: those of `Clusters`, and the maps ℓ (n, d).
+
+    >>> from implicit_bias.datasets import linear_clusters
+    >>> linear_clusters(m=4, centres=[[1.0, 0.0, 0.0]], radius=0.1).maps.shape
+    (1, 3)
+    """
+
+    X: Array
+    y: Array
+    cluster: np.ndarray
+    centres: Array
+    maps: Array
+
+
+def linear_clusters(
+    m: int, centres: ArrayLike, radius: float, *, shares: ArrayLike | None = None, seed: int = 1
+) -> LinearClusters:
+    """m unit samples, each within a radius of one of n centres v_i on the sphere, with y = ⟨ℓ_i, x⟩, ℓ_i ~ N(0, I).
+
+        i ~ Q,    ‖x − v_i‖ = r U^{1/(d−1)} in a uniform direction, U uniform on [0, 1]: nearly uniform on the cap
+
+    Training and test samples of the same clusters are parts of one call; what is drawn does not depend on r.
+
+    Parameters
+    ----------
+    m : int
+        Samples.
+    centres : array, shape (n, d)
+        v_i, of any length but 0, with d ≥ 2; divided by it. `rng.choice([-1.0, 1.0], (n, d))` makes those of Lemma 3.
+    radius : float
+        r, from 0 to 2. For theorems on GaLU: `theory.cluster_width(centres).radius`.
+    shares : array, shape (n,), optional
+        Q, positive numbers that are divided by their sum; the same for all clusters if not given.
+    seed : int
+        Seed of NumPy's PCG64.
+
+    Raises
+    ------
+    InputError
+        For bad arrays, centres that are zero, and numbers out of range.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, which leaves Q, the ℓ_i and the distribution within r of v_i open.
+
+    Examples
+    --------
+    >>> from implicit_bias.datasets import linear_clusters
+    >>> found = linear_clusters(m=1000, centres=np.eye(4), radius=0.01)
+    >>> float(np.linalg.norm(found.X - found.centres[found.cluster], axis=1).max().round(3))
+    0.01
+    >>> bool(np.allclose(found.y, np.sum(found.X * found.maps[found.cluster], axis=1)))
+    True
+    """
+    m, V = as_count(m, "m"), unit_samples(centres, normalise=True, name="centres")
+    (n, d), radius = V.shape, as_positive(radius, "radius", zero=True)
+    if d < 2 or radius > 2:
+        raise InputError(f"clusters need d ≥ 2 inputs and a radius of at most 2, not {d} and {radius:g}")
+    check_size(max(m, n) * d, "the samples")
+    weights = np.ones(n) if shares is None else as_floats(shares, "shares", 1)
+    if len(weights) != n or not (weights > 0).all():
+        raise InputError(f"shares must be {n} positive numbers, one per centre")
+    rng = np.random.default_rng(as_seed(seed))
+    maps, cluster = rng.normal(size=(n, d)), rng.choice(n, size=m, p=weights / weights.sum())
+    near, ways = V[cluster], rng.normal(size=(m, d))
+    ways -= np.sum(ways * near, axis=1)[:, None] * near
+    ways /= np.linalg.norm(ways, axis=1)[:, None]
+    chord = radius * rng.random(m)[:, None] ** (1 / (d - 1))
+    # The point of the circle through v and the direction t at this distance from v.
+    X = near + chord * (np.sqrt(1 - chord**2 / 4) * ways - chord / 2 * near)
+    return LinearClusters(X, np.sum(X * maps[cluster], axis=1), cluster, V, maps)
 
 
 def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""How well a GaLU layer does on new samples, from its weights or from the kernel alone (Theorem 3)."""
+"""How well a GaLU layer does on new samples, from its weights or from the kernel: our bound, of rate 1/√m."""
 
 import math
 from dataclasses import dataclass
@@ -12,12 +12,13 @@ from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_column,
+    as_floats,
     as_numbers,
     as_positive,
     as_probability,
     check_range,
 )
-from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
+from implicit_bias.ground.scaling import UNIT_TOLERANCE, length
 from implicit_bias.theory.kernel import positive_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 
@@ -79,7 +80,7 @@ class GeneralisationBound:
 def generalisation_bound(
     features: GatedFeatures, y: ArrayLike, weights: ArrayLike, label_bound: float, delta: float = 0.05
 ) -> GeneralisationBound:
-    """Theorem 3 for a layer at hand: E(f(x) − y)² for f(x) = ⟨w, Φ(x)⟩, with probability at least 1 − δ.
+    """Our bound for a layer at hand: E(f(x) − y)² for f(x) = ⟨w, Φ(x)⟩, with probability at least 1 − δ.
 
         E(f(x) − y)² ≤ (1/m)‖Φw − y‖² + 4(M̂ + B)M̂/√m + (M̂ + B)² √(log((i + 1)(i + 2)/δ)/(2m))
 
@@ -107,8 +108,8 @@ def generalisation_bound(
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 3, with the constants and the range of the loss that its proof
-    gives; proved in the guide's page on GaLU.
+    Ours, proved in the guide's page on GaLU. Theorem 3 of Fiat, Malach & Shalev-Shwartz (2019), `rkhs_bound`, has
+    the rate log³m/m, for labels of its ball alone and with a constant that it does not give.
 
     Examples
     --------
@@ -126,12 +127,10 @@ def generalisation_bound(
     w = as_numbers(weights, (features.k, features.d), "weights")
     if not np.isfinite(w).all():
         raise InputError("the weights hold NaN or infinity; give finite ones")
-    longest, widest = float(length(features.X, axis=1).max()), float(np.abs(features.gate_values).max())
-    if longest > 1 + UNIT_TOLERANCE or widest > 1:
-        raise InputError(
-            f"the bound is for samples of length at most 1 and gate values of at most 1, not {longest:.6g} and "
-            f"{widest:.6g}; divide the samples, or the gate values, by these"
-        )
+    _check_lengths(features.X)
+    widest = float(np.abs(features.gate_values).max())
+    if widest > 1:
+        raise InputError(f"the bound is for gate values of at most 1, not {widest:.6g}; divide them by this")
     with np.errstate(over="ignore"):
         loss = float(np.mean((features @ w - y) ** 2))
     output = math.sqrt(features.k) * float(length(w))
@@ -139,9 +138,9 @@ def generalisation_bound(
 
 
 def generalisation_bound_a_priori(
-    X: ArrayLike, y: ArrayLike, label_bound: float, delta: float = 0.05, *, normalise: bool = False
+    X: ArrayLike, y: ArrayLike, label_bound: float, delta: float = 0.05
 ) -> GeneralisationBound:
-    """Theorem 3 before the gates are drawn: least squares on k ≥ `width` gates 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
+    """The same before the gates are drawn: least squares on k ≥ `width` gates 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
 
         ‖w*‖² = yᵀ(ΦΦᵀ)⁻¹y ≤ (2/k) yᵀκ(X)⁻¹y = M²/k   and   Φw* = y,    except with probability δ/2
 
@@ -150,15 +149,15 @@ def generalisation_bound_a_priori(
 
     Parameters
     ----------
-    X, normalise, and errors : as for `memorisation_width`
-        Training samples, independent.
+    X, and errors : as for `memorisation_width`
+        Training samples, independent, each of length at most 1.
     y, label_bound, and their errors : as for `generalisation_bound`
     delta : float
         δ, strictly between 0 and 1; half for the gates, half for the samples.
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 3.
+    Ours; that ‖w*‖² is bounded by the kernel is a step of the proof of Fiat, Malach & Shalev-Shwartz (2019), Theorem 3.
 
     Examples
     --------
@@ -169,20 +168,28 @@ def generalisation_bound_a_priori(
     >>> found.output < 8**0.5, found.is_vacuous
     (True, True)
     """
-    X = unit_samples(X, normalise)
+    X = as_floats(X, "X", 2)
+    _check_lengths(X)
     label_bound = as_positive(label_bound, "label_bound")
     y = _labels(y, len(X), label_bound)
     delta = as_probability(delta)
     lemma = memorisation_width(X, delta / 2)
-    return _bound(0.0, least_output(X, y), label_bound, lemma.width, len(X), delta / 2, delta)
+    output = math.sqrt(2 * kernel_energy(X, y))
+    return _bound(0.0, output, label_bound, lemma.width, len(X), delta / 2, delta)
 
 
-def least_output(X: Array, y: Array) -> float:
-    """M = √(2 yᵀκ⁻¹y), made larger by what rounding of κ may hide; X (m, d) unit samples, y (m,)."""
+def kernel_energy(X: Array, y: Array) -> float:
+    """yᵀκ⁻¹y, made larger by what rounding of κ may hide; X (m, d), y (m,)."""
     kernel, eigenvalue = positive_kernel(X)
     energy = float(y @ scipy.linalg.solve(kernel, y, assume_a="pos", check_finite=False))
     # κ ⪰ (1 − r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
-    return math.sqrt(2 * energy * eigenvalue.value / (eigenvalue.value - eigenvalue.error))
+    return energy * float(eigenvalue.value) / float(eigenvalue.value - eigenvalue.error)
+
+
+def _check_lengths(X: Array) -> None:
+    longest = float(length(X, axis=1).max())
+    if longest > 1 + UNIT_TOLERANCE:
+        raise InputError(f"the bound is for samples of length at most 1, not {longest:.6g}; divide them by this")
 
 
 def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:

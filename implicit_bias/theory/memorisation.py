@@ -1,4 +1,4 @@
-"""How wide a GaLU layer must be to memorise, and what it cannot fit: Lemma 1, Theorem 2 and a lemma on plain inputs."""
+"""How wide a GaLU layer must be to memorise, and what it cannot fit (Lemma 1, Theorem 2)."""
 
 import math
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.features.gated import GatedFeatures, as_gated
-from implicit_bias.ground.checks import InputError, as_number_of, as_positive, as_probability, check_range
-from implicit_bias.ground.scaling import unit_samples
+from implicit_bias.ground.checks import as_floats, as_number_of, as_probability
 from implicit_bias.regression import least_squares
 from implicit_bias.theory.kernel import positive_kernel
 
@@ -50,14 +49,17 @@ class MemorisationWidth:
         return min(1.0, self.samples * math.exp(-exponent))
 
 
-def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = False) -> MemorisationWidth:
+def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
     """Lemma 1: a width at which a layer of random gates memorises all labels with probability at least 1 − δ.
 
         k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)
 
+    Whether all labels are fitted does not depend on the lengths of the samples, but this width does: try it with
+    each divided by its own.
+
     Parameters
     ----------
-    X, normalise, and errors : as for `gate_kernel`
+    X, and errors : as for `gate_kernel`
         Refused, too, if λ(X) is 0 up to rounding.
     delta : float
         δ, strictly between 0 and 1.
@@ -73,7 +75,7 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05, *, normalise: bool = F
     >>> memorisation_width(np.eye(4), delta=0.1)
     MemorisationWidth(width=60, delta=0.1, samples=4, eigenvalue=0.5, squared_norm=1.0)
     """
-    X = unit_samples(X, normalise)
+    X = as_floats(X, "X", 2)
     delta = as_probability(delta)
     eigenvalue = float(positive_kernel(X)[1].value)
     squared_norm = float(np.linalg.norm(X, 2)) ** 2
@@ -126,8 +128,8 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 2, which takes rank(Φ) = min(m, kd) for granted; random gates fall
-    short of it now and then, most often where kd is close to m.
+    Fiat, Malach & Shalev-Shwartz (2019), Theorem 2; Theorem 1 of the first version. rank(Φ) is min(m, kd) with high
+    probability for Gaussian samples and gates, least often where kd is close to a small m.
 
     Examples
     --------
@@ -142,39 +144,3 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
     rank = least_squares(features, np.zeros(features.n)).rank
     generic = min(features.n, features.k * features.d)
     return ExpectedLoss(1 - rank / features.n, rank, features.n, 1 - generic / features.n)
-
-
-def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
-    """The expected test loss of ordinary least squares on m Gaussian samples of d inputs with label noise σ.
-
-        y = ⟨w, x⟩ + N(0, σ²),  x ~ N(0, Σ):    E[(⟨ŵ, x⟩ − y)²] = σ² (m − 1)/(m − d − 1)    for m ≥ d + 2
-
-    whatever w and the invertible Σ; (d + 1)σ² at m = d + 2. For fewer samples the expectation is infinite (m = d,
-    m = d + 1) or ŵ is not determined (m < d).
-
-    Parameters
-    ----------
-    m, d : int
-    sigma : float
-        σ > 0.
-
-    Raises
-    ------
-    InputError
-        For m < d + 2, and for a σ that is not positive.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, the lemma on ordinary least squares, with the exact value.
-
-    Examples
-    --------
-    >>> from implicit_bias.theory import expected_test_loss
-    >>> expected_test_loss(m=12, d=10), expected_test_loss(m=110, d=9)
-    (11.0, 1.09)
-    """
-    m, d, sigma = as_number_of(m, "m"), as_number_of(d, "d"), as_positive(sigma, "sigma")
-    check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
-    if m < d + 2:
-        raise InputError(f"the expected test loss is finite from m = d + 2 = {d + 2} samples on; m is {m}")
-    return sigma**2 * (m - 1) / (m - d - 1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from implicit_bias import datasets
 from tests.fuzz.draw import Draw, expect
-from tests.fuzz.strategies import ARGUMENTS, count, equals, number
+from tests.fuzz.strategies import ARGUMENTS, count, equals, number, numbers
 from tests.fuzz.table import row
 
 NOISE: dict[str, Any] = {"sigma_x": number(0, 0.1, 1e100, also=equals(0, 0.0, -0.0))}
@@ -20,6 +20,13 @@ def _are_samples(c: Any, found: Any) -> bool:
 
 row(datasets.noisy_clusters, n=ARGUMENTS["m"], **NOISE, fine=lambda c, found: found.X.shape == (c.m, c.d))
 row(datasets.separable, margin=MARGIN, fine=_are_samples)
+row(
+    datasets.linear_clusters,
+    centres=numbers("n d"),
+    radius=number(0.1, 0, 2.0, high=2.0, ends=True),
+    may=True,
+    fine=lambda c, found: len(found.y) == c.m,
+)
 row(datasets.parity, bits=BITS, must=lambda c: c.bits > c.d, fine=_are_samples)
 
 

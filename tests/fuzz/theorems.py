@@ -13,10 +13,9 @@ from tests.fuzz.table import row
 ALL_SCALES = (1.0, 1.0, 1e-200, 1e200, 1e-300, 1e300)
 
 
-def units(draw: Draw) -> dict[str, Any]:
-    """Samples (m, d) of length 1, or of any to be divided by."""
-    normalise = draw.chance(0.5)
-    return {"X": problems.points(draw, scales=ALL_SCALES if normalise else (1.0,)), "normalise": normalise}
+def samples(draw: Draw) -> dict[str, Any]:
+    """Samples (m, d)."""
+    return {"X": problems.points(draw)}
 
 
 def centres(draw: Draw) -> Given:
@@ -25,12 +24,24 @@ def centres(draw: Draw) -> Given:
 
 
 TARGETS = numbers("m", [1.0, 0.0, 1e-20], but=DIMENSIONS)
-row(theory.gate_kernel, units, share=3, fine=lambda c, found: np.abs(found).max() <= 0.5 + 1e-9)
-row(theory.memorisation_width, units, fine=lambda c, found: found.failure(found.width) <= found.delta * (1 + 1e-9))
+row(
+    theory.gate_kernel, samples, share=3, fine=lambda c, r: np.abs(r).max() <= 0.5 * np.sum(c.X**2, axis=1).max() + 1e-9
+)
+row(theory.memorisation_width, samples, fine=lambda c, found: found.failure(found.width) <= found.delta * (1 + 1e-9))
 # So few gates may have a singular Gram matrix, and so may samples on a line.
-row(theory.a_priori_rate, units, k=count(10**4, 10**5, 7), may=True, fine=lambda c, found: 0 <= found.rate <= 1)
-row(theory.generalisation_bound_a_priori, units, y=TARGETS, may=True, fine=lambda c, r: r.bound >= r.complexity)
-row(theory.cluster_bounds, centres=centres, fine=lambda c, found: 0 <= found.coherence <= 1)
+row(theory.a_priori_rate, samples, k=count(10**4, 10**5, 7), may=True, fine=lambda c, found: 0 <= found.rate <= 1)
+row(theory.generalisation_bound_a_priori, samples, y=TARGETS, may=True, fine=lambda c, r: r.bound >= r.complexity)
+row(theory.sphere_width, samples, may=True, fine=lambda c, found: 0 < found.c1 <= 1 + 1e-9)
+row(theory.fitted_samples, samples, k=count(10, 10**4), may=True, fine=lambda c, found: 0 <= found.loss <= 1)
+row(
+    theory.rkhs_bound,
+    samples,
+    y=TARGETS,
+    radius=number(2.0, 1e3),
+    may=True,
+    fine=lambda c, r: r.energy <= r.radius * 1.1,
+)
+row(theory.cluster_width, centres=centres, may=True, fine=lambda c, found: found.radius <= 1)
 row(theory.gate_correlations, centres=centres, fine=lambda c, found: 0 <= found.min() <= found.max() <= 0.5)
 
 CONTEXTS = {"units": count(1, 2, 3, vast=10), "contexts": count(1, 2, 3, vast=10)}
@@ -104,9 +115,14 @@ VAST, MANY = count(12, 3, 10**6, vast=10**15), count(2, 10, 10**4, least=2)
 SIGMA, EPSILON = number(1.0, 0.1, 1e30, low=1e-99, high=1e99), number(0.01, 0.5, 1e-5, low=1e-90, high=1.0)
 TERMS = count(1, 3, 40, cap=10**4, vast=ENDLESS)
 row(theory.expected_test_loss, m=VAST, d=VAST, sigma=SIGMA, must=lambda c: c.m < c.d + 2)
-row(theory.incoherent_dimension, n=MANY, fine=lambda c, found: found >= c.n)
+row(theory.expected_train_loss, m=VAST, d=VAST, sigma=SIGMA)
+row(theory.cluster_dimension, n=VAST, fine=lambda c, found: found >= 1)
+row(theory.cluster_samples, n=VAST, d=VAST, epsilon=EPSILON, fine=lambda c, found: found >= c.n * c.d)
+row(theory.slab_probability, d=MANY, r=number(0.1, 1e-5, 2.0), fine=lambda c, found: 0 <= found <= 1)
+row(theory.corollary_samples, k=VAST, d=VAST, c1=number(0.5, 1.0), c2=number(0.1, 1.0), may=True)
 row(theory.orthogonal_inverse, n=count(1, 2, 7, cap=1000, vast=10**5), fine=lambda c, found: found.shape == (c.n, c.n))
-row(theory.gate_stability, d=MANY, epsilon=EPSILON, fine=lambda c, found: found.share >= 0)
+row(theory.moved_gates, d=VAST, k=VAST, epsilon=EPSILON, may=True, fine=lambda c, r: 0 <= r.mean <= r.uniform <= 1)
+row(theory.neighbouring_gates, d=MANY, k=VAST, epsilon=EPSILON, fine=lambda c, found: 0 < found <= 1)
 
 
 def _matrices(draw: Draw) -> dict[str, Any]:
@@ -124,6 +140,24 @@ TARGET: dict[str, Any] = {"target": numbers("d", ALL_SCALES, rounded=False)}
 row(theory.neumann_inverse, _matrices, terms=TERMS, fine=lambda c, found: 0 <= found.ratio < 1)
 row(theory.initial_gradients, **GRADIENT, loss=choice("hinge", "logistic"), may=lambda c: not c.X.any())
 row(theory.gaussian_gradient, **TARGET)
+row(
+    theory.first_gradient_norm,
+    X=numbers("m d"),
+    y=GRADIENT["y"],
+    k=count(1, 10, 10**6),
+    may=True,
+    fine=lambda c, r: r.mean_square <= r.largest**2 * (1 + 1e-9),
+)
+MOVING: dict[str, Any] = {"X": numbers("m d"), "start": numbers("k d"), "trained": numbers("k d", but=DIMENSIONS)}
+row(theory.galu_excess, **MOVING, readout=numbers("k~", but=DIMENSIONS), may=True, fine=lambda c, r: r.bound >= 0)
+row(theory.rademacher_bound, samples=numbers("m d"), radius=number(1.0, 2.0), p=choice(1, 2), may=True)
+row(
+    theory.landscape,
+    fit("weights"),
+    readout=lambda draw: draw.array(np.ones(3), but=DIMENSIONS),
+    may=True,
+    fine=lambda c, found: found.excess >= 0,
+)
 
 
 def _direction(draw: Draw) -> dict[str, Any]:
