@@ -19,7 +19,7 @@ from implicit_bias.kernels import (
     polynomial,
 )
 from implicit_bias.kernels.activations import ACTIVATIONS
-from implicit_bias.kernels.quadrature import mean
+from implicit_bias.kernels.quadrature import means
 from implicit_bias.theory import gate_kernel
 
 NAMES = list(ACTIVATIONS)

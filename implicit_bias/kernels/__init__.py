@@ -6,10 +6,13 @@ from implicit_bias.kernels.custom import custom_activation
 from implicit_bias.kernels.depth import deep_gram
 from implicit_bias.kernels.eigenvalues import SmallestEigenvalue, smallest_eigenvalue
 from implicit_bias.kernels.gram import Gram, empirical_gram, gram_matrix, mean_square
+from implicit_bias.kernels.infinite import InfiniteNetwork, NetworkKernels
 
 __all__ = [
     "Activation",
     "Gram",
+    "InfiniteNetwork",
+    "NetworkKernels",
     "SmallestEigenvalue",
     "activation",
     "circle_eigenvalue",
