@@ -47,7 +47,7 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int, *, centre
     >>> [deep_gram(X, "tanh", layers).values[0, 1].round(4).item() for layers in (1, 4, 16)]
     [0.3357, 0.2969, 0.1497]
     >>> [deep_gram(X, "softplus", 64, centred=centred).values[0, 1].round(4).item() for centred in (False, True)]
-    [0.2933, 0.0592]
+    [0.2934, 0.006]
     """
     chosen, layers = activation_of(activation), as_count(layers, "layers", most=MOST_LAYERS)
     if layers == 1:

@@ -48,7 +48,7 @@ class Gram:
     Attributes
     ----------
     values : array, shape (n, n)
-        Float64, or mpmath's numbers in an array of objects.
+        Float64, or mpmath's numbers in an array of objects; (n, m) of a kernel between two sets of points.
     error : float, or mpmath's number
         A bound of the spectral norm of the error of `values`.
     is_certified : bool
