@@ -8,6 +8,7 @@ from implicit_bias.kernels.eigenvalues import SmallestEigenvalue, smallest_eigen
 from implicit_bias.kernels.gram import Gram, empirical_gram, gram_matrix, mean_square
 from implicit_bias.kernels.infinite import InfiniteNetwork, NetworkKernels
 from implicit_bias.kernels.prediction import Prediction, predict
+from implicit_bias.kernels.splines import spline
 
 __all__ = [
     "Activation",
@@ -28,4 +29,5 @@ __all__ = [
     "polynomial",
     "predict",
     "smallest_eigenvalue",
+    "spline",
 ]

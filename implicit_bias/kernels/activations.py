@@ -9,7 +9,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, as_positive, as_real, check_range, one_of, shown
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_real, check_range, one_of, shown
 from implicit_bias.kernels.angles import GaussianPairs
 from implicit_bias.kernels.closed_forms import (
     elu_bend,
@@ -51,12 +51,13 @@ class Activation:
         σ and σ', of a number or an array of any shape.
     pair, dual : callable or None
         E[σ'(z)σ'(z')] and E[σ(z)σ(z')] of centred Gaussian pairs, if they have closed forms.
-    rounding : float
-        With `pair`: the rounding error of E[σ'(z)σ'(z')], in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]).
-    cancels : float
-        With `dual`: for points of length r and more its rounding error is 1 + `cancels`/r² as large, in the same way.
+    rounding, dual_rounding : callable
+        With `pair` and `dual`: their rounding errors for points of lengths (p,), in units of
+        2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]), and of σ likewise.
     bend : callable
         With `pair`: a bound of |∂E/∂θ| in these units for points up to so long, which magnifies the error of θ.
+    slope_stretch : callable or None
+        A bound of |∂E/∂log r| in these units for points of lengths (p,), where σ' jumps elsewhere than at 0.
     strip : Strip or None
         Without `pair`: a strip of the complex plane that certifies quadrature; without it, errors are estimated.
     parity : str or None
@@ -75,9 +76,10 @@ class Activation:
     derivative: Callable[[Any], Numbers]
     pair: Callable[[GaussianPairs], Numbers] | None = None
     dual: Callable[[GaussianPairs], Numbers] | None = None
-    rounding: float = 16.0
-    cancels: float = 0.0
+    rounding: Callable[[Array], float] = lambda _: 16.0
+    dual_rounding: Callable[[Array], float] = lambda _: 16.0
     bend: Callable[[float], float] = lambda _: 1.0
+    slope_stretch: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None
 
@@ -145,8 +147,9 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
         lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
         lambda p: scale**2 * elu_pair(p, alpha),
         lambda p: scale**2 * elu_dual(p, alpha),
-        rounding=128.0,
-        cancels=2.0,
+        rounding=lambda _: 128.0,
+        # Four terms of the order of 1 make one of the order of the lengths' product.
+        dual_rounding=lambda r: 128.0 * (1 + 2 / float(min(r)) ** 2),
         bend=lambda r: elu_bend(r, alpha),
     )
 
@@ -181,7 +184,8 @@ def polynomial(coefficients: ArrayLike) -> Activation:
         lambda z: np.polynomial.polynomial.polyval(z, slopes),
         lambda p: polynomial_mean(p, slopes),
         lambda p: polynomial_mean(p, c.tolist()),
-        rounding=8.0 * len(c),
+        rounding=lambda _: 8.0 * len(c),
+        dual_rounding=lambda _: 8.0 * len(c),
         bend=lambda _: float(len(slopes)),
         parity=parity,
     )

@@ -89,8 +89,9 @@ class Layer:
             squares = activation.dual(own) + zeros, activation.pair(own) + zeros
         if not (np.isfinite(squares).all() and min(map(np.min, squares)) > 0):
             raise InputError(f"lengths from {norms[0]:.3g} to {norms[-1]:.3g} leave floating point; scale the points")
-        slope_error = activation.rounding * EPS
-        error = slope_error * (1 + activation.cancels / float(norms[0]) ** 2)
+        error, slope_error = activation.dual_rounding(norms) * EPS, activation.rounding(norms) * EPS
+        if activation.slope_stretch is not None:
+            slope_stretch = activation.slope_stretch(norms)
         bend = activation.bend(float(norms[-1]))
         own_means = activation.dual, activation.pair
         return cls(norms, *squares, error, slope_error, stretch, slope_stretch, bend, 0, *own_means)
