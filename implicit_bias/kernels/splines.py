@@ -203,19 +203,20 @@ def both_beyond(p: GaussianPairs, t: float, u: float) -> Array:
 
 def rounding(parts: list[Truncated], lengths: Array) -> float:
     """The error of E[f(z)f(z')] over √(E[f(z)²] E[f(z')²]), in units of 2⁻⁵²: of sums of terms that may cancel."""
+    size = 0.0 * lengths
+    for part in parts:
+        for m, b in enumerate(part.factors):
+            size = size + abs(b) * (2 * (abs(part.centre) + (m + 1) * lengths)) ** m
+    return float((ROUNDING * size**2 / squares(parts, lengths)).max())
+
+
+def squares(parts: list[Truncated], lengths: Array) -> Array:
+    """E[f(rz)²] for lengths r (p,); refused where it is 0."""
     zeros = 0.0 * lengths
-    squares = mean(GaussianPairs(lengths, lengths, zeros + 1, zeros), parts)
-    size = sum(
-        (
-            abs(b) * (2 * (abs(part.centre) + (m + 1) * lengths)) ** m
-            for part in parts
-            for m, b in enumerate(part.factors)
-        ),
-        start=zeros,
-    )
-    if not (squares > 0).all():
+    found = mean(GaussianPairs(lengths, lengths, zeros + 1, zeros), parts)
+    if not (found > 0).all():
         raise InputError("the spline does not change where these points are; scale them up")
-    return float((ROUNDING * size**2 / squares).max())
+    return found
 
 
 def roughness(slopes: Array, sloping: list[Truncated]) -> tuple[float, float]:
@@ -231,9 +232,7 @@ def bend(slopes: Array, sloping: list[Truncated], r: float) -> float:
     |σ''| between them.
     """
     jumps, steepest = roughness(slopes, sloping)
-    lengths = np.array([r])
-    least = mean(GaussianPairs(lengths, lengths, np.ones(1), np.zeros(1)), sloping)[0]
-    return (jumps / math.sqrt(2 * math.pi) + r * steepest) ** 2 / float(least)
+    return (jumps / math.sqrt(2 * math.pi) + r * steepest) ** 2 / float(squares(sloping, np.array([r]))[0])
 
 
 def slope_stretch(t: Array, slopes: Array, sloping: list[Truncated], lengths: Array) -> float:
@@ -242,8 +241,7 @@ def slope_stretch(t: Array, slopes: Array, sloping: list[Truncated], lengths: Ar
     A jump at t adds |t| times the density of z there, at most 0.242, times the mean of |σ'(z')| given z = t.
     """
     jumps, steepest = roughness(slopes, sloping)
-    zeros = 0.0 * lengths
-    least = float(mean(GaussianPairs(lengths, lengths, zeros + 1, zeros), sloping).min())
+    least = float(squares(sloping, lengths).min())
     far = float(lengths.max()) * (1 + float(np.abs(t).max()) / float(lengths.min()))
     height = float(np.abs(evaluated(t, slopes, 0.0))) + jumps + steepest * far
     return (0.242 * jumps * height / math.sqrt(least) + float(lengths.max()) * steepest) / math.sqrt(least)
