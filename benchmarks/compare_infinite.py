@@ -22,6 +22,7 @@ FEW = 1000
 ALL = ("relu", "leaky relu", "erf", "gelu", "elu", "selu", "square", "tanh", "sigmoid", "softplus", "swish")
 #: What neural-tangents calls those that it has in closed form.
 PEER = {"relu": "Relu()", "gelu": "Gelu()", "leaky relu": "LeakyRelu(0.01)"}
+PEER |= {"erf": "Erf(b=0.5**0.5)", "square": "Monomial(2)"}
 #: Run by the peer's own Python: the second of two calls, for the first one compiles.
 SCRIPT = """
 import sys, time, numpy as np, jax

@@ -40,6 +40,13 @@ class NetworkKernels:
         K, the covariance of the outputs of random networks.
     ntk : Gram
         Θ = E[⟨∂f/∂θ, ∂f/∂θ⟩], the sum over all weights and biases.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import InfiniteNetwork
+    >>> kernels = InfiniteNetwork("relu", layers=1, weight_variance=2.0).kernels([[1.0, 0.0], [0.0, 1.0]])
+    >>> kernels.nngp.values.round(4).tolist(), kernels.ntk.values.round(4).tolist()
+    ([[1.0, 0.3183], [0.3183, 1.0]], [[2.0, 0.3183], [0.3183, 2.0]])
     """
 
     nngp: Gram

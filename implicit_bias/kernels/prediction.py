@@ -25,6 +25,13 @@ class Prediction:
         Of k outputs if there are several targets.
     covariance : array, shape (m, m)
         Of each output; outputs are independent.
+
+    Examples
+    --------
+    >>> from implicit_bias.kernels import InfiniteNetwork, predict
+    >>> found = predict(InfiniteNetwork("relu"), [[1.0, 0.0]], [2.0], [[1.0, 0.0], [0.0, 1.0]], time=0.0)
+    >>> found.mean.tolist(), found.deviation.round(4).tolist()
+    ([0.0, 0.0], [0.5, 0.5])
     """
 
     mean: Array

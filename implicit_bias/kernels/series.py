@@ -161,8 +161,8 @@ def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Num
         previous = found, squares
     raise InputError(
         f"the quadrature of {activation.name} settles to {change:.1e} only: its derivative is not square-integrable, "
-        "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation, or raise "
-        "the tolerance"
+        "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation (a spline, "
+        "for kinks), or raise the tolerance"
     )
 
 

@@ -62,7 +62,7 @@ def spline(breaks: ArrayLike, pieces: list[ArrayLike]) -> Activation:
     >>> from implicit_bias.kernels import gram_matrix, spline
     >>> hardtanh = spline([-1, 1], [[-1], [0, 1], [1]])
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], hardtanh).values.round(6).tolist()
-    [[0.682689, 0.304132], [0.304132, 0.682689]]
+    [[0.682689, 0.308321], [0.308321, 0.682689]]
     """
     t = as_floats(breaks, "breaks", 1)
     if not (np.diff(t) > 0).all():

@@ -62,7 +62,7 @@ def draw(table: pd.DataFrame) -> Figure:
     found = pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
     for name in ordered(table.activation):
         own = found.xs(name, level="activation").droplevel([1, 2, 3, 4])
-        axes[-1].loglog(own.index, own.measured, "o-", markersize=3, **style(name))
+        axes[-1].loglog(own.index, own.measured, marker="o", markersize=3, **style(name))
         axes[-1].axhline(own.flow.iloc[-1], linewidth=0.6, **style(name) | {"label": "_"})
     axes[-1].set(xlabel="units $k$", ylabel="rate of decay a step")
     axes[-1].plot([], [], color=COLOURS["theory"], linewidth=0.6, label="flow")
