@@ -8,11 +8,23 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram import COLLECTION, antipodal, circle, depth, dimension, rank, speed, width
+from implicit_bias.experiments.gram import (
+    COLLECTION,
+    antipodal,
+    centred,
+    circle,
+    depth,
+    dimension,
+    lazy,
+    rank,
+    separation,
+    speed,
+    width,
+)
 from implicit_bias.experiments.gram.sphere import as_text, least, number, quartiles, style, unit_points
 from implicit_bias.kernels import activation, gram_matrix, mean_square
-from implicit_bias.kernels.depth import layer_map
-from implicit_bias.kernels.gram import pair_mean
+from implicit_bias.kernels.angles import unit_pairs
+from implicit_bias.kernels.layers import Layer
 from tests.experiments import ROOT, cell_name, outcomes, page_of, told
 
 TINY = {"n": 12, "d": 5, "activation": "relu", "draws": 2, "seed": 3}
@@ -24,6 +36,9 @@ CELLS = [
     (rank, {"degree": 2, "d": 2, "most": 6, "step": 2, "seed": 1}),
     (antipodal, TINY | {"activation": "tanh"}),
     (depth, TINY | {"layers": 3}),
+    (centred, TINY | {"layers": 3}),
+    (separation, TINY),
+    (lazy, TASK | {"activation": "relu", "data": "sphere", "labels": "random"}),
     (width, TINY | {"width": 50}),
     (speed, TASK | {"activation": "relu", "data": "sphere", "labels": "random"}),
     (speed, TASK | {"activation": "tanh", "data": "digits", "labels": "real", "rate": "common"}),
@@ -158,11 +173,64 @@ def test_verdicts_of_depth(tanh, swish):
 
 def test_layers_pull_near_points_apart_but_those_of_softplus_and_sigmoid():
     for sigma in depth.ACTIVATIONS:
-        entries = pair_mean(activation(sigma), np.ones(1), 1.0, 1e-11, 3)[0]
-        factor = layer_map(activation(sigma), entries)[1]
+        layer = Layer.of(activation(sigma), np.ones(1), 1e-11)
+        factor = layer.slope_squares[0] / layer.squares[0]
+        mean = layer.values(unit_pairs(np.array([np.pi / 2])))[0]
+        # Poincaré's inequality.
+        assert layer.slope_squares[0] / (layer.squares[0] - mean) > 1 + 1e-6
         known = {"softplus": 0.32, "sigmoid": 0.15, "relu": 1.0, "tanh": 1.18}
         assert round(factor, 2) == known.get(sigma, round(factor, 2))
         assert (factor < 0.999) == (sigma in ("softplus", "sigmoid"))
+
+
+@pytest.mark.parametrize(("softplus", "expected"), [(0.9, "yes"), (0.3, "no"), (1e-15, "no")])
+def test_verdicts_of_centred_layers(softplus, expected):
+    rows = [
+        {"activation": sigma, "layers": layers, "least": value, "error": 1e-12}
+        for sigma, last in (("softplus", softplus), ("relu", 0.9))
+        for layers, value in ((1, 0.01), (100, last))
+    ]
+    table = pd.DataFrame(rows)
+    assert outcomes(centred, table) == [expected]
+    assert outcomes(centred, table[table.layers == 1]) == ["undecided"]
+
+
+@pytest.mark.parametrize(
+    ("powers", "expected"),
+    [((1.0, 1.1, 3.0), "yes no no"), ((1.0, 1.1, 1.2), "yes yes yes"), ((1.0, 2.0, 1.0), "no yes yes")],
+)
+def test_verdicts_of_separation(powers, expected):
+    rows = [
+        {"activation": sigma, "n": n, "apart": 1 / n, "least": n**-power, "error": 1e-12}
+        for sigma, power in zip(("relu", "selu", "elu"), powers, strict=True)
+        for n in (50, 100)
+    ]
+    table = pd.DataFrame(rows)
+    assert outcomes(separation, table) == expected.split()
+    assert f"like δ to the powers relu {powers[0]:.2f}" in separation.verdicts(table)[0].found
+    assert set(outcomes(separation, table[table.n == 50])[:2]) == {"undecided"}
+    assert isinstance(separation.draw(table), Figure)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "expected"), [((0.1, 0.3), "yes yes yes"), ((0.1, 0.15), "no yes yes"), ((0.4, 0.3), "yes yes no")]
+)
+def test_verdicts_of_training_speed_against_width(speeds, expected):
+    rows = []
+    for units, relu in zip((8, 64), speeds, strict=True):
+        for sigma, rate in (("relu", relu), ("tanh", 0.1)):
+            about = TASK | {"data": "sphere", "labels": "random", "activation": sigma, "units": units}
+            flow = {"relu": 0.5, "tanh": 0.1}[sigma]
+            rows += [
+                about
+                | {"least": 0.1, "eta": 1.0, "step": t, "loss": np.exp(-2 * rate * t), "flow": np.exp(-2 * flow * t)}
+                for t in (0, 5)
+            ]
+    table = pd.DataFrame(rows)
+    assert outcomes(lazy, table) == expected.split()
+    assert lazy.ratios(table).round(6).tolist() == [round(speeds[0] / 0.1, 6), round(speeds[1] / 0.1, 6), 5.0]
+    assert outcomes(lazy, table[table.units == 8])[-1] == "undecided"
+    assert isinstance(lazy.draw(table), Figure)
 
 
 @pytest.mark.parametrize(

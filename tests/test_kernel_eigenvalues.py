@@ -232,7 +232,50 @@ def test_depth_of_erf_is_that_of_the_arcsine_kernel():
     found = deep_gram(X, "erf", 10)
     np.testing.assert_allclose(found.values, 2 / np.pi / np.sqrt(4 - rho**2) * rho, atol=1e-12)
     assert found.error < 1e-9
-    assert deep_gram(X, "erf", 1).is_certified
+    assert found.is_certified
+
+
+@pytest.mark.parametrize("layers", [2, 30, 300])
+def test_errors_of_depth_are_bounds_and_contract(layers):
+    """erf: in sixty digits."""
+    X = unit(6, 3)
+    found = deep_gram(X, "erf", layers)
+    with mpmath.workdps(60):
+        rows = mpmath.matrix(X.tolist())
+        inner = rows * rows.T
+        off = np.zeros((6, 6))
+        for i in range(6):
+            for j in range(i):
+                rho = inner[i, j] / mpmath.sqrt(inner[i, i] * inner[j, j])
+                for _ in range(layers - 1):
+                    rho = mpmath.asin(rho / 2) / mpmath.asin(mpmath.mpf(1) / 2)
+                exact = 2 / mpmath.pi / mpmath.sqrt(4 - rho**2) * rho
+                off[i, j] = off[j, i] = float(exact - found.values[i, j])
+    assert np.linalg.norm(off, 2) <= found.error < 1e-11
+
+
+def test_centred_layers_are_covariances():
+    """ReLU: Cov(z₊, z'₊) of the arc-cosine kernel, whose mean is 1/√2π; tanh has none."""
+    X = unit(6, 3)
+    theta = np.arccos(np.clip(X @ X.T, -1, 1))
+    for _ in range(2):
+        K = (np.sin(theta) + (np.pi - theta) * np.cos(theta)) / (2 * np.pi)
+        theta = np.arccos(np.clip((K - 1 / (2 * np.pi)) / (0.5 - 1 / (2 * np.pi)), -1, 1))
+    expected = (np.pi - theta) / (2 * np.pi) * np.cos(theta)
+    np.testing.assert_allclose(deep_gram(X, "relu", 3, centred=True).values, expected, atol=2e-8)
+    tanh = [deep_gram(X, "tanh", 5, centred=centred) for centred in (False, True)]
+    np.testing.assert_allclose(tanh[0].values, tanh[1].values, atol=tanh[0].error + tanh[1].error)
+
+
+def test_enough_centred_layers_tell_all_points_apart():
+    """MATH: softplus .56 at L = 100 and 1.0 at 300, over E[σ'²]; as they are, layers map all points to one."""
+    X = unit(100, 3)
+    found = [smallest_eigenvalue(deep_gram(X, "softplus", L, centred=True)) for L in (30, 100, 300)]
+    values = np.array([one.value for one in found]) / mean_square("softplus")
+    assert (np.diff(values) > 0).all()
+    assert values[-1] > 0.99
+    assert all(one.is_positive for one in found)
+    assert not smallest_eigenvalue(deep_gram(X, "softplus", 300)).is_positive
 
 
 def test_depth_lifts_the_smallest_eigenvalue():

@@ -9,6 +9,7 @@ import torch
 
 from implicit_bias import InputError
 from implicit_bias.kernels import (
+    InfiniteNetwork,
     activation,
     custom_activation,
     elu,
@@ -17,9 +18,11 @@ from implicit_bias.kernels import (
     leaky_relu,
     mean_square,
     polynomial,
+    spline,
 )
 from implicit_bias.kernels.activations import ACTIVATIONS
-from implicit_bias.kernels.quadrature import mean
+from implicit_bias.kernels.angles import GaussianPairs
+from implicit_bias.kernels.quadrature import means
 from implicit_bias.theory import gate_kernel
 
 NAMES = list(ACTIVATIONS)
@@ -186,10 +189,88 @@ def test_an_empirical_gram_matrix_converges_to_the_exact_one_and_is_reproducible
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_mean_of_an_activation_is_its_integral(name):
+def test_the_means_of_an_activation_are_its_integrals(name):
     z, w = panels(np.arange(-14.0, 15.0))
-    values = activation(name).function(z) @ (w * np.exp(-z * z / 2)) / math.sqrt(2 * math.pi)
-    assert mean(activation(name)) == pytest.approx(values, abs=1e-13)
+    lengths = np.array([0.3, 1.0, 2.5])
+    found, off = means(activation(name), lengths)
+    values = activation(name).function(np.outer(lengths, z)) @ (w * np.exp(-z * z / 2)) / math.sqrt(2 * math.pi)
+    np.testing.assert_allclose(found, values, rtol=1e-12, atol=1e-13 + off)
+    assert off < 1e-10
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SERIES])
+@pytest.mark.parametrize(("r", "s"), [(1.0, 1.0), (0.05, 2.0), (3.5, 1.5)])
+def test_duals_are_the_means_of_the_activations(name, r, s):
+    sigma, angles = activation(name), np.array([0.0, 0.01, 0.7, np.pi / 2, 2.9, np.pi])
+    found = sigma.dual(GaussianPairs(np.float64(r), np.float64(s), np.cos(angles), angles))
+    root = math.sqrt(math.prod(by_quadrature(sigma.function, one, one, 0.0) for one in (r, s)))
+    expected = [by_quadrature(sigma.function, r, s, angle) for angle in angles]
+    bound = sigma.dual_rounding(np.array([r, s])) * 2.0**-52 + 1e-13
+    np.testing.assert_allclose(found, expected, rtol=0, atol=bound * root)
+
+
+SPLINES = {
+    "hardtanh": ([-1, 1], [[-1], [0, 1], [1]], torch.nn.functional.hardtanh),
+    "relu6": ([0, 6], [[0], [0, 1], [6]], torch.nn.functional.relu6),
+    "hardswish": ([-3, 3], [[0], [0, 1 / 2, 1 / 6], [0, 1]], torch.nn.functional.hardswish),
+    "shifted leaky": ([0.7], [[-0.07, 0.1], [-0.7, 1]], lambda z: torch.nn.functional.leaky_relu(z - 0.7, 0.1)),
+    "hard sigmoid": ([-3, 3], [[0], [1 / 2, 1 / 6], [1]], torch.nn.functional.hardsigmoid),
+}
+
+
+def between_kinks(f, breaks, r, s, angle):
+    """E[f(z)f(z')] by Gauss and Legendre's rule over z, and over z' given z, on panels cut at the breakpoints."""
+
+    def rule(cuts):
+        nodes, weights = panels(np.unique(np.concatenate([np.linspace(-12, 12, 41), np.clip(cuts, -12, 12)])), 12)
+        return nodes, weights * np.exp(-nodes * nodes / 2) / math.sqrt(2 * math.pi)
+
+    cosine, sine, breaks = math.cos(angle), math.sin(angle), np.asarray(breaks, dtype=float)
+    u, weights = rule(np.concatenate([breaks / r, breaks / (s * cosine)]))
+    inner = []
+    for at in u:
+        v, own = rule((breaks / s - cosine * at) / sine)
+        inner.append(f(s * (cosine * at + sine * v)) @ own)
+    return (f(r * u) * np.array(inner)) @ weights
+
+
+@pytest.mark.parametrize("name", SPLINES)
+def test_splines_are_torchs_and_have_the_means_of_their_pieces(name):
+    breaks, pieces, function = SPLINES[name]
+    sigma, z = spline(breaks, pieces), np.linspace(-7.3, 8.1, 50)
+    np.testing.assert_allclose(sigma.function(z), function(torch.as_tensor(z)).numpy(), atol=1e-12)
+    slopes = (sigma.function(z + 1e-6) - sigma.function(z - 1e-6)) / 2e-6
+    np.testing.assert_allclose(sigma.derivative(z), slopes, atol=1e-8)
+    for r, s, angle in ((1.0, 1.0, 0.3), (0.8, 2.5, 2.0)):
+        pair = GaussianPairs(np.float64(r), np.float64(s), np.array([math.cos(angle)]), np.array([angle]))
+        for found, f in ((sigma.dual, sigma.function), (sigma.pair, sigma.derivative)):
+            expected = between_kinks(f, breaks, r, s, angle)
+            assert found(pair)[0] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+
+
+def test_a_spline_that_bends_at_zero_is_the_relu_and_one_without_kinks_a_polynomial():
+    X = np.random.default_rng(7).normal(size=(6, 3))
+    X = np.vstack([X, X[0] * (1 + 1e-9), -X[1], X[2] + 1e-7])
+    for own, known in (
+        (spline([0], [[0], [0, 1]]), leaky_relu(0)),
+        (spline([0], [[0, 0.3], [0, 1]]), leaky_relu(0.3)),
+        (spline([-1, 2], [[1, 2, 3]] * 3), polynomial([1, 2, 3])),
+    ):
+        found, expected = gram_matrix(X, own), gram_matrix(X, known)
+        assert np.linalg.norm(found.values - expected.values, 2) <= found.error + expected.error < 1e-9
+        deep, same = (InfiniteNetwork(sigma, 2, 1.5, 0.1).kernels(X).ntk for sigma in (own, known))
+        assert np.linalg.norm(deep.values - same.values, 2) <= deep.error + same.error
+
+
+def test_kinks_elsewhere_have_the_means_over_sampled_weights_in_a_network():
+    X = np.random.default_rng(8).normal(size=(4, 3))
+    sigma = spline(*SPLINES["hardtanh"][:2])
+    Z = X @ np.random.default_rng(9).normal(size=(3, 400_000))
+    found = InfiniteNetwork(sigma, 1, 3.0).kernels(X)
+    values, slopes = sigma.function(Z), sigma.derivative(Z)
+    np.testing.assert_allclose(found.nngp.values, 3 * values @ values.T / Z.shape[1], atol=0.02)
+    gram = slopes @ slopes.T / Z.shape[1] * (X @ X.T)
+    np.testing.assert_allclose(found.ntk.values - found.nngp.values, 3 * gram, atol=0.05)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +295,13 @@ def test_the_mean_of_an_activation_is_its_integral(name):
         (lambda: gram_matrix([[1e-60]], "cube"), "the squares of the features have sizes"),
         (lambda: polynomial([3.0]), "has a degree from 1 to 20, not 0"),
         (lambda: polynomial([0.0] * 30 + [1.0]), "has a degree from 1 to 20, not 30"),
+        (lambda: spline([1, 1], [[0], [1], [2]]), "breaks must ascend"),
+        (lambda: spline([1], [[0]]), "a list of 2 polynomials"),
+        (lambda: spline([1], [[0], [0, 0, 0, 1]]), "at most three coefficients"),
+        (lambda: spline([1], [[0], [3]]), "constant between its breakpoints"),
+        (lambda: spline([1e300], [[0], [0, 1]]), "breaks and coefficients have sizes"),
+        (lambda: gram_matrix([[1.0]], spline([1], [[0], [0, 1]]), digits=20), "splines are known in doubles only"),
+        (lambda: gram_matrix([[1e-3]], spline([1], [[0], [0, 1]])), "does not change where these points are"),
         (lambda: custom_activation("tanh"), "must be a function"),
         (lambda: custom_activation(lambda z: z.sum()), "must map a tensor to one of the same shape"),
         (lambda: custom_activation(lambda z: z.detach()), "that torch can differentiate"),

@@ -55,7 +55,7 @@ GROUPS = (
     ),
     (
         "Gram matrices",
-        "Of activations, with their smallest eigenvalues; imported from ``implicit_bias.kernels``.",
+        "Of activations, with smallest eigenvalues, and of infinite networks; imported from ``implicit_bias.kernels``.",
         ("kernels",),
     ),
     (

@@ -10,13 +10,13 @@ from implicit_bias.ground.checks import Array
 ROWS = 4096
 
 
-def row_blocks(n: int) -> list[slice]:
-    """The rows 0 … n − 1 in blocks.
+def row_blocks(n: int, size: int = ROWS) -> list[slice]:
+    """The rows 0 … n − 1 in blocks of this size.
 
     >>> row_blocks(5000)
     [slice(0, 4096, None), slice(4096, 5000, None)]
     """
-    return [slice(first, min(first + ROWS, n)) for first in range(0, n, ROWS)]
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 def symmetric_blocks(n: int, entries: Callable[[slice, slice], Array]) -> Array:

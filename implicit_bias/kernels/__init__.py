@@ -1,4 +1,4 @@
-"""Gram matrices of activations, E[σ'(⟨w, x⟩)σ'(⟨w, x'⟩)]⟨x, x'⟩, and their smallest eigenvalues."""
+"""Gram matrices of activations and their smallest eigenvalues; NNGP and NTK of networks of infinite width."""
 
 from implicit_bias.kernels.activations import Activation, activation, elu, leaky_relu, polynomial
 from implicit_bias.kernels.circle import circle_eigenvalue
@@ -6,10 +6,16 @@ from implicit_bias.kernels.custom import custom_activation
 from implicit_bias.kernels.depth import deep_gram
 from implicit_bias.kernels.eigenvalues import SmallestEigenvalue, smallest_eigenvalue
 from implicit_bias.kernels.gram import Gram, empirical_gram, gram_matrix, mean_square
+from implicit_bias.kernels.infinite import InfiniteNetwork, NetworkKernels
+from implicit_bias.kernels.prediction import Prediction, predict
+from implicit_bias.kernels.splines import spline
 
 __all__ = [
     "Activation",
     "Gram",
+    "InfiniteNetwork",
+    "NetworkKernels",
+    "Prediction",
     "SmallestEigenvalue",
     "activation",
     "circle_eigenvalue",
@@ -21,5 +27,7 @@ __all__ = [
     "leaky_relu",
     "mean_square",
     "polynomial",
+    "predict",
     "smallest_eigenvalue",
+    "spline",
 ]

@@ -9,9 +9,20 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, as_positive, as_real, check_range, one_of, shown
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_real, check_range, one_of, shown
 from implicit_bias.kernels.angles import GaussianPairs
-from implicit_bias.kernels.special import Numbers, arctan2, erfcx, sigmoid, sigmoid_slope, sin, sqrt, wedge
+from implicit_bias.kernels.closed_forms import (
+    elu_bend,
+    elu_dual,
+    elu_pair,
+    erf_dual,
+    gelu_dual,
+    gelu_pair,
+    gram_determinant,
+    polynomial_mean,
+    relu_dual,
+)
+from implicit_bias.kernels.special import Numbers, sigmoid, sigmoid_slope, sqrt
 
 #: Polynomials of higher degree have coefficients beyond what their sums can carry.
 HIGHEST_DEGREE = 20
@@ -38,12 +49,15 @@ class Activation:
     name : str
     function, derivative : callable
         σ and σ', of a number or an array of any shape.
-    pair : callable or None
-        E[σ'(z)σ'(z')] of centred Gaussian pairs, if it has a closed form.
-    rounding : float
-        With `pair`: the rounding error of E[σ'(z)σ'(z')], in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]).
+    pair, dual : callable or None
+        E[σ'(z)σ'(z')] and E[σ(z)σ(z')] of centred Gaussian pairs, if they have closed forms.
+    rounding, dual_rounding : callable
+        With `pair` and `dual`: their rounding errors for points of lengths (p,), in units of
+        2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]), and of σ likewise.
     bend : callable
         With `pair`: a bound of |∂E/∂θ| in these units for points up to so long, which magnifies the error of θ.
+    slope_stretch : callable or None
+        A bound of |∂E/∂log r| in these units for points of lengths (p,), where σ' jumps elsewhere than at 0.
     strip : Strip or None
         Without `pair`: a strip of the complex plane that certifies quadrature; without it, errors are estimated.
     parity : str or None
@@ -61,14 +75,17 @@ class Activation:
     function: Callable[[Any], Numbers]
     derivative: Callable[[Any], Numbers]
     pair: Callable[[GaussianPairs], Numbers] | None = None
-    rounding: float = 16.0
+    dual: Callable[[GaussianPairs], Numbers] | None = None
+    rounding: Callable[[Array], float] = lambda _: 16.0
+    dual_rounding: Callable[[Array], float] = lambda _: 16.0
     bend: Callable[[float], float] = lambda _: 1.0
+    slope_stretch: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether E[σ'(z)σ'(z')] has a closed form; otherwise it is a Hermite series."""
+        """Whether both means have closed forms; otherwise they are Hermite series."""
         return self.pair is not None
 
     @property
@@ -100,6 +117,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
         lambda z: np.where(z > 0, z, a * z),
         lambda z: np.where(z > 0, 1.0, a),
         lambda p: a + (1 - a) ** 2 * (p.pi - p.angle) / (2 * p.pi),
+        lambda p: a * p.r * p.s * p.cosine + (1 - a) ** 2 * relu_dual(p),
         parity="odd" if a == -1 else "half",
     )
 
@@ -128,28 +146,12 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
         lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
         lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
         lambda p: scale**2 * elu_pair(p, alpha),
-        rounding=128.0,
+        lambda p: scale**2 * elu_dual(p, alpha),
+        rounding=lambda _: 128.0,
+        # Four terms of the order of 1 make one of the order of the lengths' product.
+        dual_rounding=lambda r: 128.0 * (1 + 2 / float(min(r)) ** 2),
         bend=lambda r: elu_bend(r, alpha),
     )
-
-
-def elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
-    """E[σ'(z)σ'(z')] of ELU with scale 1: the four quadrants of signs."""
-    across, along, beyond = p.r * sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
-    beta = sqrt(along * along + across * across)
-    # The second angle as a difference, so that the two add up to θ where the sum of the points vanishes.
-    first = arctan2(p.s * sin(p.angle), beyond)
-    both = erfcx(beta / sqrt(2 + 0 * beta)) / 2 - wedge(beta, first) - wedge(beta, abs(p.angle - first))
-    one = wedge(p.r + 0 * beta, p.angle) + wedge(p.s + 0 * beta, p.angle)
-    return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * both
-
-
-def elu_bend(r: float, alpha: float) -> float:
-    """(α + |1 − α|)²/2π, which bounds |∂E/∂θ| = rr' sin θ |E[σ''(z)σ''(z')]|, over the least E[σ'(z)²].
-
-    σ'' is α e^z for z < 0 with (1 − α)δ(z), and the density of the pair is at most 1/(2πrr' sin θ).
-    """
-    return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
 
 
 def polynomial(coefficients: ArrayLike) -> Activation:
@@ -180,41 +182,13 @@ def polynomial(coefficients: ArrayLike) -> Activation:
         f"polynomial of degree {len(c) - 1}",
         lambda z: np.polynomial.polynomial.polyval(z, c),
         lambda z: np.polynomial.polynomial.polyval(z, slopes),
-        lambda p: polynomial_pair(p, slopes),
-        rounding=8.0 * len(c),
+        lambda p: polynomial_mean(p, slopes),
+        lambda p: polynomial_mean(p, c.tolist()),
+        rounding=lambda _: 8.0 * len(c),
+        dual_rounding=lambda _: 8.0 * len(c),
         bend=lambda _: float(len(slopes)),
         parity=parity,
     )
-
-
-def polynomial_pair(p: GaussianPairs, slopes: list[float]) -> Numbers:
-    """E[σ'(z)σ'(z')] of σ'(z) = Σ_m b_m z^m with b = `slopes`."""
-
-    def part(k: int, r: Numbers) -> Numbers:
-        """√k! q_k(r) but for the root, which the pair shares."""
-        total = 0 * r
-        for m in range(k, len(slopes), 2):
-            half = (m - k) // 2
-            # A whole number: how many ways there are to leave k of m factors without a partner.
-            ways = math.factorial(m) // (2**half * math.factorial(half) * math.factorial(k))
-            total = total + slopes[m] * ways * r**m
-        return total
-
-    value = 0 * p.cosine
-    for k in range(len(slopes) - 1, -1, -1):
-        value = value * p.cosine + math.factorial(k) * part(k, p.r) * part(k, p.s)
-    return value
-
-
-def gram_determinant(p: GaussianPairs) -> Numbers:
-    """det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
-    return 1 + p.r**2 + p.s**2 + (p.r * p.s * sin(p.angle)) ** 2
-
-
-def gelu_pair(p: GaussianPairs) -> Numbers:
-    """E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z): ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π."""
-    root, a, b, c = sqrt(gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
-    return (arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
 
 
 def built_in() -> dict[str, Activation]:
@@ -228,6 +202,7 @@ def built_in() -> dict[str, Activation]:
         lambda z: scipy.special.erf(z / math.sqrt(2)),
         lambda z: root * np.exp(-np.square(z) / 2),
         lambda p: 2 / (p.pi * sqrt(gram_determinant(p))),
+        erf_dual,
         # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
         bend=lambda r: 0.385 * r,
         parity="even",
@@ -237,6 +212,7 @@ def built_in() -> dict[str, Activation]:
         lambda z: z * scipy.special.ndtr(z),
         lambda z: scipy.special.ndtr(z) + z * np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi),
         gelu_pair,
+        gelu_dual,
         parity="half",
     )
     quarter, half = Strip(math.pi / 4, 2.0), math.pi / 2

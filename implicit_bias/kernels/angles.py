@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
 from implicit_bias.ground.scaling import length, unit_samples
 from implicit_bias.kernels.special import Number, Numbers, arctan2, cos, multiprecision, pi, sqrt
@@ -16,6 +17,8 @@ from implicit_bias.kernels.special import Number, Numbers, arctan2, cos, multipr
 STEEP = 0.9
 #: Pairs of samples whose differences are held at once.
 PAIRS_AT_ONCE = 4096
+#: Rows whose cosines are computed at once.
+ROWS = 512
 #: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
 BLOCK = 2**16
 
@@ -59,13 +62,13 @@ class Points:
     norms: Numbers
 
     @classmethod
-    def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False) -> Points:
+    def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False, name: str = "X") -> Points:
         """Checked points (n, d), of length 1 if `normalise`; with `digits`, X is exact and the rest has so many digits.
 
         Raises InputError for a bad array, a row of zeros, and lengths outside 1e-60 … 1e60.
         """
-        rows = as_floats(X, "X", 2)
-        directions, norms = unit_samples(rows, normalise=True), length(rows, axis=1)
+        rows = as_floats(X, name, 2)
+        directions, norms = unit_samples(rows, True, name), length(rows, axis=1)
         check_range(norms, "the points", 1e-60, 1e60)
         check_size(len(rows) ** 2, "the Gram matrix")
         if digits is None:
@@ -78,43 +81,55 @@ class Points:
     def __len__(self) -> int:
         return len(self.norms)
 
-    def blocks(self) -> Iterator[tuple[slice, GaussianPairs]]:
-        """The pairs of some rows i with all j from the first of them on; together, every pair i ≤ j."""
-        n, first = len(self), 0
-        while first < n:
-            rows = slice(first, min(n, first + max(1, BLOCK // (n - first))))
-            yield rows, self.gaussian_pairs(rows)
-            first = rows.stop
+    def blocks(self, others: Points | None = None) -> Iterator[tuple[slice, slice, GaussianPairs]]:
+        """All pairs with the others, by rows and columns; without others, every pair i ≤ j of these, and more.
 
-    def gaussian_pairs(self, rows: slice) -> GaussianPairs:
-        """The pairs of these rows with those from the first of them on."""
-        chosen, others = self.directions[rows], self.directions[rows.start :]
-        r, s = self.norms[rows, None], self.norms[None, rows.start :]
-        cosine = chosen @ others.T
+        Blocks without others begin on the diagonal, where the angle is 0, whatever rounding says.
+        """
+        second = self if others is None else others
+        for chunk in row_blocks(len(self), ROWS):
+            left = 0 if others is not None else chunk.start
+            cosines = self.directions[chunk] @ second.directions[left:].T
+            for rows in row_blocks(len(cosines), max(1, BLOCK // cosines.shape[1])):
+                # Without others nothing left of the diagonal is needed.
+                skipped = 0 if others is not None else rows.start
+                columns = slice(left + skipped, len(second))
+                rows_of = slice(chunk.start + rows.start, chunk.start + rows.stop)
+                found = self.gaussian_pairs(second, rows_of, columns, cosines[rows, skipped:])
+                if others is None:
+                    own = np.arange(rows.stop - rows.start)
+                    found.cosine[own, own], found.angle[own, own] = 1 + 0 * found.r[:, 0], 0 * found.r[:, 0]
+                yield rows_of, columns, found
+
+    def gaussian_pairs(self, others: Points, rows: slice, columns: slice, cosine: Numbers) -> GaussianPairs:
+        """The pairs of these rows with columns of others, at angles with these cosines but for rounding."""
+        X, Z = self.directions[rows], others.directions[columns]
         if self.norms.dtype == object:
-            angle = many_angles(chosen, others, cosine)
+            angle = many_angles(X, Z, cosine)
         else:
-            cosine, angle = np.clip(cosine, -1.0, 1.0), np.pi - 2 * np.pi * open_together(chosen, others)
-        # A point and itself, whatever rounding says.
-        own = np.arange(len(chosen))
-        cosine[own, own], angle[own, own] = 1 + 0 * self.norms[rows], 0 * self.norms[rows]
-        return GaussianPairs(r, s, cosine, angle)
+            cosine = np.clip(cosine, -1.0, 1.0)
+            angle = angles_between(X, Z, cosine)
+        return GaussianPairs(self.norms[rows, None], others.norms[None, columns], cosine, angle)
 
 
 def open_together(X: Array, Z: Array) -> Array:
-    """P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) = ½ − θ(x, z)/2π for unit rows X (m, d) and Z (m', d), shape (m, m').
+    """P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) = ½ − θ(x, z)/2π for unit rows X (m, d) and Z (m', d), shape (m, m')."""
+    check_size(len(X) * len(Z), "the kernel")
+    return (np.pi - angles_between(X, Z, np.clip(X @ Z.T, -1.0, 1.0))) / (2 * np.pi)
+
+
+def angles_between(X: Array, Z: Array, cosines: Array) -> Array:
+    """Angles (m, m') of unit rows X (m, d) and Z (m', d) from their cosines.
 
     The angle is arccos⟨x, z⟩, or 2 arctan(‖x − z‖/‖x + z‖) where the samples are nearly parallel.
     """
-    check_size(len(X) * len(Z), "the kernel")
-    cosines = np.clip(X @ Z.T, -1.0, 1.0)
     angles: Array = np.arccos(cosines)
     steep = np.argwhere(np.abs(cosines) > STEEP)
     for first in range(0, len(steep), PAIRS_AT_ONCE):
         i, j = steep[first : first + PAIRS_AT_ONCE].T
         apart = np.linalg.norm(X[i] - Z[j], axis=1), np.linalg.norm(X[i] + Z[j], axis=1)
         angles[i, j] = 2 * np.arctan2(*apart)
-    return (np.pi - angles) / (2 * np.pi)
+    return angles
 
 
 def many_angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
@@ -136,14 +151,19 @@ def symmetric(points: Points, entries: Callable[[GaussianPairs], Numbers]) -> Nu
     """The symmetric matrix (n, n) whose blocks above the diagonal `entries` computes, times ⟨x, x'⟩."""
     n = len(points)
     values = np.empty((n, n), dtype=points.norms.dtype)
-    for rows, pairs in points.blocks():
+    for rows, columns, pairs in points.blocks():
         # No −0.0 where a mean is 0.
-        block = entries(pairs) * (points.rows[rows] @ points.rows[rows.start :].T) + 0.0
-        corner = np.tril_indices(len(block))
-        block[corner] = block.T[corner]
-        values[rows, rows.start :] = block
-        values[rows.start :, rows] = block.T
+        block = entries(pairs) * (points.rows[rows] @ points.rows[columns].T) + 0.0
+        mirror(values, rows, columns, block)
     return values
+
+
+def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None:
+    """Set a block from the diagonal on, and its mirror image."""
+    corner = np.tril_indices(len(block))
+    block[corner] = block.T[corner]
+    values[rows, columns] = block
+    values[columns, rows] = block.T
 
 
 def unit_pairs(angles: Numbers) -> GaussianPairs:

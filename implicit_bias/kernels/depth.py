@@ -1,43 +1,44 @@
 """Gram matrices through depth: the last hidden layer of a wide network whose layers keep lengths."""
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_count
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import Points, unit_pairs
-from implicit_bias.kernels.gram import TOLERANCE, Entries, Gram, gram_matrix, pair_mean
-from implicit_bias.kernels.quadrature import mean
+from implicit_bias.kernels.angles import GaussianPairs, Points, mirror, unit_pairs
+from implicit_bias.kernels.gram import TOLERANCE, Gram, gram_matrix
+from implicit_bias.kernels.layers import EPS, Layer, PairErrors, first_errors, next_pairs
 
-#: Degrees of the polynomials in θ that stand in for E(θ) sin θ.
-DEGREES = (32, 64, 128, 256)
 #: More layers than this take minutes, and change nothing any more.
 MOST_LAYERS = 10_000
 
 
-def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
+def deep_gram(X: ArrayLike, activation: str | Activation, layers: int, *, centred: bool = False) -> Gram:
     """The Gram matrix of the last of L hidden layers, each normalised: E[σ'σ'](ρ_L) ρ_L for every pair.
 
         ρ_1 = cos of the angle of the points,    ρ_{l+1} = E[σ(z)σ(z')] / E[σ(z)²]  at the correlation ρ_l
 
-    of unit Gaussian pairs, where (Price) E[σ(z)σ(z')] = E[σ(z)]² + ∫_0^ρ E[σ'(z)σ'(z')] dρ. One layer is
-    `gram_matrix` of the normalised points; more layers push near points apart if E[σ'²] > E[σ²], and together if less.
-    With more than one, the error is an estimate: the map of a layer is a polynomial in the angle that has settled.
+    of unit Gaussian pairs. `centred` layers take σ − E[σ(z)] for σ: ρ_{l+1} = Cov(σ(z), σ(z'))/Var(σ(z)). One layer is
+    `gram_matrix` of the normalised points. More of them multiply a small 1 − ρ by E[σ'²] over E[σ²] (or Var σ): they
+    push near points apart if that is more than 1, which it always is of centred layers of a σ that is not affine, for
+    Var σ(z) ≤ E[σ'(z)²] (Poincaré), and together if less.
+
+    An error δ of ρ enters the next layer times |E[σ'σ'](ρ)|/E[σ²] of that pair, which pulls errors together again where
+    the layers pull ρ together.
 
     Parameters
     ----------
     X, activation, and errors : as for `gram_matrix`
-        Lengths play no part; an E[σ'σ'] that no polynomial in the angle of degree 256 follows is refused.
+        Lengths play no part.
     layers : int
         L, from 1 to 10 000.
+    centred : bool
+        Raises InputError for a σ whose variance is 0 up to rounding.
 
     References
     ----------
-    Panigrahi, Shetty & Goyal (2020), on depth.
+    Panigrahi, Shetty & Goyal (2020), abstract, on sufficient depth. The layers, normalised or centred, are ours.
 
     Examples
     --------
@@ -45,47 +46,38 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int) -> Gram:
     >>> X = [[1.0, 0.0], [0.8, 0.6]]
     >>> [deep_gram(X, "tanh", layers).values[0, 1].round(4).item() for layers in (1, 4, 16)]
     [0.3357, 0.2969, 0.1497]
+    >>> [deep_gram(X, "softplus", 64, centred=centred).values[0, 1].round(4).item() for centred in (False, True)]
+    [0.2934, 0.006]
     """
     chosen, layers = activation_of(activation), as_count(layers, "layers", most=MOST_LAYERS)
     if layers == 1:
         return gram_matrix(X, chosen, normalise=True)
     points = Points.of(X, normalise=True)
-    entries, error, terms = pair_mean(chosen, np.ones(1), 1.0, TOLERANCE, points.rows.shape[1])
-    pairs, eps = points.gaussian_pairs(slice(0, len(points))), float(np.finfo(float).eps)
-    angles, cosines = pairs.angle, pairs.cosine
-    defect, slope, rounding = layer_map(chosen, entries)
-    off = (points.rows.shape[1] + 8) * eps
+    layer = Layer.of(chosen, np.ones(1), TOLERANCE)
+    mean = float(layer.values(unit_pairs(np.array([np.pi / 2])))[0]) if centred else 0.0
+    if layer.squares[0] - mean <= 4 * layer.error * layer.squares[0]:
+        raise InputError(f"{chosen.name} minus its mean is 0 up to rounding; leave out centred")
+    n = len(points)
+    values, sums = np.empty((n, n)), np.zeros(n)
+    for rows, columns, pairs in points.blocks():
+        block, off = through(layer, layers, mean, pairs, first_errors(points))
+        mirror(values, rows, columns, block)
+        sums[rows] += off.sum(axis=1)
+        sums[rows.stop :] += off[:, len(block) :].sum(axis=0)
+    return Gram(values, float(sums.max()), chosen.is_certified, layer.terms)
+
+
+def through(layer: Layer, layers: int, mean: float, pairs: GaussianPairs, off: PairErrors) -> tuple[Array, Array]:
+    """E[σ'σ'](ρ_L) ρ_L of a block of pairs, with bounds of its errors; `mean` is E[σ]², or 0."""
+    same, spread = pairs.angle == 0, layer.squares[0] - mean
+    ones = np.ones((1, 1)), np.ones((1, 1))
+    off = PairErrors(0.0, off.cosine, off.angle)
+    pairs = GaussianPairs(*ones, pairs.cosine, pairs.angle)
     for _ in range(layers - 1):
-        cosines = np.clip(1 - defect(angles), -1.0, 1.0)
-        np.fill_diagonal(cosines, 1.0)
-        angles = np.arccos(cosines)
-        off = slope * (off + 4 * eps) + rounding + 4 * error * slope
-    values = entries(unit_pairs(angles)) * cosines
-    values = (values + values.T) / 2
-    entry = change(entries, cosines, off) + (error + 4 * eps) * values[0, 0]
-    np.fill_diagonal(entry, error * values[0, 0])
-    return Gram(values, float(entry.sum(axis=1).max()), False, terms)
-
-
-def layer_map(activation: Activation, entries: Entries) -> tuple[Callable[[Array], Array], float, float]:
-    """1 − ρ' as a function of θ, the largest dρ'/dρ, and the rounding error of ρ' for one layer."""
-    first = mean(activation)
-    for degree in DEGREES:
-        # dρ = −sin θ dθ: what a layer takes from ρ = 1 on.
-        found = Chebyshev.interpolate(lambda t: entries(unit_pairs(t)) * np.sin(t), degree, domain=[0.0, np.pi])
-        settled = float(np.abs(found.coef[-4:]).max()), float(np.abs(found.coef).max())
-        if settled[0] <= 1e-14 * settled[1]:
-            break
-    else:
-        raise InputError(f"the layers of {activation.name} are too irregular; give another activation")
-    lost = found.integ(lbnd=0.0)
-    square = first**2 + float(lost(np.pi / 2))
-    slope = float(entries(unit_pairs(np.zeros(1)))[0]) / square
-    return lambda t: lost(t) / square, slope, 16 * (settled[0] + 2e-15 * settled[1]) / square
-
-
-def change(entries: Entries, cosines: Array, off: float) -> Array:
-    """How much E(ρ) ρ may change where ρ is off by so much: it is a power series with coefficients ≥ 0."""
-    most = np.minimum(1.0, np.abs(cosines) + off)
-    ends = [entries(unit_pairs(np.arccos(np.maximum(rho, 0.0)))) * rho for rho in (most, most - off)]
-    return np.asarray(np.abs(ends[0] - ends[1]))
+        covariances, _, covariances_off, _ = layer.means(pairs, off)
+        # The mean and the spread are as well known as the covariances.
+        own = 4 * layer.error * layer.squares[0]
+        pairs, off = next_pairs(ones, (covariances - mean) / spread, (covariances_off + own) / spread, 0.0, same)
+    _, slopes, _, slopes_off = layer.means(pairs, off)
+    total = slopes * pairs.cosine + 0.0
+    return total, slopes_off + (np.abs(slopes) + slopes_off) * off.cosine + 2 * EPS * np.abs(total)

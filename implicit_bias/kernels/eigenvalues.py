@@ -90,6 +90,7 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     if not isinstance(gram, Gram):
         gram = Gram(as_symmetric(gram), 0.0)
     values = gram.values
+    check_square(values)
     context = context_of(values)
     if context is not None and len(values) > LARGEST_EXACT:
         raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
@@ -104,9 +105,16 @@ def as_symmetric(values: ArrayLike) -> Array:
     """A symmetric float64 matrix."""
     matrix = as_floats(values, "the matrix", 2)
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
-    if matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
+    check_square(matrix)
+    if not np.array_equal(matrix, matrix.T):
         raise InputError("the matrix must be symmetric; give a Gram matrix, or (A + A.T)/2")
     return matrix
+
+
+def check_square(matrix: Numbers) -> None:
+    """Refuse kernels between two sets of points."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError("the matrix must be symmetric; give the kernel of one set of points")
 
 
 def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:

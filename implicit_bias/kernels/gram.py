@@ -48,7 +48,7 @@ class Gram:
     Attributes
     ----------
     values : array, shape (n, n)
-        Float64, or mpmath's numbers in an array of objects.
+        Float64, or mpmath's numbers in an array of objects; (n, m) of a kernel between two sets of points.
     error : float, or mpmath's number
         A bound of the spectral norm of the error of `values`.
     is_certified : bool
@@ -149,7 +149,7 @@ def pair_mean(
     if activation.pair is not None:
         # Cosines are sums of `inputs` products, and angles come from them and from directions.
         off = (inputs + ANGLE) * activation.bend(float(max(norms)))
-        return activation.pair, (activation.rounding + off) * unit_of(norms), 0
+        return activation.pair, (activation.rounding(norms) + off) * unit_of(norms), 0
     series = hermite_series(activation, norms, steep, tolerance, inputs)
     return series, series.error, series.coefficients.shape[1]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.kernels.special import Number, Numbers, context_of, exp, log, pi, sqrt
 
@@ -20,6 +21,8 @@ CHUNK = 32
 EXTENDED = 2e8
 #: Products of nodes, lengths and terms beyond which an answer would take minutes.
 LARGEST = 2e11
+#: Values of σ that are held at once.
+AT_ONCE = 2**22
 #: Errors of quadrature in doubles: nothing beside their rounding.
 TARGET = 1e-20
 
@@ -128,10 +131,22 @@ def hermite_functions(nodes: Numbers, terms: int) -> Numbers:
     return basis.T
 
 
-def mean(activation: Activation) -> float:
-    """E[σ(z)], z ~ N(0, 1)."""
-    rule = panel_rule(1.0, 64, 1)
-    nodes = rule.nodes.astype(np.float64)
-    with np.errstate(over="ignore"):
-        values: Array = np.asarray(activation.function(nodes)) + np.asarray(activation.function(-nodes))
-    return float(values @ rule.weights)
+def means(activation: Activation, norms: Array) -> tuple[Array, float]:
+    """E[σ(rz)] (p,) for lengths r (p,), z ~ N(0, 1), and a bound of the error; an estimate without a strip.
+
+    In the strip |σ(z)| ≤ |σ(0)| + M|z|, which takes the place of M in the error of the rule.
+    """
+    strip, eps = activation.strip, float(np.finfo(float).eps)
+    rules = [strip_rule(strip, norms, 1, TARGET)] if strip else [panel_rule(float(norms[-1]), 64, i) for i in (0, 1)]
+    found, sizes = np.empty((len(rules), len(norms))), np.empty(len(norms))
+    for i, rule in enumerate(rules):
+        nodes, weights = rule.nodes.astype(np.float64), rule.weights.astype(np.float64)
+        for rows in row_blocks(len(norms), max(1, AT_ONCE // len(nodes))):
+            at = np.multiply.outer(norms[rows], nodes)
+            right, left = np.asarray(activation.function(at)), np.asarray(activation.function(-at))
+            # Opposites first: the mean of an odd σ is 0.
+            found[i, rows], sizes[rows] = (right + left) @ weights, (np.abs(right) + np.abs(left)) @ weights
+    off = float(np.abs(found[-1] - found[0]).max()) + 64 * eps * float(sizes.max())
+    if strip:
+        off += float(rules[0].error) * (abs(float(activation.function(0.0))) + strip.bound * (norms[-1] + strip.width))
+    return found[-1], off

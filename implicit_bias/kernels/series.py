@@ -1,4 +1,6 @@
-"""Hermite series of E[σ'(z)σ'(z')] for points of any lengths, with a bound of what is left out."""
+"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of any lengths, with a bound of what is left out."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -43,15 +45,30 @@ class HermiteSeries:
         """The series, by Horner's rule; `mean_squares` for a point and itself."""
         # Of a single length there is one product per term, not one per pair.
         r, s = (self.rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
-        # An even σ' has no odd coefficients.
-        step = 1 if self.coefficients[:, 1::2].any() else 2
+        # Of an even or odd function every second coefficient is 0.
+        first = 0 if self.coefficients[:, 0::2].any() else 1
+        step = 1 if self.coefficients[:, 1 - first :: 2].any() else 2
         factor = pairs.cosine if step == 1 else pairs.cosine**2
         value = 0 * factor
-        for k in reversed(range(0, len(r), step)):
+        for k in reversed(range(first, len(r), step)):
             value *= factor
             value += r[k] * s[k]
+        value = value if first == 0 else value * pairs.cosine
         squares = self.mean_squares[np.searchsorted(self.norms, pairs.r)]
         return np.where((pairs.angle == 0) & (pairs.r == pairs.s), squares, value)
+
+    def dual(self, means: Array, off: float) -> HermiteSeries:
+        """E[σ(rz)σ(sz')], of E[σ(rz)] = `means` (p,) known to `off`: its coefficients are these and r a_{k−1}(r)/√k.
+
+        Off the diagonal it is E[σ(rz)] E[σ(sz')] + rs ∫_0^ρ E[σ'(rz)σ'(sz')] dρ (Price), so that errors carry over.
+        """
+        k = np.arange(1, self.coefficients.shape[1] + 1)
+        found = np.column_stack([means, self.coefficients * self.norms[:, None] / np.sqrt(k)])
+        squares = (found**2).sum(axis=1)
+        shares = self.norms**2 * self.mean_squares / squares
+        rounding = evaluation_error(found, squares, 0, self.norms)
+        error = shares.max() * self.error + 2 * off / math.sqrt(squares.min()) + rounding
+        return HermiteSeries(self.norms, found, squares, float(error))
 
     def rows(self, norms: Numbers) -> Numbers:
         """The coefficients of these lengths (…), shape (K + 1, …)."""
@@ -144,8 +161,8 @@ def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Num
         previous = found, squares
     raise InputError(
         f"the quadrature of {activation.name} settles to {change:.1e} only: its derivative is not square-integrable, "
-        "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation, or raise "
-        "the tolerance"
+        "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation (a spline, "
+        "for kinks), or raise the tolerance"
     )
 
 

@@ -98,6 +98,14 @@ def wedge_far(beta: Array, psi: Array) -> Array:
     return np.asarray((known[0] - known[1] * known[2] + 2 / np.pi * g * reach * total) / 4)
 
 
+def less_one_double(q: Array) -> Array:
+    """See `erfcx_less_one`."""
+    near = np.minimum(q, 0.5)
+    return np.where(
+        q < 0.5, np.expm1(near * near) - np.exp(near * near) * scipy.special.erf(near), scipy.special.erfcx(q) - 1
+    )
+
+
 def wedge_many(context: Any) -> Callable[[Number, Number], Number]:
     """See `wedge`, by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
 
@@ -134,6 +142,8 @@ sin = in_both(np.sin, lambda context: context.sin)
 cos = in_both(np.cos, lambda context: context.cos)
 log = in_both(np.log, lambda context: context.log)
 arctan2 = in_both(np.arctan2, lambda context: context.atan2)
+#: e^{q²} erfc(q) − 1, which is small for small q.
+erfcx_less_one = in_both(less_one_double, lambda context: lambda q: context.exp(q * q) * context.erfc(q) - 1)
 erfcx = in_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
 
 

@@ -3,4 +3,5 @@
 from implicit_bias.experiments.collection import Collection
 
 SOURCE = 'Panigrahi, Shetty & Goyal, "Effect of activation functions on the training of overparametrized neural nets"'
-COLLECTION = Collection("gram", SOURCE, ("dimension", "circle", "rank", "antipodal", "depth", "width", "speed"))
+NAMES = ("dimension", "separation", "circle", "rank", "antipodal", "depth", "centred", "width", "speed", "lazy")
+COLLECTION = Collection("gram", SOURCE, NAMES)
