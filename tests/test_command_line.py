@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias import Status, __version__, dataset_names, load_solution, solver_names
+from implicit_bias import Status, __version__, dataset_names, load_model, solver_names
 from implicit_bias.command_line.execution import execute, plain
 from implicit_bias.command_line.main import main
 from implicit_bias.command_line.parsers import Parser
@@ -48,7 +48,7 @@ def test_a_solution_as_json(samples):
     code, document = answer("solve", "s.csv", "--label", "label", "--verbose")
     assert code == 0
     assert document["status"] == "OPTIMAL"
-    assert document["objective"] == load_solution(document["files"][0]).objective
+    assert document["solutions"][0]["objective"] == load_model(document["files"][0]).solutions[0].objective
     assert document["problem"]["classes"] == ["down", "up"]
     assert document["problem"]["inputs"] == 5
     assert document["problem"]["C"] is None
@@ -62,7 +62,7 @@ VERBOSE = ("solve", "s.npz", "--verbose", "--tol", "1e-3", "--C", "1", "--json")
 def test_nothing_but_json_on_standard_output_even_of_compiled_solvers(samples, capfd, solver):
     assert main([*VERBOSE, "--solver", solver]) == 0
     out, err = capfd.readouterr()
-    assert json.loads(out)["solver"] == solver
+    assert json.loads(out)["solutions"][0]["solver"] == solver
     assert "40 samples" in err
     assert len(err.splitlines()) > 6
 
@@ -76,8 +76,8 @@ def test_a_process_writes_only_json_and_ends_with_the_exit_code(samples):
 
 def test_an_inseparable_problem_has_null_for_an_infinite_objective(samples):
     code, document = answer("solve", "none.npz", "--formulation", "linear")
-    assert (code, document["status"], document["objective"]) == (0, "NOT_SEPARABLE", None)
-    assert document["farkas_residual"] < 1e-10
+    assert (code, document["status"], document["solutions"][0]["objective"]) == (0, "NOT_SEPARABLE", None)
+    assert document["solutions"][0]["farkas_residual"] < 1e-10
 
 
 def test_sample_weights_of_csv_and_npz(samples):
@@ -86,8 +86,9 @@ def test_sample_weights_of_csv_and_npz(samples):
     _, by_array = answer("solve", "s.npz", *options)
     np.savez(samples / "plain.npz", **{k: v for k, v in np.load("s.npz").items() if k != "sample_weight"})
     _, without = answer("solve", "plain.npz", *options)
-    assert by_column["objective"] == pytest.approx(by_array["objective"], rel=1e-6)
-    assert by_column["objective"] > 1.01 * without["objective"]
+    column, array, plain_one = (document["solutions"][0]["objective"] for document in (by_column, by_array, without))
+    assert column == pytest.approx(array, rel=1e-6)
+    assert column > 1.01 * plain_one
     weights = [document["problem"]["weighted"] for document in (by_column, by_array, without)]
     assert weights == [True, True, False]
 
@@ -103,7 +104,7 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
     code, document = answer("solve", "s.npz", "--C", "1", *limit)
     assert code == 1
     assert document["status"] == ("TIME_LIMIT" if "seconds" in limit[0] else "ITERATION_LIMIT")
-    assert load_solution(document["files"][0]).status is Status[document["status"]]
+    assert load_model(document["files"][0]).status is Status[document["status"]]
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,8 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
         (["solve", "s.csv", "--max-seconds", "-1"], "max_seconds"),
         (["solve", "s.csv", "--solver", "GUROBI"], "unknown solver"),
         (["solve", "s.csv", "--form", "linear"], "unrecognized arguments: --form"),
+        (["predict", "s.npz", "s.csv"], "s.npz is damaged or not a saved model"),
+        (["predict", "s.npz"], "SAMPLES"),
         (["compare", "gln", "--units", "ten"], "not a list of int values"),
         (["compare", "gln", "--dataset", "cifar"], "unknown data set 'cifar'"),
         (["compare", "gcn"], "invalid choice: 'gcn'"),
@@ -294,7 +297,7 @@ def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch):
     finally:
         signal.signal(signal.SIGINT, before)
     assert (code, document["status"]) == (130, "INTERRUPTED")
-    assert load_solution("s-solution.npz").status is Status.INTERRUPTED
+    assert load_model("s-model.npz").status is Status.INTERRUPTED
 
 
 @posix

@@ -25,8 +25,8 @@ GROUPS = (
     ),
     (
         "Problems",
-        "Margin problems and the features they are stated in.",
-        ("margin.formulations", "margin.problem", "margin.constraints", "features"),
+        "Margin problems, the features they are stated in, and models of solved ones.",
+        ("margin.formulations", "margin.problem", "margin.constraints", "margin.model", "features"),
     ),
     ("Gates", "From inputs x to gate values g(x).", ("gates",)),
     ("Norms", "Regularisers, each with its dual norm.", ("margin.norms",)),

@@ -51,8 +51,11 @@ class Parser(argparse.ArgumentParser):
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As any parser's, with the options declared first."""
-        return super(Parser, self.declared()).parse_known_args(args, namespace)
+        """As any parser's, with the options declared first; what is unknown to a command is its own error."""
+        options, unknown = super(Parser, self.declared()).parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError instead of ending the process, so that it can be told as JSON too."""

@@ -15,6 +15,7 @@ from implicit_bias.datasets.task import with_constant
 from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import Array, InputError, as_seed, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, validated
+from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
 
@@ -220,3 +221,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: scikit-learn's diagram, and below it what was proved."""
+        diagram: str = super()._html_repr()
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        several = isinstance(self.certificate_, list)
+        found: Any = self.certificate_ if several else [self.certificate_]
+        gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
+        positives = (self.classes_ if several else self.classes_[1:]).tolist()
+        return diagram + summary(dict(zip(positives, found, strict=True)), gates.groups)
