@@ -128,7 +128,12 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
         (["compare", "gcn"], "invalid choice: 'gcn'"),
         (["compare"], "WHICH"),
         (["reproduce", "paper", "--figure", "7"], "unknown figure '7'"),
+        (["reproduce", "paper", "--figure", "3", "7"], "unknown figure '7'"),
         (["reproduce", "limit", "--network", "gln", "gln"], "twice"),
+        (["reproduce", "limit", "--network", "gln,gnl"], "unknown network 'gnl'"),
+        (["reproduce", "limit", "--contexts", "3"], "power of two"),
+        (["reproduce", "limit", "--seeds", "1", "-1"], "seed must be"),
+        (["reproduce", "limit", "--train-size", "0"], "train_size must be"),
         ([], "COMMAND"),
     ],
 )
@@ -143,6 +148,14 @@ def test_bad_input_is_a_sentence_and_json_and_exit_code_2(samples, arguments, wo
     assert code == 2
     assert words in err.splitlines()[-1]
     assert [path for path in sorted(samples.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
+
+
+@pytest.mark.parametrize("command", [["compare", "gln"], ["solve", "s.csv"], ["reproduce", "limit"], ["info"]])
+def test_an_unknown_option_shows_the_usage_of_its_command(samples, command):
+    lines = run(*command, "--nonsense", "1").stderr.splitlines()
+    name = " ".join(word for word in command if word != "s.csv")
+    assert lines[0].startswith(f"usage: implicit-bias {name} ")
+    assert lines[-1].startswith(f"implicit-bias {name}: error: unrecognized arguments: --nonsense")
 
 
 def test_a_comparison_as_json(tmp_path, monkeypatch):

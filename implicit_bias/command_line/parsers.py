@@ -69,6 +69,43 @@ class Parser(argparse.ArgumentParser):
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
 
 
+def add_list(
+    parser: argparse.ArgumentParser,
+    name: str,
+    kind: Callable[[str], Any],
+    default: Sequence[Any],
+    text: str,
+    offered: Sequence[str] | None = None,
+) -> None:
+    """An option that takes several values, separated by spaces or commas, as a tuple.
+
+    `offered` is what a shell completes; they are no declared choices, for the refusal is a sentence of our own.
+
+    >>> parser = Parser()
+    >>> add_list(parser, "--seeds", int, (1,), "seeds")
+    >>> parser.parse_args(["--seeds", "1,2", "3"]).seeds
+    (1, 2, 3)
+    """
+    metavar = "NAME" if kind is str else kind.__name__.upper()
+    action = parser.add_argument(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=metavar)
+    if offered is not None:
+        action.offered = offered  # type: ignore[attr-defined]
+
+
+def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
+    """An action that reads a list of values."""
+
+    class Listed(argparse.Action):
+        def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+            try:
+                parsed = tuple(kind(part) for text in values for part in text.split(",") if part)
+            except ValueError:
+                parser.error(f"argument {option}: {' '.join(values)!r} is not a list of {kind.__name__} values")
+            setattr(namespace, self.dest, parsed)
+
+    return Listed
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Option --json."""
     text = "print one JSON document on standard output, and all else on standard error; null stands for inf and nan"
