@@ -74,10 +74,15 @@ def page(browser):
     page.close()
 
 
+#: Of the pages of single names, which are alike, those that stand for all: the longest of each kind.
+NAMES = ("GLNClassifier", "MarginModel", "solve", "svm_gln", "theory.margin_bound", "kernels.gram_matrix")
+
+
 def names():
-    """The pages but for those of the index of names and of the sources."""
+    """The pages, but for those of most single names, of the index and of the sources."""
     found = sorted(str(path.relative_to(PAGES)) for path in PAGES.rglob("*.html"))
-    return [name for name in found if not name.startswith(("_", "genindex", "py-modindex"))] or ["index.html"]
+    kept = [name for name in found if not name.startswith(("_", "genindex", "py-modindex", "api/generated"))]
+    return (kept or ["index.html"]) + [f"api/generated/implicit_bias.{name}.html" for name in NAMES]
 
 
 @pytest.mark.parametrize("name", names())

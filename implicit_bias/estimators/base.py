@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from implicit_bias.datasets.task import with_constant
+from implicit_bias.estimators.samples import merged
 from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import Array, InputError, as_seed, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, validated
@@ -62,7 +63,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     """
 
     fit_intercept: bool = True
-    free_intercept: bool = False
+    free_intercept: bool = True
     solver: str | None = None
     tol: float = 1e-6
     max_seconds: float | None = None
@@ -82,7 +83,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, p)
+        X : array, data frame or sparse matrix, shape (n, p)
+            A sparse one is made dense.
         y : array, shape (n,), of at least two classes
         sample_weight : array, shape (n,), optional
             Prices of the samples' slack, ≥ 0, in units of C; zero leaves a sample out, two counts as two copies.
@@ -104,7 +106,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         for name in ("fit_intercept", "free_intercept"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
-        X, y = validated(self, X, y, reset=True)
+        X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight, price = self._weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), self._seed()
         classes, codes = np.unique(y[rows], return_inverse=True)
@@ -122,7 +124,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self._keep(problems, solutions)
         support = np.unique(np.concatenate([solution.support for solution in solutions]))
-        self.support_ = rows[support]
+        self.samples_, self.support_ = rows, rows[support]
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         return self
 
@@ -131,8 +133,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
-        rows = np.flatnonzero(given > 0)
-        given, y = given[rows], y[rows]
+        rows, given = merged(X, np.unique(y, return_inverse=True)[1], given)
+        y = y[rows]
         balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
         if not balanced and not isinstance(self.class_weight, dict | None):
             raise InputError(
@@ -210,7 +212,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        scores = self._scores(self._inputs(validated(self, X, reset=False)))
+        scores = self._scores(self._inputs(validated(self, X, reset=False, sparse=True)))
         return np.column_stack(scores) if len(scores) > 1 else scores[0]
 
     def predict(self, X: Any) -> np.ndarray:
@@ -218,6 +220,11 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
         return np.asarray(self.classes_[index])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

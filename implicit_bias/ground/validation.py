@@ -5,11 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, without_torch
+from implicit_bias.ground.memory import check_memory
 
 
 class InputTypeError(InputError, TypeError):
@@ -39,8 +41,10 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 600 else f"{text[:600]} …"
 
 
-def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, sparse: bool = False) -> Any:
     """X (n, d) as float64, finite, with the number and names of features kept (`reset`) or compared; y too if given.
+
+    A sparse X is taken if `sparse`, and made dense where there is memory for it.
 
     Raises InputError for everything else, for masked entries too, which scikit-learn would read as if they were there.
     """
@@ -49,7 +53,19 @@ def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, res
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise InputError("X holds dates or durations, which are no numbers without a unit; convert them first")
     with refusals(), np.errstate(over="ignore", invalid="ignore"):
-        return validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset)
+        taken = ("csr", "csc", "coo") if sparse else False
+        found = validate_data(
+            estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, accept_sparse=taken
+        )
+    if not sparse:
+        return found
+    inputs, *rest = found if isinstance(found, tuple) else (found,)
+    if sp.issparse(inputs):
+        check_memory(
+            8 * inputs.shape[0] * inputs.shape[1], "X, which is held dense,", "choose or join its columns first"
+        )
+        inputs = inputs.toarray()
+    return (inputs, *rest) if rest else inputs
 
 
 def as_weights(values: Any, X: Array) -> Array:
