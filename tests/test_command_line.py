@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from implicit_bias import Status, __version__, dataset_names, load_model, solver_names
+from implicit_bias.command_line.comparing import readable
 from implicit_bias.command_line.execution import execute, plain
 from implicit_bias.command_line.main import main
 from implicit_bias.command_line.parsers import Parser
@@ -344,3 +345,13 @@ def test_json_knows_no_numpy():
     assert json.dumps(plain({"n": np.int64(3), "x": (np.float64("inf"), True, None, Path("p"))})) == (
         '{"n": 3, "x": [null, true, null, "p"]}'
     )
+
+
+def test_a_comparison_says_of_what_no_certified_row_can_be_that_it_is_proved():
+    cell = {"study": "compare_gln", "dataset": "digits", "train_size": 9, "units": 1, "contexts": 2, "seed": 1}
+    cell |= {"momentum": 0.0, "version": "corrected", "split": "published", "cutoff": "median", "seconds": 0.1}
+    cell |= {"inconsistency": np.nan, "expected_inconsistency": np.nan}
+    rows = [cell | {"model": "GD-GLN", "status": "TRAINED", "error": 0.1}]
+    rows += [cell | {"model": "SVM-L2", "status": "NOT_SEPARABLE", "error": np.nan}]
+    *_, last = readable(pd.DataFrame(rows)).splitlines()
+    assert last.startswith("1 × SVM-L2 has no solution to certify, which is proved: no weights separate")

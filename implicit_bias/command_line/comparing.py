@@ -50,11 +50,13 @@ def readable(table: pd.DataFrame) -> str:
     text = pd.DataFrame(columns | {"seconds": means.seconds_mean.map("{:.2f}".format)}).to_string(index=False)
     failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
     groups = failed.groupby(["model", "status"], sort=True)
-    notes = [
-        f"{len(part)} × {model}{PROVED * status.startswith('NOT_SEPARABLE')}: {REMARKS[status]}"
-        for (model, status), part in groups
-    ]
+    notes = [_note(len(part), str(model), str(status)) for (model, status), part in groups]
     return "\n".join([text, "mean ± standard deviation over seeds", *notes])
+
+
+def _note(count: int, model: str, status: str) -> str:
+    proved = PROVED if status.startswith("NOT_SEPARABLE") else ""
+    return f"{count} × {model}{proved}: {REMARKS[status]}"
 
 
 def _percent(means: pd.Series, spreads: pd.Series) -> pd.Series:
