@@ -15,10 +15,14 @@ from .datasets import BinaryTask as BinaryTask
 from .datasets import dataset_names as dataset_names
 from .datasets import load_binary as load_binary
 from .datasets import read_samples as read_samples
+from .estimators import GaLUClassifier as GaLUClassifier
+from .estimators import GaLURegressor as GaLURegressor
 from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
+from .estimators import MultipleKernelClassifier as MultipleKernelClassifier
 from .estimators import NotSeparableError as NotSeparableError
+from .estimators import PrecomputedKernel as PrecomputedKernel
 from .experiments.paper.summary import summarise as summarise
 from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
@@ -36,6 +40,8 @@ from .gates import RandomHalfSpaces as RandomHalfSpaces
 from .gates import ReLUGates as ReLUGates
 from .gates import SoftGates as SoftGates
 from .ground.checks import InputError as InputError
+from .margin.classes import ClassMarginProblem as ClassMarginProblem
+from .margin.classes import svm_classes as svm_classes
 from .margin.formulations import svm_gln as svm_gln
 from .margin.formulations import svm_hl as svm_hl
 from .margin.formulations import svm_l2 as svm_l2
@@ -48,6 +54,7 @@ from .margin.norms import Frobenius as Frobenius
 from .margin.norms import GroupForm as GroupForm
 from .margin.norms import GroupLasso as GroupLasso
 from .margin.norms import Norm as Norm
+from .margin.norms import NuclearNorm as NuclearNorm
 from .margin.norms import PredictorL2 as PredictorL2
 from .margin.problem import MarginProblem as MarginProblem
 from .margin.program import MarginProgram as MarginProgram
@@ -62,6 +69,8 @@ from .margin.solvers import solve as solve
 from .margin.solvers import solver_names as solver_names
 from .networks import FrozenReLUNetwork as FrozenReLUNetwork
 from .networks import GaLU0Network as GaLU0Network
+from .networks import GaLUConv2d as GaLUConv2d
+from .networks import GaLULinear as GaLULinear
 from .networks import GaLUNetwork as GaLUNetwork
 from .networks import GatedLinearNetwork as GatedLinearNetwork
 from .networks import GatedNetwork as GatedNetwork

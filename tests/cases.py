@@ -24,6 +24,7 @@ from implicit_bias import (
     KernelFeatures,
     MarginProblem,
     Norm,
+    NuclearNorm,
     OccupiedRegions,
     PredictorL2,
     ProductGates,
@@ -106,6 +107,16 @@ def _predictor(groups: np.ndarray) -> PredictorL2 | None:
     return None if np.ptp(sizes) else PredictorL2(len(sizes), int(sizes[0]))
 
 
+def _nuclear(groups: np.ndarray) -> NuclearNorm | None:
+    """Of units with equally many gates: their matrices have a row for each unit of a pair, else for each gate."""
+    labels, units, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if np.ptp(sizes):
+        return None
+    if len(labels) % 2 == 0:
+        return NuclearNorm(units // 2, units % 2)
+    return NuclearNorm(units, [int(np.sum(units[:j] == unit)) for j, unit in enumerate(units)])
+
+
 #: Norms for gates of these groups (k,), whatever their order; None if there is none.
 NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
     "frobenius": lambda groups: Frobenius(),
@@ -113,6 +124,7 @@ NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
     "uneven groups": lambda groups: GroupLasso(np.minimum(groups, 1) * 7),
     "weighted groups": lambda groups: GroupLasso(groups, weights=1.5 ** np.unique(groups)),
     "predictor L2": _predictor,
+    "nuclear": _nuclear,
     "l1": lambda groups: ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max(), "l1"),
 }
 
@@ -154,6 +166,9 @@ def _belong(gate: str, norm: str, features: str) -> bool:
     """Whether there is such a norm for such features."""
     gates, gated, _ = samples(gate)
     made = NORMS[norm](gates.groups)
+    if norm == "nuclear" and features == "kernels":
+        # Each kernel has coordinates of its own, and the rows of a matrix none in common.
+        return False
     return made is not None and made.refuses(FEATURES[features](gated)) is None
 
 
@@ -168,9 +183,7 @@ TRIPLES = [
     if (kind == "gated" or gate in _CLASSES.values()) and _belong(gate, norm, kind)
 ]
 #: Those of gated features whose norms the native solver takes.
-PAIRS = [
-    (gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("groups") is None
-]
+PAIRS = [(gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("atoms") is None]
 
 
 #: Samples and inputs: more samples than inputs, few enough for a second of solves.

@@ -117,4 +117,8 @@ def test_every_default_of_a_seed_is_1():
     assert {"train", "empirical_gram", "RingProcess.stream"} <= found.keys()
     others = {of: default for of, default in found.items() if default != 1}
     assert others == {"GatedLinearNetwork": None, "History": inspect.Parameter.empty}
-    assert all(of.endswith("Classifier") for of, names in asked.items() if {"random_state", "rng"} & names.keys())
+    assert all(
+        of.endswith(("Classifier", "Regressor"))
+        for of, names in asked.items()
+        if {"random_state", "rng"} & names.keys()
+    )

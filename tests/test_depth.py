@@ -1,6 +1,7 @@
 """The bound on the margins of deep gated networks: valid, tight where it can be, and for one layer the optimum."""
 
 import itertools
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -69,7 +70,7 @@ def test_no_weights_have_larger_margins(name):
     """Σλ_i q_i ≤ (‖w‖²/L)^{L/2} for all weights, those of limits included, which maximise the smallest margin."""
     network = DEEP[name]()
     bound = margin_bound(network, X, Y, tol=1e-3)
-    assert bound.dual.sum() == pytest.approx(bound.lower_bound)
+    assert bound.dual.sum() == pytest.approx(bound.lower_bound, rel=1e-9)
     assert 0 <= bound.objective / bound.lower_bound - 1 <= 2e-3
     frozen = network.freeze() if isinstance(network, ReLUNetwork) else network
     best = np.inf
@@ -85,6 +86,24 @@ def test_no_weights_have_larger_margins(name):
         descend_to_limit(frozen, X, Y, LossScaled(tolerance=0.02, max_steps=3000))
         best = min(best, bound.ratio(frozen, X, Y))
     assert 1 <= best < 2
+
+
+@every_network
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+def test_it_holds_in_rational_arithmetic(name, scale):
+    """(Σλ)² I − B² G_pG_pᵀ has no negative minor for any path p: no G_p is longer than Σλ/B."""
+    network = DEEP[name]()
+    bound = margin_bound(network, scale * X, Y, tol=1e-3)
+    dual, samples = np.vectorize(Fraction)(bound.dual * Y), np.vectorize(Fraction)(scale * X)
+    limit, gates = (sum(abs(dual)) / Fraction(bound.lower_bound)) ** 2, paths(network, scale * X).astype(int)
+    for p in range(gates.shape[1]):
+        G = sum(dual[i] * np.einsum("ec,d->ecd", gates[i, p], samples[i]) for i in range(len(X)))
+        G = G.reshape(len(G), -1)
+        rest = limit * np.eye(len(G), dtype=int) - G @ G.T
+        for k in range(len(rest)):
+            assert rest[k, k] >= 0
+            eliminated = rest[k + 1 :, k : k + 1] * rest[k : k + 1, k + 1 :] / (rest[k, k] or 1)
+            rest[k + 1 :, k + 1 :] = rest[k + 1 :, k + 1 :] - eliminated
 
 
 @pytest.mark.parametrize("name", ["gln", "four contexts", "frozen relu"])

@@ -6,6 +6,7 @@ import pytest
 from implicit_bias import (
     InputError,
     ReLUGates,
+    SoftGates,
     alternate_convex_search,
     improve_filters,
     least_squares,
@@ -13,18 +14,19 @@ from implicit_bias import (
 from tests.cases import drawn
 
 
-def solved_anew(X, y, units, steps, seed, ridge):
+def solved_anew(X, y, units, steps, seed, ridge, sharpness=None):
     """Algorithm 1 as published: the least value by dense algebra at every step."""
     rng = np.random.default_rng(seed)
     filters = rng.normal(size=(units, X.shape[1]))
 
     def value(filters):
-        dense, m = ReLUGates(filters)(X).dense(), len(X)
+        gates = ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
+        dense, m = gates(X).dense(), len(X)
         if ridge:
             gram = dense.T @ dense + m * ridge * np.eye(dense.shape[1])
-            return (y @ y - y @ dense @ np.linalg.solve(gram, dense.T @ y)) / m
+            return np.sum(y * (y - dense @ np.linalg.solve(gram, dense.T @ y))) / m
         W = np.linalg.pinv(dense, rcond=1e-9) @ y
-        return np.mean((dense @ W - y) ** 2) if dense.shape[1] < m else W @ W
+        return np.sum((dense @ W - y) ** 2) / m if dense.shape[1] < m else np.sum(W**2)
 
     history = [value(filters)]
     for _ in range(steps):
@@ -56,6 +58,35 @@ def test_algorithm_1_takes_the_steps_of_solving_anew(units, ridge, monkeypatch):
     assert best == pytest.approx(lowered[-1], rel=1e-6)
     again = improve_filters(X, y, units, steps=120, ridge=ridge, seed=3)
     np.testing.assert_array_equal(again.history, found.history)
+
+
+@pytest.mark.parametrize("sharpness", [None, 1.5])
+@pytest.mark.parametrize("units", [3, 30])
+def test_algorithm_1_of_several_targets_and_soft_gates_takes_the_steps_of_solving_anew(units, sharpness):
+    rng = np.random.default_rng(5)
+    X, Y = rng.normal(size=(60, 6)), rng.normal(size=(60, 3))
+    found = improve_filters(X, Y, units, steps=80, ridge=0.05, seed=3, sharpness=sharpness)
+    filters, history = solved_anew(X, Y, units, 80, 3, 0.05, sharpness)
+    np.testing.assert_array_equal(found.directions, filters)
+    np.testing.assert_allclose(found.history, history, rtol=1e-6)
+    assert found.solution.weights.shape == (3, units, 6)
+    again = least_squares(found.gates()(X), Y, ridge=0.05)
+    np.testing.assert_allclose(found.solution.weights, again.weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("units", [3, 30])
+def test_algorithm_1_counts_weights_as_copies(units):
+    rng = np.random.default_rng(6)
+    X, y, weight = rng.normal(size=(50, 5)), rng.normal(size=50), rng.integers(0, 3, 50)
+    options = {"units": units, "steps": 60, "ridge": 0.02, "sharpness": 2.0}
+    weighted = improve_filters(X, y, sample_weight=weight, **options)
+    repeated = improve_filters(X.repeat(weight, axis=0), y.repeat(weight), **options)
+    np.testing.assert_array_equal(weighted.directions, repeated.directions)
+    np.testing.assert_allclose(weighted.history, repeated.history, rtol=1e-6)
+    np.testing.assert_allclose(weighted.solution.weights, repeated.solution.weights, atol=1e-8)
+    for bad, words in (([-1.0] * 50, "at least 0"), (np.zeros(50), "not all"), (np.ones(3), "3 weights for 50")):
+        with pytest.raises(InputError, match=words):
+            improve_filters(X, y, sample_weight=bad, **options)
 
 
 @pytest.mark.parametrize("seed", [21, 30, 35])

@@ -143,7 +143,6 @@ FEATURES, TARGETS = drawn(20, 3, 4, 0)
         (lambda: improve_filters(FEATURES.X, TARGETS, 0.5), "units"),
         (lambda: improve_filters(FEATURES.X, TARGETS, -1), "units"),
         (lambda: improve_filters(FEATURES.X, TARGETS, 3, steps=-1), "steps"),
-        (lambda: improve_filters(FEATURES.X, np.ones((20, 2)), 3), "one target"),
         (lambda: alternate_convex_search(FEATURES.X, TARGETS), "GatedFeatures"),
         (lambda: alternate_convex_search(FEATURES, TARGETS[1:]), "19 targets"),
         (lambda: alternate_convex_search(FEATURES, TARGETS, steps=0), "steps"),

@@ -8,12 +8,17 @@ from implicit_bias import (
     SGD,
     FrozenReLUNetwork,
     FunctionContexts,
+    GaLU0Network,
+    GaLUNetwork,
     GatedLinearNetwork,
     HyperplaneGates,
     InputError,
+    LinearNetwork,
     LossScaled,
+    ReLUGates,
     ReLUNetwork,
     descend_to_limit,
+    least_squares,
     load_network,
     optimality_ratio,
     save_network,
@@ -27,6 +32,7 @@ from tests.cases import inputs
 
 X = inputs(n=60)
 Y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, 1.0, -1.0)
+Y_REAL = np.random.default_rng(3).normal(size=60)
 FEW = SGD(steps=40, lr=0.05)
 
 
@@ -60,6 +66,11 @@ NETWORKS = {
     "deep relu": lambda: ReLUNetwork(12, (7, 5), seed=2),
     "frozen": lambda: ReLUNetwork(12, 7, seed=2).freeze(),
     "deep frozen": lambda: ReLUNetwork(12, (7, 5), seed=2).freeze(),
+    "galu": lambda: GaLUNetwork(12, 7, seed=2),
+    "soft galu": lambda: GaLUNetwork(12, 7, sharpness=2.0, seed=2),
+    "deep galu": lambda: GaLUNetwork(12, (7, 5), seed=2),
+    "deep galu0": lambda: GaLU0Network(12, (7, 5), seed=2),
+    "linear": lambda: LinearNetwork(12, 7, seed=2),
 }
 ONE_LAYER = [name for name in NETWORKS if not name.startswith("deep")]
 
@@ -189,6 +200,51 @@ def test_learned_contexts_and_hidden_layers_become_problems():
     np.testing.assert_allclose(hl.decision_function(readout, X), Y * hl.margins(readout), atol=1e-9)
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("shape", [(4, 7, 12), (12,), (4, 11), (0, 3, 12), ()])
+def test_networks_refuse_shapes_that_they_do_not_mean(name, shape):
+    network = NETWORKS[name]()
+    with pytest.raises(InputError, match=r"takes a tensor of shape \(n, 12\)"):
+        network(torch.zeros(shape))
+    assert network(torch.zeros(3, 12)).shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["gln", "deep gln", "frozen", "galu", "deep galu0"])
+def test_networks_refuse_contexts_of_other_samples(name):
+    network = NETWORKS[name]().double()
+    with pytest.raises(InputError, match="a row for each of the 60 inputs"):
+        network(torch.as_tensor(X), network.contexts(X[:1]))
+    with pytest.raises(InputError, match="torch tensor"):
+        network(X)
+
+
+@pytest.mark.parametrize("sharpness", [None, 2.0])
+@pytest.mark.parametrize("kind", [GaLUNetwork, GaLU0Network])
+def test_a_closed_form_is_a_network_and_comes_back(kind, sharpness, tmp_path):
+    gates = kind(12, 9, sharpness=sharpness, seed=2).gates()
+    Y = np.column_stack([X @ np.arange(12), Y_REAL])
+    one, several = least_squares(gates(X), Y_REAL), least_squares(gates(X), Y)
+    network = kind.from_weights(gates, one.weights)
+    np.testing.assert_allclose(network.effective_weights(), one.weights, atol=1e-12)
+    np.testing.assert_array_equal(network.gates().transform(X), gates.transform(X))
+    np.testing.assert_allclose(network.decision_function(X), gates(X) @ one.weights, atol=1e-10)
+    wide = kind.from_weights(gates, several.weights)
+    expected = np.stack([gates(X) @ W for W in several.weights], axis=1)
+    np.testing.assert_allclose(wide.decision_function(X), expected, atol=1e-9)
+    assert wide.units == [18]
+    again = load_network(save_network(wide, tmp_path / "network.pt"))
+    np.testing.assert_array_equal(again.decision_function(X), wide.decision_function(X))
+
+
+def test_a_unit_of_rank_one_stays_one_unit_whatever_its_outputs():
+    gates = ReLUGates(np.random.default_rng(0).normal(size=(4, 12)))
+    W = np.einsum("qk,kd->qkd", np.random.default_rng(1).normal(size=(3, 4)), np.eye(4, 12))
+    W[:, 2] = 0.0
+    network = GaLUNetwork.from_weights(gates, W)
+    assert network.units == [4]
+    np.testing.assert_allclose(network.effective_weights(), W, atol=1e-14)
+
+
 @pytest.mark.parametrize("name", ["deep gln", "deep relu", "deep frozen"])
 def test_deep_networks_say_that_they_have_no_weights_a_gate(name):
     network = NETWORKS[name]()
@@ -208,6 +264,9 @@ def test_deep_networks_say_that_they_have_no_weights_a_gate(name):
         (lambda: ReLUNetwork(0, 3), "inputs"),
         (lambda: ReLUNetwork(12, []), "hidden layer"),
         (lambda: ReLUNetwork(12, [3, 0]), "units"),
+        (lambda: GaLUNetwork.from_weights(HyperplaneGates(3).fit(X), np.ones((6, 12))), "ReLUGates"),
+        (lambda: GaLUNetwork.from_weights(ReLUGates(np.eye(2)), np.ones((3, 2))), r"shape \(2, 2\)"),
+        (lambda: GaLUNetwork.from_weights(ReLUGates(np.eye(2)), np.ones(2)), "2 dimension"),
         (lambda: gln().decision_function(np.ones((2, 5))), "5 columns"),
         (lambda: gln().decision_function([[np.inf] * 12]), "infinity"),
         (lambda: save_network(torch.nn.Linear(2, 1), "x.pt"), "cannot save"),

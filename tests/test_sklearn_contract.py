@@ -1,19 +1,30 @@
 """scikit-learn's own checks of its contract, on all estimators and gates."""
 
+import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from implicit_bias import (
     SGD,
     ConstantGate,
+    FunctionGates,
+    GaLUClassifier,
+    GaLURegressor,
     GatedReLUClassifier,
     GLNClassifier,
     HiddenLayerClassifier,
     HyperplaneGates,
+    MultipleKernelClassifier,
     RandomHalfSpaces,
 )
 
 SHORT = SGD(steps=60)
+
+
+def _halves(X):
+    return np.hstack([X > 0, X <= 0])
+
+
 ESTIMATORS = [
     GLNClassifier(norm="frobenius", tol=1e-11),
     GLNClassifier(),
@@ -22,6 +33,14 @@ ESTIMATORS = [
     GatedReLUClassifier(),
     GatedReLUClassifier(gates="learned", training=SHORT),
     HiddenLayerClassifier(training=SHORT),
+    MultipleKernelClassifier(tol=1e-11),
+    GaLURegressor(),
+    GaLURegressor(ridge=0.0),
+    GaLURegressor(steps=5),
+    GaLURegressor(20, sharpness=2.0, steps=2, fit_intercept=False),
+    GaLURegressor(gates=FunctionGates(_halves)),
+    GaLUClassifier(),
+    GaLUClassifier(steps=5, class_weight="balanced"),
     HyperplaneGates(),
     RandomHalfSpaces(),
     ConstantGate(),

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,12 +7,15 @@ import torch
 
 from implicit_bias import (
     SGD,
+    Adam,
     FunctionContexts,
+    GaLU0Network,
     GaLUNetwork,
     GatedLinearNetwork,
     HyperplaneGates,
     InputError,
     ReLUNetwork,
+    least_squares,
     train,
 )
 from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES
@@ -272,3 +276,110 @@ def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
     history = train(watched, X, y, config, progress=look)
     np.testing.assert_allclose(seen, history.table.loss[1:], rtol=1e-4)
     np.testing.assert_allclose(alone.decision_function(X), watched.decision_function(X), rtol=1e-6, atol=1e-6)
+
+
+TARGETS = np.column_stack([np.abs(X[:, 0]), X[:, 1] - 0.3, X[:, 2] * (X[:, 3] > 0)])
+CLASSES = TARGETS.argmax(axis=1)
+#: Networks, targets and losses that are no labels of a margin.
+AIMS = {
+    "deep galu, one real target": (lambda: GaLUNetwork(12, (9, 8), seed=1), TARGETS[:, 0], "squared"),
+    "deep galu0, targets": (lambda: GaLU0Network(12, (9, 8), outputs=3, seed=1), TARGETS, "squared"),
+    "soft galu, classes": (lambda: GaLUNetwork(12, 9, outputs=3, sharpness=1.0), CLASSES, "logistic"),
+    "deep galu, classes by hinge": (lambda: GaLUNetwork(12, (9, 8), outputs=3), CLASSES, "hinge"),
+    "relu, a column of targets": (lambda: ReLUNetwork(12, 9), TARGETS[:, :1], "squared"),
+    "gln, a real target": (gln, TARGETS[:, 2], "squared"),
+    "galu, signs": (lambda: GaLUNetwork(12, 9), Y, "logistic"),
+}
+
+
+def loss_written_out(outputs, y, loss):
+    """The mean loss of outputs (b,) or (b, q), each term by its formula."""
+    if loss == "squared":
+        return ((outputs.reshape(len(y), -1) - y.reshape(len(y), -1)) ** 2).mean()
+    if outputs.ndim == 1:
+        return torch.log(1 + torch.exp(-y * outputs)).mean()
+    rows = torch.arange(len(y))
+    right = outputs[rows, y.long()]
+    if loss == "logistic":
+        return (torch.log(torch.exp(outputs).sum(1)) - right).mean()
+    others = outputs.clone()
+    others[rows, y.long()] = -torch.inf
+    return torch.clamp(1 + others.max(1).values - right, min=0).mean()
+
+
+@pytest.mark.parametrize("config", [SGD(steps=30, batch_size=25, lr=0.02, momentum=0.5), Adam(steps=30, batch_size=25)])
+@pytest.mark.parametrize("name", AIMS)
+def test_training_on_targets_is_torchs_loop(name, config):
+    make, y, loss = AIMS[name]
+    network, twin, config = make().double(), make().double(), replace(config, loss=loss)
+    history = train(network, X, y, config, seed=7, every=3)
+    generator = torch.Generator().manual_seed(7)
+    x, aims = torch.as_tensor(X), torch.as_tensor(y, dtype=torch.float64)
+    if isinstance(config, Adam):
+        optimiser = torch.optim.Adam(twin.parameters(), lr=config.lr)
+    else:
+        optimiser = torch.optim.SGD(twin.parameters(), lr=config.lr, momentum=config.momentum)
+    for epoch in range(10):
+        if isinstance(config, SGD) and epoch == 5:
+            optimiser.param_groups[0]["lr"] /= 4
+        for batch in torch.randperm(60, generator=generator).split(25):
+            optimiser.zero_grad()
+            loss_written_out(twin(x[batch]), aims[batch], loss).backward()
+            optimiser.step()
+    for p, q in zip(network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-10)
+        assert p.grad is None
+    table = history.table
+    assert table.epoch.tolist() == [0, 3, 6, 9, 10]
+    assert table.loss.iloc[-1] == pytest.approx(float(loss_written_out(twin(x), aims, loss).detach()), rel=1e-9)
+    assert table.norm.iloc[-1] == pytest.approx(twin.norm())
+    wrong = {"classes": lambda: twin(x).argmax(1) != aims, "signs": lambda: twin(x) * aims <= 0}
+    for kind, errs in wrong.items():
+        if kind in name:
+            assert table.error.iloc[-1] == float(errs().double().mean())
+    assert ("error" in table) == any(kind in name for kind in wrong)
+
+
+def test_labels_are_targets_of_the_squared_loss():
+    """(1 − yf)² = (f − y)²: the published path and that of real targets make the same steps."""
+    as_labels, as_reals = (GaLUNetwork(12, 5).double() for _ in range(2))
+    config = SGD(steps=20, batch_size=30, loss="squared")
+    labels, reals = train(as_labels, X, Y, config), train(as_reals, X, Y[:, None], config)
+    np.testing.assert_allclose(as_labels.effective_weights(), as_reals.effective_weights(), rtol=1e-10)
+    np.testing.assert_allclose(labels.table.loss, reals.table.loss, rtol=1e-12)
+    assert "margin" in labels.table
+    assert "margin" not in reals.table
+
+
+def test_training_on_targets_nears_the_closed_form_and_can_be_interrupted():
+    gates = GaLUNetwork(12, 2, seed=1).gates()
+    best = least_squares(gates(X), TARGETS[:, 0]).loss
+    network = GaLUNetwork(12, 2, seed=1).double()
+    history = train(network, X, TARGETS[:, 0], Adam(steps=4000, batch_size=60, lr=1e-2), every=500)
+    assert (1 - 1e-9) * best <= history.table.loss.iloc[-1] < 1.01 * best
+
+    def stop(epoch, epochs):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    assert train(network, X, TARGETS[:, 0], Adam(steps=40), progress=stop).interrupted
+    assert len(train(network, X, TARGETS[:, 0], Adam(steps=0)).table) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: train(GaLUNetwork(12, 3), X, TARGETS[:, 0]), r"must hold −1 and \+1"),
+        (lambda: train(GaLUNetwork(12, 3), X, TARGETS, SGD(loss="squared")), "3 targets per sample.*1 output"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, TARGETS[:, 0], Adam()), "1 targets per sample.*3 output"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, CLASSES, SGD(loss="exponential")), "squared, logistic, hinge"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, Y, Adam(loss="hinge")), "class from 0 to 2"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, CLASSES[1:], Adam(loss="hinge")), "60 samples"),
+        (lambda: train(GaLUNetwork(12, 3), X, TARGETS[1:, 0], Adam()), "59 targets for 60"),
+        (lambda: train(GaLUNetwork(12, 3), X, Y, "adam"), "SGD.* or Adam"),
+        (lambda: train(GaLUNetwork(12, (9, 9)), X, TARGETS[:, 0], SGD(lr=1e4, loss="squared")), "diverged"),
+    ],
+)
+def test_bad_targets(call, words):
+    with pytest.raises(InputError, match=words):
+        call()

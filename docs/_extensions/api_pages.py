@@ -21,7 +21,7 @@ PUBLIC = public_names()
 GROUPS = (
     (
         "Estimators",
-        "Classifiers that behave as scikit-learn's do.",
+        "Classifiers and a regressor that behave as scikit-learn's do.",
         ("estimators",),
     ),
     (

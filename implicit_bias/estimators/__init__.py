@@ -1,10 +1,23 @@
-"""Certified max-margin classifiers with scikit-learn's contract; the mathematics is that of the formulations.
+"""Certified max-margin classifiers with scikit-learn's contract, and gated least squares.
 
-Several classes are one problem per class, this class against the rest.
+The mathematics is that of the formulations and of `regression`. Several classes are one problem per class, this class
+against the rest.
 """
 
 from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
+from implicit_bias.estimators.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.estimators.gln import GLNClassifier
+from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
 from implicit_bias.estimators.relu import GatedReLUClassifier, HiddenLayerClassifier
 
-__all__ = ["GLNClassifier", "GatedReLUClassifier", "HiddenLayerClassifier", "MarginClassifier", "NotSeparableError"]
+__all__ = [
+    "GLNClassifier",
+    "GaLUClassifier",
+    "GaLURegressor",
+    "GatedReLUClassifier",
+    "HiddenLayerClassifier",
+    "MarginClassifier",
+    "MultipleKernelClassifier",
+    "NotSeparableError",
+    "PrecomputedKernel",
+]

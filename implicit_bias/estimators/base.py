@@ -8,14 +8,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.estimators.samples import merged
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_seed, shown
-from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, validated
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
@@ -135,28 +134,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             check_classification_targets(y)
         rows, given = merged(X, np.unique(y, return_inverse=True)[1], given)
         y = y[rows]
-        balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
-        if not balanced and not isinstance(self.class_weight, dict | None):
-            raise InputError(
-                "class_weight must be a dict of classes and their weights, 'balanced' or None, "
-                f"not {shown(self.class_weight)}"
-            )
-        with refusals():
-            if balanced:
-                classes, codes = np.unique(y, return_inverse=True)
-                price = given * (given.sum() / len(classes) / np.bincount(codes, given))[codes]
-            else:
-                price = given * compute_sample_weight(self.class_weight, y)
-        if not (price > 0).all():
-            raise InputError("class_weight must be positive; leave the samples of a class out instead")
+        price = with_class_weights(given, self.class_weight, y)
         return rows, None if np.ptp(given) == 0 else given, price
 
     def _seed(self) -> int:
-        """A whole random state is itself the seed of gates and networks; any other one draws it."""
-        if self.random_state is None or not np.issubdtype(type(self.random_state), np.integer):
-            with refusals():
-                return int(check_random_state(self.random_state).randint(2**31 - 1))
-        return as_seed(self.random_state)
+        """The seed of gates and networks."""
+        return seed_of(self.random_state)
 
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
@@ -238,4 +221,4 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         found: Any = self.certificate_ if several else [self.certificate_]
         gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
         positives = (self.classes_ if several else self.classes_[1:]).tolist()
-        return diagram + summary(dict(zip(positives, found, strict=True)), gates.groups)
+        return diagram + summary(dict(zip(positives, found, strict=True)), getattr(gates, "groups", None))

@@ -12,8 +12,25 @@ from implicit_bias.features.base import Features
 from implicit_bias.ground.checks import Array, InputError, as_floats, check_range
 from implicit_bias.ground.scaling import largest_entries
 
-#: Eigenvalues this far below zero, against the largest, are taken for rounding.
+#: What Cholesky's method leaves of a kernel is taken for rounding up to this share of its largest entry.
 ROUNDING = 1e-10
+
+
+def pivoted_cholesky(K: Array) -> Array | None:
+    """A (n, r) with AAᵀ = K up to rounding, r the numerical rank; None if a symmetric K is not positive semidefinite.
+
+    >>> pivoted_cholesky(np.array([[4.0, 2.0], [2.0, 1.0]])).tolist()
+    [[2.0], [1.0]]
+    """
+    largest = float(np.abs(K).max())
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=len(K) * np.finfo(float).eps * largest, lower=1)
+    order, rank = order - 1, rank if largest > 0 else 0
+    factor, rest = np.tril(factor)[:, :rank], order[rank:]
+    if np.abs(K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T).max(initial=0.0) > ROUNDING * largest:
+        return None
+    found = np.empty_like(factor)
+    found[order] = factor
+    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,7 +72,7 @@ class KernelFeatures(Features):
 
     @classmethod
     def from_kernels(cls, kernels: Any) -> KernelFeatures:
-        """The features of positive semidefinite kernels, shape (k, n, n), by their eigenvectors: K_j = Φ_jΦ_jᵀ.
+        """The features of positive semidefinite kernels, shape (k, n, n): K_j = Φ_jΦ_jᵀ by pivoted Cholesky factors.
 
         Raises InputError if one is not symmetric or not positive semidefinite.
         """
@@ -66,13 +83,13 @@ class KernelFeatures(Features):
         for j, K in enumerate(stack):
             if not np.allclose(K, K.T, rtol=1e-9, atol=1e-12 * np.abs(K).max()):
                 raise InputError(f"kernel {j} is not symmetric; give (K + K.T) / 2 if that is rounding")
-            values, vectors = scipy.linalg.eigh(K)
-            if values[0] < -ROUNDING * max(values[-1], np.abs(K).max()):
+            factor = pivoted_cholesky(K)
+            if factor is None:
+                least = scipy.linalg.eigvalsh(K)[0]
                 raise InputError(
-                    f"kernel {j} is not positive semidefinite (eigenvalue {values[0]:.1e}); add to its diagonal"
+                    f"kernel {j} is not positive semidefinite (eigenvalue {least:.1e}); add to its diagonal"
                 )
-            values[values < len(K) * np.finfo(float).eps * values[-1]] = 0.0
-            factors[:, j] = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+            factors[:, j, : factor.shape[1]] = factor
         used = max(1, int(factors.any(axis=(0, 1)).sum()))
         return cls(factors[:, :, :used])
 

@@ -22,7 +22,7 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.ground.scaling import TINY
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.margin.norms import Norm
+from implicit_bias.margin.norms import Norm, NuclearNorm
 
 if TYPE_CHECKING:
     from implicit_bias.gates import Gates
@@ -198,6 +198,7 @@ class MarginProblem:
 
         'cone': every problem has it, by its norm's CVXPY expression. 'quadratic': a hard margin and a norm whose square
         is a quadratic form. 'groups': a norm that is a sum of group norms (`group_form`), and no linear constraints.
+        'atoms': the same, or a nuclear norm, which is one of infinitely many groups. 'second-order': anything else.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
@@ -206,7 +207,11 @@ class MarginProblem:
 
             if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
                 return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
-        if structure == "groups" and self.constraints is not None:
+        if structure == "second-order" and isinstance(self.norm, NuclearNorm):
+            return "it knows no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
+        if structure == "atoms" and not isinstance(self.norm, NuclearNorm):
+            structure = "groups"
+        if structure in ("groups", "atoms") and self.constraints is not None:
             return "it takes no linear constraints; use CLARABEL or SCS"
         if structure == "groups" and self.norm.group_form(self.features.k) is None:
             return (

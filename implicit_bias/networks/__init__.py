@@ -2,6 +2,7 @@
 
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.networks.galu import GaLU0Network, GaLUNetwork
+from implicit_bias.networks.gated_layers import GaLUConv2d, GaLULinear
 from implicit_bias.networks.gln import GatedLinearNetwork
 from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
@@ -9,6 +10,8 @@ from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, Readou
 __all__ = [
     "FrozenReLUNetwork",
     "GaLU0Network",
+    "GaLUConv2d",
+    "GaLULinear",
     "GaLUNetwork",
     "GatedLinearNetwork",
     "GatedNetwork",

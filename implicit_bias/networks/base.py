@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_floats
+from implicit_bias.ground.checks import Array, InputError, as_floats, shown
 
 
 class GatedNetwork(nn.Module, ABC):
@@ -25,6 +25,22 @@ class GatedNetwork(nn.Module, ABC):
     """
 
     inputs: int
+
+    def __call__(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
+        """Outputs of `forward`. Raises InputError for other shapes than (n, d), or contexts of other rows."""
+        if not isinstance(X, Tensor):
+            raise InputError(f"a network takes a torch tensor, not {shown(X)}; decision_function takes any array")
+        if X.ndim != 2 or X.shape[1] != self.inputs:
+            raise InputError(
+                f"a network with {self.inputs} inputs takes a tensor of shape (n, {self.inputs}), "
+                f"not {tuple(X.shape)}; reshape it"
+            )
+        if contexts is not None and (contexts.ndim != 2 or len(contexts) != len(X)):
+            raise InputError(
+                f"contexts must have a row for each of the {len(X)} inputs, but their shape is {tuple(contexts.shape)}"
+            )
+        outputs: Tensor = super().__call__(X, contexts)
+        return outputs
 
     @abstractmethod
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:

@@ -2,15 +2,29 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias.gates import Gates, ProductGates, ReLUGates, SoftGates
-from implicit_bias.ground.checks import Array, as_positive, check_size
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, check_size, dimensions, shown
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork, Tensors
+
+
+def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
+    """Hard gates 1(v ≥ 0) of values v, or soft ones, σ(s·v).
+
+    >>> gate_values(torch.tensor([-1.0, 0.0]), None).tolist(), gate_values(torch.tensor([-1.0, 0.0]), 1e300).tolist()
+    ([0.0, 1.0], [0.0, 0.5])
+    """
+    if sharpness is None:
+        return (values >= 0).to(values.dtype)
+    # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
+    return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
 
 
 class GaLUNetwork(LayeredNetwork):
@@ -70,10 +84,7 @@ class GaLUNetwork(LayeredNetwork):
         return [torch.randn(units, fan_in, generator=generator) / fan_in**0.5 for units, fan_in in sizes]
 
     def _gate(self, values: Tensor) -> Tensor:
-        if self.sharpness is None:
-            return (values >= 0).to(values.dtype)
-        # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
-        return torch.sigmoid(min(self.sharpness, torch.finfo(values.dtype).max) * values)
+        return gate_values(values, self.sharpness)
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """The layers, each times its gates."""
@@ -92,6 +103,57 @@ class GaLUNetwork(LayeredNetwork):
     def _gates_of(self, filters: Tensor) -> Gates:
         values = to_array(filters)
         return ReLUGates(values) if self.sharpness is None else SoftGates(values, self.sharpness)
+
+    @classmethod
+    def from_weights(cls, gates: ReLUGates | SoftGates, weights: ArrayLike) -> Self:
+        """The network of one hidden layer with f(x) = Σ_j g_j(x) W_j x, in float64: a closed form as a network.
+
+        With one output unit j is a_j = w_j/√‖w_j‖ and b_j = √‖w_j‖. A unit of several outputs has one vector a_j for
+        all of them, so that W_j of rank r becomes r units behind the same gate, by its singular values.
+
+        Parameters
+        ----------
+        gates : ReLUGates or SoftGates
+            The fitted gates, whose filters the network takes.
+        weights : array, shape (k, d), or (q, k, d) for q outputs
+            Such as those of `least_squares` on `gates(X)`; `effective_weights` gives them back.
+
+        Raises
+        ------
+        InputError
+            For other gates, which no filter without a cutoff describes, or weights that do not fit them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from implicit_bias import GaLUNetwork, least_squares
+        >>> rng = np.random.default_rng(0)
+        >>> X, Y = rng.normal(size=(50, 4)), rng.normal(size=(50, 2))
+        >>> gates = GaLUNetwork(4, 6).gates()
+        >>> found = least_squares(gates(X), Y)
+        >>> network = GaLUNetwork.from_weights(gates, found.weights)
+        >>> network.units, round(float(np.mean((network.decision_function(X) - Y) ** 2)) * 2 - found.loss, 9)
+        ([12], 0.0)
+        """
+        if not isinstance(gates, ReLUGates | SoftGates):
+            raise InputError(f"gates must be ReLUGates(…) or SoftGates(…), not {shown(gates)}")
+        k, d = gates.directions_.shape
+        several = dimensions(weights) == 3
+        W = as_floats(weights, "weights", 3 if several else 2).reshape(-1, *np.shape(weights)[-2:])
+        if W.shape[1:] != (k, d):
+            raise InputError(f"weights must have shape ({k}, {d}) or (q, {k}, {d}) for these gates, not {W.shape}")
+        left, sizes, right = np.linalg.svd(W.transpose(1, 0, 2), full_matrices=False)
+        counts = sizes > max(W.shape) * np.finfo(float).eps * sizes[:, :1]
+        counts[:, 0] = True
+        root = np.sqrt(sizes[counts])
+        network = cls(
+            d, len(root), outputs=len(W), sharpness=gates.sharpness if isinstance(gates, SoftGates) else None
+        ).double()
+        parts = (right[counts] * root[:, None], (left.transpose(0, 2, 1)[counts] * root[:, None]).T)
+        for target, values in zip(network.layers, parts, strict=True):
+            target.data.copy_(torch.as_tensor(values.copy()))
+        network.filters()[0].copy_(torch.as_tensor(gates.directions_[np.nonzero(counts)[0]]))
+        return network
 
     def config(self) -> dict[str, Any]:
         """Number of inputs, units and outputs, and the sharpness."""

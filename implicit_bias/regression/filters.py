@@ -3,15 +3,18 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.gates import ReLUGates
+from implicit_bias.features import GatedFeatures
+from implicit_bias.gates import ReLUGates, SoftGates
 from implicit_bias.ground.checks import (
     Array,
     InputError,
+    as_column,
     as_count,
     as_floats,
     as_positive,
@@ -20,6 +23,7 @@ from implicit_bias.ground.checks import (
     check_callable,
     check_range,
     check_size,
+    dimensions,
 )
 from implicit_bias.ground.scaling import nearest_power_of_two
 from implicit_bias.regression.closed_form import LeastSquares, least_squares, shift_of
@@ -50,6 +54,8 @@ class FilterSearch:
     interrupted : bool
         Whether Ctrl-C ended it early.
     seconds : float
+    sharpness : float or None
+        That of soft gates; None for hard ones.
 
     Examples
     --------
@@ -67,10 +73,15 @@ class FilterSearch:
     accepted: int
     interrupted: bool
     seconds: float
+    sharpness: float | None = None
 
-    def gates(self) -> ReLUGates:
-        """The gates 1(⟨u_j, x⟩ ≥ 0) of the filters."""
-        return ReLUGates(self.directions)
+    def gates(self) -> ReLUGates | SoftGates:
+        """The gates of the filters, 1(⟨u_j, x⟩ ≥ 0) or σ(s⟨u_j, x⟩)."""
+        return _gates(self.directions, self.sharpness)
+
+
+def _gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
+    return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
 
 
 def improve_filters(
@@ -79,27 +90,34 @@ def improve_filters(
     units: int = 0,
     *,
     directions: ArrayLike | None = None,
+    sharpness: float | None = None,
     steps: int = 512,
     ridge: float = 0.0,
+    sample_weight: ArrayLike | None = None,
     seed: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> FilterSearch:
     """Algorithm 1: replace random filters by fresh Gaussian ones wherever that does not raise the least loss.
 
-    Each step draws a unit j and a filter u ~ N(0, I), and keeps it if min_W (1/n)‖ΦW − y‖² + ρ‖W‖² does not rise.
-    A step costs one update of rank d of the inverse Gram matrix, O(min(n, kd)²·d), instead of a solution.
+    Each step draws a unit j and a filter u ~ N(0, I), and keeps it if min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² does not rise;
+    several targets share the filters, and have weights of their own. A step costs one update of rank d of the inverse
+    Gram matrix, O(min(n, kd)²·d), instead of a solution.
 
     Parameters
     ----------
     X : array, shape (n, d)
-    y : array, shape (n,)
+    y : array, shape (n,), or (n, q) for q targets
     units : int
         k; the first filters are N(0, I).
     directions : array, shape (k, d), instead of `units`
         The first filters.
+    sharpness : float, optional
+        s of soft gates σ(s⟨u, x⟩); hard gates 1(⟨u, x⟩ ≥ 0) without it.
     steps : int
     ridge : float
         ρ ≥ 0.
+    sample_weight : array, shape (n,), optional
+        c ≥ 0, not all zero: the mean of squares becomes Σ_i c_i ‖·‖²/Σ_i c_i, so that a weight of 2 is two copies.
     seed : int
         Seed of NumPy's PCG64.
     progress : callable(step, steps), optional
@@ -111,7 +129,9 @@ def improve_filters(
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz, first version, Algorithm 1 (published with a new pseudo-inverse at every step).
+    Fiat, Malach & Shalev-Shwartz, first version, section 4.1.1, Algorithm 1, for one target; its filters are drawn
+    "randomly". Several targets, the ridge and the weights are ours. (The published code has a new pseudo-inverse at
+    every step.)
 
     Examples
     --------
@@ -125,36 +145,56 @@ def improve_filters(
     start = time.perf_counter()
     X = as_floats(X, "X", 2)
     targets = as_targets(y, len(X))
-    if targets.shape[1] > 1:
-        raise InputError("improve_filters takes one target per sample; improve the filters of each target apart")
     as_count(steps, "steps", least=0)
     check_callable(progress, "progress")
+    sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
     rng = np.random.default_rng(as_seed(seed))
     filters = _first(X, units, directions, rng)
     ridge = as_positive(ridge, "ridge", zero=True)
     by, to = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
     check_range(np.array([by, to / by]), "the inputs X and the targets over them", 1e-140, 1e140)
-    shift = shift_of(ridge, len(X), by)
-    form = least_value(X / by, targets[:, 0] / to, (X @ filters.T >= 0).astype(float), shift)
+    root = root_weights(sample_weight, len(X))
+    gates = partial(_gate_values, X, sharpness=sharpness)
+    form = least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
     history, accepted, interrupted = [form.value], 0, False
     try:
         for step in range(steps):
-            accepted += _renewed(filters, form, X, rng)
+            accepted += _renewed(filters, form, gates, rng)
             history.append(min(form.value, history[-1]))
             if progress is not None:
                 progress(step + 1, steps)
     except KeyboardInterrupt:
         interrupted = True
-    solution = least_squares(ReLUGates(filters)(X), targets[:, 0], ridge=ridge)
+    wanted = root * targets
+    solution = least_squares(
+        GatedFeatures(root * X, gates(filters)), wanted if dimensions(y) == 2 else wanted[:, 0], ridge=ridge
+    )
     lowered = np.array(history) / len(X) * to**2
     seconds = time.perf_counter() - start
-    return FilterSearch(filters, solution, lowered, form.shift / len(X) * by**2, accepted, interrupted, seconds)
+    added = form.shift / len(X) * by**2
+    return FilterSearch(filters, solution, lowered, added, accepted, interrupted, seconds, sharpness)
 
 
-def _renewed(filters: Array, form: LeastValue, X: Array, rng: np.random.Generator) -> bool:
+def root_weights(sample_weight: Any, samples: int) -> Array:
+    """√(n c_i/Σc) of each sample as a column (n, 1), so that their squares are 1 in the mean; ones without weights."""
+    if sample_weight is None:
+        return np.ones((samples, 1))
+    weight = as_column(sample_weight, samples, "sample_weight", "weight")
+    if weight.min() < 0 or not weight.any():
+        raise InputError("sample_weight must hold numbers of at least 0, not all of them 0")
+    weight = weight / weight.max()
+    return np.sqrt(weight / np.mean(weight)).reshape(samples, 1)
+
+
+def _gate_values(X: Array, filters: Array, sharpness: float | None) -> Array:
+    return _gates(filters, sharpness).transform(X)
+
+
+def _renewed(filters: Array, form: LeastValue, gates: Callable[[Array], Array], rng: np.random.Generator) -> bool:
     """Whether a fresh filter takes the place of one."""
-    unit, candidate = int(rng.integers(len(filters))), rng.normal(size=X.shape[1])
-    kept = form.replace(unit, (X @ candidate >= 0).astype(float))
+    unit = int(rng.integers(len(filters)))
+    candidate: Array = rng.normal(size=filters.shape[1:])
+    kept = form.replace(unit, gates(candidate[None])[:, 0])
     if kept:
         filters[unit] = candidate
     return kept

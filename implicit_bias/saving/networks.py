@@ -17,7 +17,9 @@ from implicit_bias.networks import GatedNetwork
 
 FORMAT = "implicit_bias network 1"
 CLASSES: dict[str, type[GatedNetwork]] = {
-    name: kind for name in networks.__all__ if not inspect.isabstract(kind := getattr(networks, name))
+    name: kind
+    for name in networks.__all__
+    if issubclass(kind := getattr(networks, name), GatedNetwork) and not inspect.isabstract(kind)
 }
 
 

@@ -10,15 +10,12 @@ import numpy as np
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_signs, check_size
-from implicit_bias.margin.norms import GroupLasso
+from implicit_bias.margin.norms import NuclearNorm
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, solve
+from implicit_bias.margin.solvers import Status, solve
 
 if TYPE_CHECKING:
     from implicit_bias.networks import GatedNetwork
-
-#: Rounds in which matrices of contexts are added to the problem.
-ROUNDS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +29,7 @@ class MarginBound:
     objective : float
         The least Σ_p ‖ζ_p‖_* / min margin that was found, of weights that the paths do not share: B is at most this.
     dual : array, shape (n,)
-        λ ≥ 0 with Σλ = B, which proves the bound.
+        λ ≥ 0 that proves the bound: B is at most Σλ / max_p ‖G_p‖, in exact arithmetic.
     weights : array, shape (paths, outer contexts, contexts, d)
         The ζ of `objective`, each path's own.
     degree : int
@@ -94,9 +91,8 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
     The best λ solves the dual of min Σ_p ‖ζ_p‖_* s.t. margins ≥ 1, paths sharing nothing. For one gated layer this is
     SVM-GLN (SVM-LC), and the bound is attained. For two it is the best that weights λ can prove: one path alone attains
-    the second inequality. It is solved as group lassos over unit vectors of outer contexts, which are added
-    where G_p has a larger singular value than they show. Unlike the certificates of `solve`, the bound does not count
-    its own rounding, of about 1e-12 of itself.
+    the second inequality. It is a margin problem over the gates of all paths in the `NuclearNorm`, and the bound is the
+    lower one of its certificate, which counts its own rounding.
 
     Parameters
     ----------
@@ -104,7 +100,7 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
         Its gates only; of a ReLU network the present ones, and the bound is one for weights with that pattern alone.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     tol : float
-        Relative distance of bound and objective at which rounds end.
+        Relative distance of bound and objective that is asked for.
 
     Returns
     -------
@@ -131,31 +127,18 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
     signs = as_signs(y, len(X))
     as_positive(tol, "tol")
     outer, first = _gates(network, X)
-    paths, contexts = outer.shape[1] * first.shape[1], outer.shape[2]
-    check_size(len(X) * paths * contexts * first.shape[2], "the gates of all paths")
-    reduced, V = GatedFeatures(X).reduced()
-    atoms = _Atoms(outer, first, reduced.X, signs)
-    whole = atoms.solve(np.repeat(np.arange(paths), contexts), np.tile(np.eye(contexts), (paths, 1)), together=True)
-    if whole.status.inseparable:
+    (_, outside, rows), (_, inside, contexts) = outer.shape, first.shape
+    paths = outside * inside
+    check_size(len(X) * paths * rows * contexts, "the gates of all paths")
+    gates = np.einsum("nje,nhc->njhec", outer, first).reshape(len(X), -1)
+    each = np.repeat(np.arange(paths), rows * contexts), np.tile(np.repeat(np.arange(rows), contexts), paths)
+    found = solve(MarginProblem(GatedFeatures(X, gates), signs, NuclearNorm(*each), name="the bound"), tol=tol)
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if found.status.inseparable:
         return None
-    best, dual, solution, chosen = 0.0, whole.dual, whole, (np.zeros(0, dtype=int), np.zeros((0, contexts)))
-    for _ in range(ROUNDS):
-        sizes, directions = atoms.singular(dual)
-        if dual.sum() / sizes.max() > best:
-            best, proof = dual.sum() / sizes.max(), dual / sizes.max()
-        if len(chosen[0]) and solution.objective <= best * (1 + tol):
-            break
-        # Directions are added to those of weights that are not 0, and kept: the objective then only falls.
-        new = np.flatnonzero(sizes > (1 + tol / 4) * (1.0 if len(chosen[0]) else sizes.max() / 2))
-        chosen = (np.append(chosen[0], new), np.vstack([chosen[1], directions[new]]))
-        solution = atoms.solve(*chosen)
-        if solution.status.inseparable:
-            missing = np.repeat(np.arange(paths), contexts), np.tile(np.eye(contexts), (paths, 1))
-            chosen = (np.append(chosen[0], missing[0]), np.vstack([chosen[1], missing[1]]))
-            solution = atoms.solve(*chosen)
-        dual = solution.dual
-    weights = atoms.weights(solution, *chosen) @ V.T
-    return MarginBound(float(best), float(solution.objective), proof, weights, network.degree)
+    weights = found.weights.reshape(paths, rows, contexts, -1)
+    return MarginBound(found.lower_bound, found.objective, found.dual, weights, network.degree)
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
@@ -184,38 +167,3 @@ def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
         outer = np.einsum("njc,nhk->njhck", outer, values)
         outer = outer.reshape(len(X), outer.shape[1] * outer.shape[2], -1)
     return outer, first
-
-
-class _Atoms:
-    """Group lassos whose groups are a path p and a unit vector u: the gates Σ_e u_e g_e(x) of the first layer's."""
-
-    def __init__(self, outer: Array, first: Array, X: Array, y: Array) -> None:
-        self.outer, self.first, self.X, self.y = outer, first, X, y
-
-    def solve(self, paths: np.ndarray, directions: Array, together: bool = False) -> Solution:
-        """The solution over these groups; `together` makes one group of all vectors of a path."""
-        j, h = np.divmod(paths, self.first.shape[1])
-        mixed = np.einsum("nae,ae->na", self.outer[:, j], directions)
-        gates = (mixed[:, :, None] * self.first[:, h]).reshape(len(self.X), -1)
-        groups = np.repeat(paths if together else np.arange(len(paths)), self.first.shape[2])
-        return solve(MarginProblem(GatedFeatures(self.X, gates), self.y, GroupLasso(groups)))
-
-    def singular(self, dual: Array) -> tuple[Array, Array]:
-        """The largest singular value of every path's G_p, and its vector of outer contexts."""
-        sizes, directions = [], []
-        weighted = (dual * self.y)[:, None] * self.X
-        for j, h in itertools.product(range(self.outer.shape[1]), range(self.first.shape[1])):
-            gates = np.einsum("ne,nc->ecn", self.outer[:, j], self.first[:, h])
-            G = (gates @ weighted).reshape(len(gates), -1)
-            left, values, _ = np.linalg.svd(G, full_matrices=False)
-            sizes.append(values[0])
-            directions.append(left[:, 0])
-        return np.array(sizes), np.array(directions)
-
-    def weights(self, solution: Solution, paths: np.ndarray, directions: Array) -> Array:
-        """ζ (paths, outer contexts, contexts, rank)."""
-        count = self.outer.shape[1] * self.first.shape[1]
-        zeta = np.zeros((count, self.outer.shape[2], self.first.shape[2], self.X.shape[1]))
-        each = solution.weights.reshape(len(paths), self.first.shape[2], -1)
-        np.add.at(zeta, paths, np.einsum("ae,acd->aecd", directions, each))
-        return zeta

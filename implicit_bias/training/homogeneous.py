@@ -90,7 +90,7 @@ class MarginFunction:
             return None, None
         V = torch.as_tensor(GatedFeatures(X).reduced()[1])
         weights = layers[0].detach()
-        self.inputs = self.inputs @ V
+        self.inputs, self.twin.inputs = self.inputs @ V, V.shape[1]
         layers[0] = Parameter(weights @ V)
         return V, weights - (weights @ V) @ V.T
 

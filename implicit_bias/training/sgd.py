@@ -16,7 +16,6 @@ from implicit_bias.ground.checks import (
     as_fraction,
     as_positive,
     as_seed,
-    as_signs,
     check_callable,
     one_of,
     shown,
@@ -25,6 +24,8 @@ from implicit_bias.ground.scaling import over_power
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES, Loss
+from implicit_bias.training.stacked import Adam
+from implicit_bias.training.targets import TargetUpdates, are_signs, as_aims
 from implicit_bias.training.updates import Updates, updates_of
 
 
@@ -46,6 +47,8 @@ class SGD:
     momentum : float
         μ, from 0 to below 1 (torch's convention, no dampening).
     loss : 'logistic', ℓ(m) = log(1 + e^{−m}); 'exponential', e^{−m}; 'hinge', max(0, 1 − m); or 'squared', (1 − m)²
+        Of labels ±1 and one output. For other targets, and for several outputs, 'squared' is the mean of (f − y)² over
+        samples and outputs; of classes and several outputs, 'logistic' and 'hinge' are as for `Adam`.
     loader : bool
         Shuffle as the DataLoader of torch 1.10 does with a generator: it draws a seed for its workers before each
         permutation. With it, and seed 1 for every network, the batches are those of the published training.
@@ -83,7 +86,17 @@ class SGD:
 
     def epochs(self, n: int) -> int:
         """Whole epochs of n samples in `steps` steps, at least one."""
-        return max(1, int(self.steps) // -(-as_count(n, "n") // int(self.batch_size)))
+        return whole_epochs(self, as_count(n, "n"))
+
+
+def whole_epochs(config: SGD | Adam, n: int) -> int:
+    """Whole epochs of n samples in `steps` steps, at least one unless there are no steps.
+
+    >>> from implicit_bias import Adam
+    >>> whole_epochs(Adam(steps=10, batch_size=32), 100), whole_epochs(SGD(steps=1), 10_000)
+    (2, 1)
+    """
+    return min(1, config.steps) and max(1, int(config.steps) // -(-n // int(config.batch_size)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +108,8 @@ class History:
     table : DataFrame
         One row per epoch (or every few), the first before training: epoch, step; loss, error and minimum margin
         min_i y_i f(x_i) over the training set; norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L
-        for L layers of weights.
-    config : SGD
+        for L layers of weights. Real targets have no error, and only labels ±1 have margins.
+    config : SGD or Adam
     seed : int
         Of the batches.
     seconds : float
@@ -114,7 +127,7 @@ class History:
     """
 
     table: pd.DataFrame = field(repr=False)
-    config: SGD
+    config: SGD | Adam
     seed: int
     seconds: float
     interrupted: bool = False
@@ -124,7 +137,7 @@ def train(
     network: GatedNetwork,
     X: ArrayLike,
     y: ArrayLike,
-    config: SGD | None = None,
+    config: SGD | Adam | None = None,
     *,
     seed: int = 1,
     device: str = "cpu",
@@ -138,8 +151,13 @@ def train(
     network : GatedNetwork
         Trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least, shallow GLNs in
         float64. Both get their new weights at the end, and for `progress`.
-    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
-    config : SGD, default SGD()
+    X : array, shape (n, d)
+    y : array, shape (n,), or (n, q)
+        Labels −1 and +1; with the squared loss any real targets, (n, q) of a network with q outputs; with the other
+        losses and q outputs classes 0 … q−1, shape (n,).
+    config : SGD, default SGD(); or Adam
+        Adam, too, stops after the last whole epoch that fits. With it, and for targets other than ±1, steps are taken
+        by autograd in the network's own dtype.
     seed : int
         Seed of the shuffling (torch's Mersenne twister, one permutation an epoch). Same seed, same machine: same
         weights, bit for bit; on the CPU training uses one thread, which is faster for networks of this size.
@@ -163,24 +181,33 @@ def train(
     >>> history = train(network, task.X_train, task.y_train, SGD(steps=200))
     >>> bool(history.table.error.iloc[-1] < history.table.error.iloc[0] / 2)
     True
+
+    A deep GaLU network on real targets, two of them:
+
+    >>> from implicit_bias import Adam, GaLU0Network
+    >>> X = np.random.default_rng(0).normal(size=(200, 4))
+    >>> Y, network = np.column_stack([abs(X[:, 0]), X[:, 1]]), GaLU0Network(4, [20, 20], outputs=2)
+    >>> table = train(network, X, Y, Adam(steps=400, batch_size=50, lr=1e-2), every=10).table
+    >>> bool(table.loss.iloc[-1] < table.loss.iloc[0] / 10)
+    True
     """
     config = SGD() if config is None else config
-    if not isinstance(network, GatedNetwork) or not isinstance(config, SGD):
-        raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) as its config")
+    if not isinstance(network, GatedNetwork) or not isinstance(config, SGD | Adam):
+        raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) or Adam(…) as its config")
     as_count(every, "every")
     check_callable(progress, "progress")
     generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
-    signs = as_signs(y, len(X))
+    aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
     place = _device(device)
     largest = torch.finfo(next(network.parameters()).dtype).max
-    if max(config.lr, config.lr * config.lr_factor) > largest:
+    if max(_rates(config)) > largest:
         raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {config.lr:g}")
     try:
         network.to(place)
         start = time.perf_counter()
         with one_thread():
-            rows, interrupted = _descend(updates_of(network, X, signs), config, generator, every, progress)
+            rows, interrupted = _descend(_updates(network, X, aims, config), config, generator, every, progress)
     finally:
         network.to("cpu")
     if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
@@ -202,20 +229,38 @@ def _device(name: str) -> torch.device:
     return device
 
 
+def _rates(config: SGD | Adam) -> tuple[float, float]:
+    """The rates of the first and the second half of the epochs."""
+    return config.lr, config.lr * (config.lr_factor if isinstance(config, SGD) else 1.0)
+
+
+def _updates(network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: SGD | Adam) -> Updates:
+    if isinstance(config, SGD):
+        if are_signs(aims):
+            return updates_of(network, X, aims)
+        return TargetUpdates(network, X, aims, config.loss, config.momentum)
+    return TargetUpdates(network, X, aims, config.loss, None)
+
+
 def _descend(
-    model: Updates, config: SGD, generator: torch.Generator, every: int, progress: Callable[[int, int], None] | None
+    model: Updates,
+    config: SGD | Adam,
+    generator: torch.Generator,
+    every: int,
+    progress: Callable[[int, int], None] | None,
 ) -> tuple[list[dict[str, float]], bool]:
     n = len(model.y)
-    loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], config.epochs(n)
+    loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], whole_epochs(config, n)
+    rates, momentum = _rates(config), config.momentum if isinstance(config, SGD) else 0.0
     rows, step = [_record(model, loss, 0, 0)], 0
     try:
         for epoch in range(1, epochs + 1):
-            rate = config.lr if epoch <= max(1, epochs // 2) else config.lr * config.lr_factor
-            if config.loader:
+            rate = rates[epoch > max(1, epochs // 2)]
+            if isinstance(config, SGD) and config.loader:
                 torch.empty((), dtype=torch.int64).random_(generator=generator)
             order = torch.randperm(n, generator=generator).to(model.y.device)
             for batch in order.split(config.batch_size):
-                model.step(batch, slope, rate, config.momentum)
+                model.step(batch, slope, rate, momentum)
                 step += 1
             if epoch % every == 0 or epoch == epochs:
                 rows.append(_record(model, loss, epoch, step))
@@ -233,11 +278,12 @@ def _descend(
 
 @torch.no_grad()
 def _record(model: Updates, loss: Loss, epoch: int, step: int) -> dict[str, float]:
+    when: dict[str, float] = {"epoch": epoch, "step": step}
+    if isinstance(model, TargetUpdates) and not model.signs:
+        return when | model.figures()
     margins = model.y * model.outputs()
     margin, norm = float(margins.min()), model.norm()
-    return {
-        "epoch": epoch,
-        "step": step,
+    return when | {
         "loss": float(loss(margins).mean()),
         "error": float((margins <= 0).double().mean()),
         "margin": margin,

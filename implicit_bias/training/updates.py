@@ -22,6 +22,7 @@ class WeightUpdates:
         self.network, self.degree = network, network.degree
         self.X, self.contexts = network.tensors(X)
         self.y = torch.as_tensor(signs, dtype=self.X.dtype, device=self.X.device)
+        self.shape: tuple[int, ...] = (len(signs),)
         self.weights = list(network.parameters())
         self.velocities = [torch.zeros_like(w) for w in self.weights]
 
@@ -36,11 +37,11 @@ class WeightUpdates:
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """f(x_i), shape (n,). Raises InputError for another shape, which the labels would be broadcast to."""
+        """f(x_i), shape (n,) or (n, q). Raises InputError for another shape, which the labels would be broadcast to."""
         outputs = self.network(self.X, self.contexts)
-        if not isinstance(outputs, Tensor) or outputs.shape != self.y.shape:
+        if not isinstance(outputs, Tensor) or outputs.shape != self.shape:
             found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise InputError(f"the network must give outputs of shape ({len(self.y)},), not {found}")
+            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
         return outputs
 
     def norm(self) -> float:

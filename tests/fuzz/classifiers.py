@@ -31,6 +31,7 @@ PARAMETERS: dict[str, Any] = {
     "class_weight": choice(None, "balanced", also=lambda v: v is None or (hasattr(v, "__len__") and not len(v))),
     "norm": choice("group-lasso", "predictor-l2", "frobenius", Frobenius()),
     "gates": choice("random", ib.RandomHalfSpaces(2, always_on=True), ib.ConstantGate()),
+    "kernels": choice(None, ["linear", ("rbf", {"gamma": 0.5})], [lambda X, Z: X @ Z.T]),
 }
 
 
@@ -80,6 +81,42 @@ def _check_model(draw: Draw, model: Any, X: Array, labels: Array) -> None:
 _classifier(ib.GLNClassifier, units=3)
 _classifier(ib.GatedReLUClassifier, units=4)
 _classifier(ib.HiddenLayerClassifier, units=4, training=SGD(steps=3))
+_classifier(ib.MultipleKernelClassifier)
+
+
+#: Those of the least squares.
+GATED: dict[str, Any] = {
+    "units": PARAMETERS["units"],
+    "random_state": PARAMETERS["random_state"],
+    "class_weight": PARAMETERS["class_weight"],
+    "gates": choice("random", ib.ConstantGate(), ib.RandomHalfSpaces(2, always_on=True)),
+    "steps": count(0, 0, 3, least=0, cap=20),
+}
+
+
+def _least_squares(kind: Any) -> None:
+    """Fit gated least squares with parameters of every kind, and predict."""
+
+    def fit(X: Any, y: Any, weights: Any, **parameters: Any) -> Any:
+        return kind(**({"units": 9, "ridge": 0.1} | parameters)).fit(X, y, sample_weight=weights)
+
+    def run(draw: Draw) -> None:
+        X, y = problems.clean_task(draw)
+        given = draw.array(X)
+        target = draw.either(draw.pick([y, y.tolist(), pd.Series(y)]), [None, [], "ab", object(), y[:-1]])
+        weight = draw.either(draw.pick([None, None, np.exp(draw.normal(len(y)))]), [np.ones(3), -np.ones(len(y)), "w"])
+        # A few filters may be closed for all samples, and gates of one's own have no filters to improve.
+        options = arguments(kind, draw, but=["ridge", "sharpness"], known=ARGUMENTS | GATED)
+        model = draw.call(fit, given, target, weight, may=True, **options)
+        found = draw.call(lambda X: model.predict(X), given)
+        expect(found.shape == (len(X),) and np.isfinite(np.asarray(found, dtype=float)).all(), "no predictions")
+        expect(model.solution_.gap >= 0, "no bound")
+
+    entry(kind, share=3)(run)
+
+
+_least_squares(ib.GaLURegressor)
+_least_squares(ib.GaLUClassifier)
 
 
 @entry(ib.NotSeparableError)

@@ -100,6 +100,25 @@ class Own(ib.GatedNetwork):
         return cls(np.ones(1))
 
 
+def _layer(kind: Any, shape: tuple[int, ...], sizes: dict[str, Any]) -> None:
+    """A layer of any kind of gates on inputs of its shape, and of others."""
+
+    def run(draw: Draw) -> None:
+        sharpness = draw.either(draw.pick([None, 2.0, 1e300]), [0.0, -1.0, "soft", np.nan])
+        layer = draw.call(kind, **sizes, bias=draw.chance(0.5), sharpness=sharpness)
+        right = draw.chance(0.6)
+        inputs = torch.as_tensor(draw.normal(3, *shape[:-1], shape[-1] if right else 1)).float()
+        inputs = inputs if right else inputs[:, None, None]
+        outputs = draw.call(layer, inputs, must=not right)
+        expect(bool(outputs.isfinite().all()) and len(outputs) == 3, "no numbers")
+
+    entry(kind)(run)
+
+
+_layer(ib.GaLULinear, (5,), {"in_features": 5, "out_features": 4})
+_layer(ib.GaLUConv2d, (2, 6, 6), {"in_channels": 2, "out_channels": 3, "kernel_size": 3})
+
+
 @entry(ib.GatedNetwork)
 def _own_network(draw: Draw) -> None:
     """A network of the user's own in `train`: broken outputs are refused."""

@@ -64,6 +64,7 @@ def _kernels(draw: Draw) -> Given:
 
 
 row(KernelFeatures.from_kernels, name="KernelFeatures", kernels=_kernels, same=None)
+row(ib.PrecomputedKernel, K=numbers("k k"), finite=False)
 
 # --------------------------------------------------------------------------------------------------------------- norms
 

@@ -6,7 +6,7 @@ import numpy as np
 from torch import nn
 
 import implicit_bias as ib
-from implicit_bias import SGD, LossScaled, PlainDescent, datasets
+from implicit_bias import SGD, Adam, LossScaled, PlainDescent, datasets
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
@@ -45,7 +45,9 @@ def _train(draw: Draw) -> None:
     options["network"].to(draw.pick(DTYPES[:3]))
     lr, loss, momentum = draw.pick([0.04, 1e-300, 10.0, 1e300]), draw.pick(LOSSES), draw.pick([0.0, 0.9])
     steps, batch = draw.pick([1, 5, 20]), draw.pick([1, 3, 1000])
-    options["config"] = SGD(steps=steps, batch_size=batch, lr=lr, loss=loss, momentum=momentum)
+    adam = loss != "exponential" and draw.chance(0.3)
+    other = Adam(steps=steps, batch_size=batch, lr=lr, loss=loss) if adam else None
+    options["config"] = other or SGD(steps=steps, batch_size=batch, lr=lr, loss=loss, momentum=momentum)
     more = {name: ARGUMENTS[name] for name in ("seed", "every", "device")}
     more["progress"] = choice(None, lambda epoch, epochs: None, also=equals(None), functions=False)
     options |= {name: strategy(draw) for name, strategy in more.items()} if draw.chance(0.3) else {}
@@ -53,7 +55,9 @@ def _train(draw: Draw) -> None:
     # separable; 'auto' and numbers may name devices to torch.
     wild = lr > 1 or loss in ("exponential", "squared") or "device" in options
     may = lambda c: wild or np.abs(c.X).max(initial=0) > 1e3  # noqa: E731
-    table = draw.call(ib.train, must=_not_signs, may=may, **options).table
+    # The squared loss takes any real targets.
+    must = lambda c: loss != "squared" and _not_signs(c)  # noqa: E731
+    table = draw.call(ib.train, must=must, may=may, **options).table
     expect(bool(np.isfinite(table["loss"]).all()), "no finite loss")
 
 

@@ -3,5 +3,6 @@
 from implicit_bias.margin.norms.base import GroupForm, Norm
 from implicit_bias.margin.norms.expression import ExpressionNorm
 from implicit_bias.margin.norms.group import Frobenius, GroupLasso, PredictorL2
+from implicit_bias.margin.norms.nuclear import NuclearNorm
 
-__all__ = ["ExpressionNorm", "Frobenius", "GroupForm", "GroupLasso", "Norm", "PredictorL2"]
+__all__ = ["ExpressionNorm", "Frobenius", "GroupForm", "GroupLasso", "Norm", "NuclearNorm", "PredictorL2"]

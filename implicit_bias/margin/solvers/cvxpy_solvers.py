@@ -127,7 +127,7 @@ CVXPY_SOLVERS = {
     solver.name: solver
     for solver in (
         CvxpySolver("CLARABEL", ("tol_gap_rel", "tol_gap_abs", "tol_feas"), "max_iter", "time_limit"),
-        CvxpySolver("ECOS", ("abstol", "reltol", "feastol"), "max_iters", None),
+        CvxpySolver("ECOS", ("abstol", "reltol", "feastol"), "max_iters", None, needs="second-order"),
         CvxpySolver("OSQP", EPSILONS, "max_iter", "time_limit", np.inf, POLISHED, "quadratic"),
         CvxpySolver("SCS", EPSILONS, "max_iters", "time_limit_secs", np.inf, {"max_iters": 100_000}),
     )

@@ -18,7 +18,7 @@ class NativeSolver(Solver):
     """Our interior-point method. Torch, which takes seconds to load, waits for the first problem to solve."""
 
     name = "NATIVE"
-    needs = "groups"
+    needs = "atoms"
     takes = frozenset({"max_seconds", "start", "callback", "device"})
 
     def load(self) -> None:
@@ -35,9 +35,9 @@ class NativeSolver(Solver):
         """Why this solver does not take `problem` with these options; None if it does."""
         reason = super().refuses(problem, options)
         form = problem.norm.group_form(problem.features.k)
-        if reason or form is None:
+        if reason:
             return reason
-        if form.expand.shape != (problem.features.k, len(form.groups)):
+        if form is not None and form.expand.shape != (problem.features.k, len(form.groups)):
             return (
                 f"the group_form of {problem.norm!r} must expand {len(form.groups)} rows to {problem.features.k} gates"
             )

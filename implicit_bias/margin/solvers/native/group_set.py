@@ -61,16 +61,16 @@ def solve_by_groups(problem: MarginProblem, form: GroupForm, tol: float, start: 
         found = solve(pulls.form_of(chosen), start, max(aim, tol / 2), iterations, bounds)
         lam, iterations = found.answer.dual, iterations + found.answer.iterations
         sizes = pulls.of(lam)
-        proved, reach = pulls.proved(lam, sizes)
+        lower, reach = proved(problem, lam, float(sizes.max()))
         upper = min(bounds.upper, found.bounds.upper)
         best = Answer(
             found.answer.weights if found.bounds.upper <= upper else best.weights,
-            lam if proved > bounds.lower else best.dual,
+            lam if lower > bounds.lower else best.dual,
             iterations,
             found.answer.stopped,
             found.answer.intercept if found.bounds.upper <= upper else best.intercept,
         )
-        bounds = Bounds(max(bounds.lower, proved), upper)
+        bounds = Bounds(max(bounds.lower, lower), upper)
         # How far λ may pull: as far as its groups do, or as its prices let it.
         allowed = max(float(sizes[chosen].max()), reach)
         new = np.flatnonzero(~chosen & (sizes > allowed))
@@ -82,6 +82,13 @@ def solve_by_groups(problem: MarginProblem, form: GroupForm, tol: float, start: 
         most = max(first // 2, int(GROWTH * chosen.sum()))
         chosen[new[np.argsort(-sizes[new], kind="stable")[:most]]] = True
         aim, start = (tol / 2 if len(new) == 0 else min(aim, FINER * bounds.gap)), lam
+
+
+def proved(problem: MarginProblem, lam: Array, pull: float) -> tuple[float, float]:
+    """The lower bound of λ, whose dual norm is `pull`, and max_i λ_i/p_i."""
+    reach = 0.0 if problem.hard else float((lam / problem.prices).max())
+    size = max(pull, reach)
+    return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
 
 
 class Pulls:
@@ -97,12 +104,6 @@ class Pulls:
         rows = length(self.features.adjoint(self.problem.y * lam), axis=1)
         size = float(rows.max()) or 1.0
         return size * np.sqrt(np.bincount(self.index, (rows / size) ** 2, self.H))
-
-    def proved(self, lam: Array, sizes: Array) -> tuple[float, float]:
-        """The lower bound of λ over all groups, and max_i λ_i/p_i."""
-        reach = 0.0 if self.problem.hard else float((lam / self.problem.prices).max())
-        size = max(float(sizes.max()), reach)
-        return (float((self.problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
 
     def first(self) -> Array:
         """λ to begin with: samples of equal weight, and classes where the intercept is free."""

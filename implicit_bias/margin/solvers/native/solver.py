@@ -10,9 +10,10 @@ import torch
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.threads import one_thread
-from implicit_bias.margin.norms import GroupForm
+from implicit_bias.margin.norms import GroupForm, NuclearNorm
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.native.atoms import solve_by_atoms
 from implicit_bias.margin.solvers.native.coordinate_ascent import ascend
 from implicit_bias.margin.solvers.native.group_set import Found, many, solve_by_groups
 from implicit_bias.margin.solvers.native.interior_point import Bounds
@@ -36,16 +37,17 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     With W = TŴ the norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and Φ sees the gate values GT. At the optimum
     Ŵ_h = η_h Φ_hᵀ(λ∘y). Of many groups few have weights: they are solved for in working sets.
     """
-    form = problem.norm.group_form(problem.features.k)
-    assert form is not None
     begin = time.perf_counter()
     start = None if options.start is None else np.asarray(options.start.dual)
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol = options.tol / 2
     some = partial(_some_groups, problem, options, begin)
-    if many(len(np.unique(form.groups)), problem.features.n):
+    form = problem.norm.group_form(problem.features.k)
+    if isinstance(problem.norm, NuclearNorm):
+        answer = solve_by_atoms(problem, problem.norm, tol, start, some)
+    elif form is not None and many(len(np.unique(form.groups)), problem.features.n):
         answer = solve_by_groups(problem, form, tol, start, some)
-    else:
+    elif form is not None:
         answer = some(form, start, tol, 0, None).answer
     if options.verbose:
         end_line()

@@ -1,0 +1,273 @@
+"""Least squares on gated linear features with scikit-learn's contract: a GaLU layer, solved and not trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from implicit_bias.datasets.task import with_constant
+from implicit_bias.features import GatedFeatures
+from implicit_bias.gates import Gates, ReLUGates, SoftGates
+from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, check_size, one_of, shown
+from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
+from implicit_bias.regression import FilterSearch, improve_filters, least_squares
+from implicit_bias.regression.filters import root_weights
+
+if TYPE_CHECKING:
+    from implicit_bias.networks import GaLUNetwork
+
+
+@dataclass(eq=False, repr=False)
+class _GatedLeastSquares(BaseEstimator):
+    """What the regressor and the classifier share: gates, closed form and scores."""
+
+    units: int = 100
+    ridge: float = 1.0
+    gates: str | Gates = field(default="random", kw_only=True)
+    sharpness: float | None = field(default=None, kw_only=True)
+    steps: int = field(default=0, kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    random_state: Any = field(default=None, kw_only=True)
+
+    def _fit(self, X: Array, Y: Array, weight: Array) -> Self:
+        """Solve for targets Y (n,) or (n, q) of inputs X (n, p) with weights c (n,), some of which may be 0."""
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
+        used = weight > 0
+        inputs, Y, weight = self._inputs(X[used]), Y[used], weight[used]
+        shares = None if np.ptp(weight) == 0 else weight
+        mean = np.average(Y, axis=0, weights=shares) if self.fit_intercept else np.zeros(Y.shape[1:])
+        gates, search = self._layer(inputs, Y - mean, shares)
+        if search is None:
+            root = root_weights(shares, len(inputs))
+            features = GatedFeatures(root * inputs, gates.transform(inputs))
+            targets = (Y - mean) * (root if Y.ndim == 2 else root[:, 0])
+            solution = least_squares(features, targets, ridge=self.ridge)
+        else:
+            solution = search.solution
+        self.gates_, self.search_, self.solution_ = gates, search, solution
+        self.weights_, self.intercept_ = solution.weights, mean
+        return self
+
+    def _layer(self, X: Array, Y: Array, weight: Array | None) -> tuple[Gates, FilterSearch | None]:
+        """The gates, and the search that found them if there was one."""
+        units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
+        sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
+        seed = seed_of(self.random_state)
+        if isinstance(self.gates, Gates):
+            gates = self.gates.fitted(X, weight)
+        else:
+            one_of(self.gates, ("random",), "gates")
+            check_size(units * max(X.shape), "the filters and their gates")
+            filters = np.random.default_rng(seed).normal(size=(units, X.shape[1]))
+            gates = ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
+        if not steps:
+            return gates, None
+        if not isinstance(gates, ReLUGates | SoftGates):
+            raise InputError(f"Algorithm 1 draws filters, and {type(gates).__name__} have none; take steps=0")
+        search = improve_filters(
+            X,
+            Y,
+            directions=gates.directions_,
+            sharpness=gates.sharpness if isinstance(gates, SoftGates) else None,
+            steps=steps,
+            ridge=self.ridge,
+            sample_weight=weight,
+            seed=seed,
+        )
+        if search.interrupted:
+            raise KeyboardInterrupt
+        return search.gates(), search
+
+    def _inputs(self, X: Array) -> Array:
+        return with_constant(X) if self.fit_intercept else X
+
+    def _scores(self, X: Any) -> Array:
+        """Φ(x)·W plus the intercept, (n,) or (n, q)."""
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
+        features = self.gates_(self._inputs(validated(self, X, reset=False)))
+        if self.weights_.ndim == 2:
+            return np.asarray(features @ self.weights_ + self.intercept_)
+        return np.stack([features @ W for W in self.weights_], axis=1) + self.intercept_
+
+    def network(self) -> GaLUNetwork:
+        """The same function as a `GaLUNetwork` in float64, to save, to train on or to build into another.
+
+        With `fit_intercept` its inputs carry the constant 1 last, and its last units are always open: they hold the
+        intercept.
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            For gates that are neither ReLUGates nor SoftGates.
+        """
+        from implicit_bias.networks import GaLUNetwork
+
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
+        gates, W = self.gates_, self.weights_
+        if not self.fit_intercept or not isinstance(gates, ReLUGates | SoftGates):
+            return GaLUNetwork.from_weights(gates, W)
+        # A filter that reads the constant alone is open for all samples, a soft one by σ(s).
+        constant = np.eye(1, W.shape[-1], W.shape[-1] - 1)
+        filters = np.vstack([gates.directions_, constant])
+        more = ReLUGates(filters) if isinstance(gates, ReLUGates) else SoftGates(filters, gates.sharpness)
+        held = np.multiply.outer(self.intercept_ / more.transform(constant)[0, -1], constant)
+        return GaLUNetwork.from_weights(more, np.concatenate([W, held], axis=-2))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "solution_")
+
+
+@dataclass(eq=False, repr=False)
+class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
+    """A layer of gated linear units with fixed gates, fitted in closed form: least squares on Φ(x) = g(x) ⊗ x.
+
+        minimise (1/Σc) Σ_i c_i ‖(ΦW)_i + b − y_i‖² + ρ‖W‖²,   b the weighted mean of the targets
+
+    Parameters
+    ----------
+    units : int
+        k; without effect for given gates.
+    ridge : float
+        ρ ≥ 0; 0 gives the weights of least norm among those of least loss.
+    gates : 'random' or Gates
+        'random': filters N(0, I). Gates of your own see the constant input too (`fit_intercept`); unfitted ones are
+        fitted on a copy. `ReLUGates(U)` and `SoftGates(U, s)` have filters of your own.
+    sharpness : float, optional
+        s of random soft gates σ(s⟨u, x⟩); hard ones, 1(⟨u, x⟩ ≥ 0), without it.
+    steps : int
+        Steps of Algorithm 1, which replaces filters by better ones (`improve_filters`); it begins with these gates,
+        which must have filters. Several targets share the filters.
+    fit_intercept : bool
+        Append the constant input 1, so that every unit has a bias (penalised like any weight) and every filter a
+        cutoff, and take off the targets' mean, which costs nothing.
+    random_state : int, RandomState or None
+        An int is the seed of the filters and of Algorithm 1.
+
+    Attributes
+    ----------
+    solution_ : LeastSquares
+        With rank, condition and a bound on how far the objective is from its minimum; of the targets less b.
+    search_ : FilterSearch or None
+        What Algorithm 1 did.
+    weights_ : array, shape (k, d), or (q, k, d) for targets (n, q)
+        W; d = p + 1 with `fit_intercept`, the constant input last.
+    intercept_ : float, or array, shape (q,)
+        b; 0 without `fit_intercept`.
+    gates_ : Gates, fitted
+    n_features_in_ : int
+        p.
+    feature_names_in_ : array
+        As in scikit-learn.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, sections 4 and 4.1 (closed form) and 4.1.1 (Algorithm 1). The ridge
+    and the intercept are ours.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from implicit_bias import GaLURegressor
+    >>> model = make_pipeline(StandardScaler(), GaLURegressor(random_state=1))
+    >>> bool(cross_val_score(model, *load_diabetes(return_X_y=True)).mean() > 0.45)
+    True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit targets y (n,) or (n, q) of X (n, p).
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, p)
+        y : array, shape (n,) or (n, q)
+        sample_weight : array, shape (n,), optional
+            c ≥ 0; zero leaves a sample out, two counts as two copies.
+
+        Raises
+        ------
+        InputError
+            For arrays, weights or parameters that cannot be used, or gates that are closed for every sample.
+        """
+        X, y = validated(self, X, y, reset=True, multi_output=True, y_numeric=True)
+        return self._fit(X, y.astype(np.float64), as_weights(sample_weight, X))
+
+    def predict(self, X: Any) -> Array:
+        """Predictions (n,) or (n, q) of X (n, p). Raises UnfittedError before `fit`, InputError for other inputs."""
+        return self._scores(X)
+
+
+@dataclass(eq=False, repr=False)
+class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
+    """A layer of gated linear units with fixed gates, fitted in closed form to ±1: least squares on Φ(x) = g(x) ⊗ x.
+
+    Two classes are one target, −1 or +1; several are one target each, this class against the rest, over the same
+    gates, and the largest score wins.
+
+    Parameters
+    ----------
+    units, ridge, gates, sharpness, steps, fit_intercept, random_state
+        As for `GaLURegressor`.
+    class_weight : dict, 'balanced' or None
+        Multiplies the weights of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
+
+    Attributes
+    ----------
+    classes_ : array
+    solution_, search_, weights_, intercept_, gates_, n_features_in_, feature_names_in_
+        As for `GaLURegressor`, of the targets ±1; q is the number of classes if there are more than two.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from implicit_bias import GaLUClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GaLUClassifier(units=30, ridge=0.01, random_state=1).fit(X, y)
+    >>> model.score(X, y) > 0.95, model.decision_function(X).shape
+    (True, (150, 3))
+    """
+
+    class_weight: Any = field(default=None, kw_only=True)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit labels y (n,) of at least two classes.
+
+        Parameters, and errors, as for `GaLURegressor.fit`; InputError for one class, too.
+        """
+        X, y = validated(self, X, y, reset=True)
+        weight = as_weights(sample_weight, X)
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        with refusals():
+            check_classification_targets(y)
+        weight = with_class_weights(weight, self.class_weight, y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(f"y holds one class only ({classes[0]}); a classifier needs samples of two")
+        signs = 2.0 * (codes[:, None] == np.arange(len(classes))) - 1.0
+        self._fit(X, signs if len(classes) > 2 else signs[:, 1], weight)
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes).
+
+        Errors as for `predict`.
+        """
+        return self._scores(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row of X (n, p). Raises UnfittedError before `fit`, InputError for other inputs."""
+        scores = self._scores(X)
+        index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
+        return np.asarray(self.classes_[index])

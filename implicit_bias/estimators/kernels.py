@@ -1,0 +1,244 @@
+"""The classifier of several kernels at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+
+from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.features import KernelFeatures
+from implicit_bias.ground.checks import Array, InputError, as_floats, one_of, shown
+from implicit_bias.ground.memory import check_memory
+from implicit_bias.ground.scaling import length
+from implicit_bias.margin.norms import GroupLasso
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers import Solution, certify
+
+#: The widths of the default Gaussian kernels: γ d Var X.
+WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
+#: Kernels whose share of the norm is below this have none.
+NEGLIGIBLE = 1e-6
+#: Samples whose λ is below the first of these shares of the largest that the certificate allows do not predict.
+SMALL = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
+
+Kernel = Callable[[Array, Array], Any]
+
+
+@dataclass(eq=False, repr=False)
+class MultipleKernelClassifier(MarginClassifier):
+    """The largest margin in the sum of several kernels' spaces, which says how much of each it takes.
+
+        minimise Σ_m ‖w_m‖ + C Σ_i c_i ξ_i   subject to   y_i (Σ_m ⟨w_m, φ_m(x_i)⟩ + b) ≥ 1 − ξ_i,   ξ ≥ 0
+
+    with ⟨φ_m(x), φ_m(x′)⟩ = k_m(x, x′)/s_m: SVM-GLN's problem, with kernels in place of units. At the optimum w_m = η_m
+    Σ_i λ_i y_i φ_m(x_i), so that this is the support vector machine of the best kernel Σ_m η_m k_m/s_m; many η are 0.
+
+    Parameters
+    ----------
+    kernels : sequence, optional
+        Each a function k(X, Z) → (n, m) of inputs (n, p) and (m, p), positive semidefinite; a name of scikit-learn's
+        `pairwise_kernels`; or a name and a dict of its parameters. A kernel known as a matrix is one of row numbers:
+        `PrecomputedKernel`. By default the linear one, and Gaussian ones of five widths, γ = 1/16 to 16 over p Var X.
+    C : float
+        The price of slack; `inf` for the hard margin. The norm is not squared: below some C all weights are zero.
+    normalise : bool
+        Divide each kernel by s_m, the (weighted) mean of k_m(x, x) over the training samples; else s_m = 1. A kernel of
+        larger values costs less norm.
+    free_intercept : bool
+        The bias b, which costs nothing.
+    solver, tol, max_seconds, class_weight
+        As for `GLNClassifier`.
+
+    Attributes
+    ----------
+    classes_, certificate_, status_, intercept_, support_, n_support_, n_features_in_, feature_names_in_
+        As for `GLNClassifier`. The certificate is one of the weights that predict.
+    kernel_weights_ : array, shape (k,), or (classes, k)
+        ‖w_m‖ / Σ ‖w‖: each kernel's share.
+    dual_coef_ : array, shape (k, support), or (classes, k, support)
+        a with f(x) = Σ_m Σ_i a_mi k_m(x, x_i) + b over the samples x_i that predict; a_mi = η_m λ_i y_i / s_m.
+    support_vectors_ : array, shape (support, p)
+        These x_i: with a gap that is not zero, a few more than `support_` lists.
+    kernels_ : list of functions
+        The k_m.
+
+    Examples
+    --------
+    Which of two groups of inputs tells benign from malignant?
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.metrics.pairwise import rbf_kernel
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from implicit_bias import MultipleKernelClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)[:300]
+    >>> kernels = [lambda X, Z: rbf_kernel(X[:, :10], Z[:, :10]), lambda X, Z: rbf_kernel(X[:, 20:], Z[:, 20:])]
+    >>> model = MultipleKernelClassifier(kernels, C=0.1).fit(X, y[:300])
+    >>> model.status_.name, model.kernel_weights_.round(1).tolist()
+    ('OPTIMAL', [0.1, 0.9])
+    """
+
+    kernels: Sequence[Any] | None = None
+    C: float = 1.0
+    normalise: bool = field(default=True, kw_only=True)
+    free_intercept: bool = field(default=True, kw_only=True)
+
+    def _inputs(self, X: Array) -> Array:
+        return X
+
+    def _shared(self, X: Array, seed: int, weight: Array | None) -> Any:
+        if not isinstance(self.normalise, bool | np.bool_):
+            raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
+        functions = _functions(self.kernels, X, weight)
+        need = 24.0 * len(functions) * len(X) ** 2
+        check_memory(need, f"{len(functions)} kernels of {len(X)} samples", "use fewer of them")
+        values = np.stack([_evaluated(function, m, X, X) for m, function in enumerate(functions)])
+        scales = np.ones(len(values))
+        if self.normalise:
+            means = np.average(values.diagonal(axis1=1, axis2=2), axis=1, weights=weight)
+            scales = np.where(means > 0, means, 1.0)
+        found = KernelFeatures.from_kernels(values / scales[:, None, None])
+        return _FittedKernels(found.factors, X, functions, scales)
+
+    def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
+        return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
+
+    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+        features = problems[0].features
+        assert isinstance(features, _FittedKernels)
+        each = [_predicting(problem, solution, self.tol) for problem, solution in zip(problems, solutions, strict=True)]
+        super()._keep(problems, [solution for _, solution in each])
+        coefficients = np.stack([found for found, _ in each])
+        used = np.flatnonzero(coefficients.any(axis=(0, 1)))
+        coefficients = coefficients[..., used] / features.scales[:, None]
+        sizes = length(self.weights_, axis=-1)
+        totals = sizes.sum(axis=-1, keepdims=True)
+        self.kernel_weights_ = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
+        self.dual_coef_ = coefficients if len(each) > 1 else coefficients[0]
+        self.support_vectors_, self.kernels_ = features.samples[used], features.functions
+
+    def _scores(self, X: Array) -> list[Array]:
+        coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
+        scores = np.repeat(self.intercept_[:, None], len(X), axis=1)
+        for m, kernel in enumerate(self.kernels_):
+            own: Array = coefficients[:, m]
+            if own.any():
+                scores += own @ _evaluated(kernel, m, X, self.support_vectors_).T
+        return [*scores]
+
+
+@dataclass(frozen=True)
+class PrecomputedKernel:
+    """A kernel of row numbers: k(i, j) = K_ij for inputs of one column of them, in cross-validation too.
+
+    Parameters
+    ----------
+    K : array, shape (n, n)
+        Symmetric and positive semidefinite, over all samples: those of training and the new ones.
+
+    Raises
+    ------
+    InputError
+        For a matrix that is not square and finite, and row numbers that it does not have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import MultipleKernelClassifier, PrecomputedKernel
+    >>> X, y = np.array([[1.0, 2.0], [2.0, 1.0], [-1.0, 1.0], [1.5, 1.5]]), [1, 1, 0]
+    >>> rows = np.arange(4)[:, None]
+    >>> kernels = [PrecomputedKernel(X @ X.T), PrecomputedKernel((X @ X.T) ** 2)]
+    >>> MultipleKernelClassifier(kernels, C=10.0).fit(rows[:3], y).predict(rows[3:])
+    array([1])
+    """
+
+    K: Any
+
+    def __post_init__(self) -> None:
+        K = as_floats(self.K, "K", 2)
+        if K.shape[0] != K.shape[1]:
+            raise InputError(f"K must have a row and a column for every sample, and has shape {K.shape}")
+        object.__setattr__(self, "K", K)
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        """K at the row numbers of X (n, 1) and Z (m, 1)."""
+        for rows in (X, Z):
+            known = rows.shape[1:] == (1,) and np.isin(rows, np.arange(len(self.K))).all()
+            if not known:
+                raise InputError(f"a precomputed kernel takes one column of row numbers from 0 to {len(self.K) - 1}")
+        return np.asarray(self.K[np.ix_(X[:, 0].astype(int), Z[:, 0].astype(int))])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _FittedKernels(KernelFeatures):
+    """Kernel features that know their samples (n, p), functions k_m and scales s_m."""
+
+    samples: Array
+    functions: list[Kernel]
+    scales: Array
+
+
+def _functions(kernels: Any, X: Array, weight: Array | None) -> list[Kernel]:
+    """What `kernels` stands for, over training samples X (n, p)."""
+    if kernels is None:
+        centred = X - np.average(X, weights=None if weight is None else np.repeat(weight[:, None], X.shape[1], 1))
+        unit = float(np.average((centred**2).sum(axis=1), weights=weight)) or 1.0
+        kernels = ["linear", *(("rbf", {"gamma": width / unit}) for width in WIDTHS)]
+    if not isinstance(kernels, Sequence) or isinstance(kernels, str) or not kernels:
+        raise InputError("kernels must be a list of at least one function, name, or name and dict of parameters")
+    return [_function(kernel) for kernel in kernels]
+
+
+def _function(kernel: Any) -> Kernel:
+    if callable(kernel):
+        found: Kernel = kernel
+        return found
+    match kernel:
+        case str(name):
+            parameters: dict[str, Any] = {}
+        case (str(name), dict(parameters)):
+            pass
+        case _:
+            raise InputError(f"a kernel is a function, a name, or a name and a dict of parameters, not {shown(kernel)}")
+    one_of(name, sorted(PAIRWISE_KERNEL_FUNCTIONS), "kernel")
+    return partial(pairwise_kernels, metric=name, **parameters)
+
+
+def _evaluated(function: Kernel, m: int, X: Array, Z: Array) -> Array:
+    """k_m(X, Z), shape (n, m)."""
+    try:
+        values = as_floats(function(X, Z), f"the values of kernel {m}", 2)
+    except TypeError as error:
+        raise InputError(f"kernel {m} cannot be called: {error}") from error
+    if values.shape != (len(X), len(Z)):
+        raise InputError(f"kernel {m} must give shape {(len(X), len(Z))} here, and gave {values.shape}")
+    return values
+
+
+def _predicting(problem: MarginProblem, solution: Solution, tol: float) -> tuple[Array, Solution]:
+    """Coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
+
+    a_mi = η_m λ_i y_i, without as many samples of small λ as the certificate allows. Weights that are no such sums to
+    the tolerance, as other solvers may find them, have coefficients of their own.
+    """
+    features = problem.features
+    assert isinstance(features, KernelFeatures)
+    sizes = length(solution.weights, axis=1)
+    for least in SMALL:
+        lam = np.where(solution.dual > least * solution.dual.max(initial=0.0), solution.dual, 0.0) * problem.y
+        pull = features.adjoint(lam)
+        used = (sizes > NEGLIGIBLE * sizes.sum()) & pull.any(axis=1)
+        eta = np.divide(sizes, length(pull, axis=1), out=np.zeros_like(sizes), where=used)
+        again = certify(problem, eta[:, None] * pull, solution.dual, intercept=solution.intercept)
+        if again.gap <= max(tol, solution.gap):
+            # The certificate has the best multiple of the weights.
+            eta *= length(again.weights) / (length(eta[:, None] * pull) or 1.0)
+            return np.outer(eta, lam), replace(solution, **vars(again))
+    blocks = features.factors.transpose(1, 2, 0)
+    return np.stack([scipy.linalg.lstsq(A, w)[0] for A, w in zip(blocks, solution.weights, strict=True)]), solution

@@ -1,0 +1,93 @@
+"""Column generation: a nuclear norm as a group lasso over atoms, unit vectors that are added where they pull most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias.ground.checks import Array
+from implicit_bias.ground.scaling import length
+from implicit_bias.margin.norms import GroupForm, NuclearNorm
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.native.group_set import Solve, proved
+from implicit_bias.margin.solvers.native.interior_point import Bounds
+
+#: Rounds after which what was found has to do.
+ROUNDS = 200
+#: The relative gap of the first round, which only looks for a λ, and the share of the gap that is left for the next.
+COARSE, FINER = 1e-2, 0.1
+#: An atom is dropped that pulls less than this share of the most that it may.
+IDLE = 0.8
+#: Singular values of the weights that are this small, against the largest, have no atoms.
+NEGLIGIBLE = 1e-7
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Unit vectors (A, R) of the rows of groups (A,)."""
+
+    norm: NuclearNorm
+    groups: np.ndarray
+    directions: Array
+
+    @property
+    def form(self) -> GroupForm:
+        """Their group lasso."""
+        return self.norm.atoms(self.groups, self.directions)
+
+    def pulls(self, matrices: Array) -> Array:
+        """‖u_aᵀV_h‖ for V (H, R, ·), shape (A,)."""
+        return np.asarray(length(np.einsum("ar,arc->ac", self.directions, matrices[self.groups]), axis=1))
+
+    def changed(self, kept: np.ndarray, groups: np.ndarray, directions: Array) -> Atoms:
+        """Those kept, and new ones."""
+        return Atoms(self.norm, np.append(self.groups[kept], groups), np.vstack([self.directions[kept], directions]))
+
+
+def solve_by_atoms(problem: MarginProblem, norm: NuclearNorm, tol: float, start: Array | None, solve: Solve) -> Answer:
+    """Solve with few atoms, add the singular vectors of every V_h = (Φᵀ(λ∘y))_h that pull more than they may.
+
+    Weights of some atoms are weights: their objective is an upper bound, and λ is judged by all singular values. The
+    first λ is that of the norm Σ_h ‖ζ_h‖_F, whose weights, if there are none, prove that nothing separates.
+    """
+    whole = GroupForm(sp.eye_array(norm.gates, format="csr"), norm.groups)
+    found = solve(whole, start, COARSE, 0, Bounds())
+    best, bounds = found.answer, Bounds()
+    if found.ended or found.bounds.upper == np.inf:
+        return best
+    atoms = Atoms(norm, np.zeros(0, dtype=int), np.zeros((0, norm.shape[1])))
+    iterations, aim = best.iterations, 1.0
+    for step in range(ROUNDS):
+        lam = found.answer.dual
+        V = norm.matrices(problem.adjoint(lam))
+        left, sizes, _ = np.linalg.svd(V, full_matrices=False)
+        lower, reach = proved(problem, lam, float(sizes.max()))
+        ours = step > 0 and found.bounds.upper < bounds.upper
+        best = Answer(
+            found.answer.weights if ours or not step else best.weights,
+            lam if lower > bounds.lower else best.dual,
+            iterations,
+            found.answer.stopped,
+            found.answer.intercept if ours or not step else best.intercept,
+        )
+        bounds = Bounds(max(bounds.lower, lower), found.bounds.upper if ours else bounds.upper)
+        pulls = atoms.pulls(V)
+        # First come those that pull at least half as much as any does.
+        allowed = max(float(pulls.max()), reach) if step else float(sizes.max()) / 2
+        new = np.argwhere(sizes > allowed * (1 + tol / 4))
+        if found.ended or bounds.gap <= tol or (len(new) == 0 and aim <= tol / 2):
+            return best
+        kept = (pulls >= IDLE * allowed) | (found.bounds.upper == np.inf)
+        atoms = atoms.changed(kept, new[:, 0], left[new[:, 0], :, new[:, 1]])
+        if step and found.bounds.upper < np.inf:
+            # The weights' own singular vectors, of which those of V are halfway to the next.
+            U, s, _ = np.linalg.svd(norm.matrices(found.answer.weights), full_matrices=False)
+            own = np.argwhere(s > NEGLIGIBLE * s.max())
+            atoms = atoms.changed(np.ones(len(atoms.groups), dtype=bool), own[:, 0], U[own[:, 0], :, own[:, 1]])
+        aim = max(tol / 2, 0.0 if len(new) == 0 else FINER * min(bounds.gap, aim))
+        found = solve(atoms.form, lam, aim, iterations, bounds)
+        iterations += found.answer.iterations
+    return best

@@ -1,0 +1,84 @@
+"""Several classes at once: against two classes, CVXPY written out, and networks' own norms."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
+
+from implicit_bias import FunctionGates, HyperplaneGates, InputError, Status, solve, svm_classes, svm_gln
+from tests.cases import inputs
+
+X = inputs(n=24, d=4)
+LABELS = np.array(["a", "b", "c"])[np.argmax(X[:, :3] + 0.3 * X[:, [1, 2, 0]], axis=1)]
+GATES = HyperplaneGates(3, 2, seed=1).fit(X)
+
+
+@pytest.mark.parametrize(("shared", "share"), [(False, 1.0), (True, 2**-0.5)])
+@pytest.mark.parametrize("C", [np.inf, 0.2])
+def test_two_classes_are_svm_gln(shared, share, C):
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    # The price of slack is in units of the norm.
+    found = solve(svm_classes(X, y, GATES, C, shared=shared), tol=1e-8)
+    known = solve(svm_gln(X, y, GATES, C / share), tol=1e-8)
+    assert found.objective == pytest.approx(share * known.objective, rel=1e-7)
+    problem = svm_classes(X, y, GATES, C, shared=shared)
+    scores = problem.decision_function(found.weights, X)
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], y * known.margins, atol=1e-3)
+    assert (problem.predict(found.weights, X) == np.where(y * known.margins > 0, 1, -1)).all()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("C", [np.inf, 0.2])
+def test_it_is_the_program_written_out(shared, C):
+    problem = svm_classes(X, LABELS, GATES, C, shared=shared)
+    found = solve(problem, tol=1e-7)
+    assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
+    Phi, codes = GATES(X).dense(), np.searchsorted(problem.classes, LABELS)
+    Z = cp.Variable((3, Phi.shape[1]))
+    outputs, slack, limits = Phi @ Z.T, [], []
+    for i, own in enumerate(codes):
+        for other in set(range(3)) - {own}:
+            slack.append(cp.pos(1 - outputs[i, own] + outputs[i, other]))
+    units = [np.flatnonzero(np.repeat(GATES.groups == h, 4)) for h in range(3)]
+    norm = sum(cp.normNuc(Z[:, u]) if shared else cp.sum(cp.norm(Z[:, u], 2, axis=1)) for u in units)
+    total = cp.sum(cp.hstack(slack))
+    price, limits = (0, [total <= 0]) if np.isinf(C) else (C, [])
+    best = cp.Problem(cp.Minimize(norm + price * total), limits).solve(solver="CLARABEL")
+    assert found.objective == pytest.approx(best, rel=1e-5)
+    scores = problem.decision_function(found.weights, X)
+    margins = scores[np.arange(24), codes][:, None] - scores
+    assert np.sort(margins[margins != 0]) == pytest.approx(np.sort(found.margins), abs=1e-9)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_no_network_has_larger_margins_for_its_weights(shared):
+    """½‖w‖² ≥ Σ_pairs λ f-margins for networks of either kind, drawn at random; balanced ones attain the norm."""
+    problem = svm_classes(X, LABELS, GATES, shared=shared)
+    found = solve(problem)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a, w = rng.normal(size=(3, 3)), rng.normal(size=(3, 6 // 3 * 4) if shared else (3, 3, 8))
+        zeta = np.einsum("ch,hs->chs" if shared else "ch,chs->chs", a, w)
+        W = zeta.reshape(3, 3, 2, 4).reshape(18, 4)
+        size = 0.5 * ((a**2).sum() + (w**2).sum())
+        assert problem.norm.value(W) <= size * (1 + 1e-12)
+        assert found.dual @ problem.margins(W) <= size * (1 + 1e-9)
+
+
+def test_labels_of_any_kind_and_bad_ones():
+    wine, y = load_wine(return_X_y=True)
+    wine = StandardScaler().fit_transform(wine)
+    problem = svm_classes(wine[::2], y[::2], HyperplaneGates(4, 2), C=1.0)
+    solution = solve(problem)
+    assert np.mean(problem.predict(solution.weights, wine[1::2]) == y[1::2]) > 0.9
+    for labels in (np.zeros(24), LABELS[:-1], LABELS[:, None]):
+        with pytest.raises(InputError, match="labels must be 24, one per sample, of at least two classes"):
+            svm_classes(X, labels, GATES)
+    with pytest.raises(InputError, match="gates must be Gates"):
+        svm_classes(X, LABELS, 3)
+    with pytest.raises(InputError, match="no common intercept"):
+        svm_classes(X, LABELS, GATES).decision_function(np.zeros((18, 4)), X, 1.0)
+    odd = FunctionGates(lambda X: np.column_stack([X[:, 0] > 0, X[:, 1] > 0, X[:, 2] > 0]), [0, 0, 1])
+    with pytest.raises(InputError, match="the same rows"):
+        svm_classes(X, LABELS, odd.fit(X), shared=True)

@@ -1,0 +1,139 @@
+"""Several kernels at once: the margin problem of their sum, certified as it predicts, inside scikit-learn."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from implicit_bias import InputError, MultipleKernelClassifier, NotSeparableError, PrecomputedKernel
+
+KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:160], y[:160]
+
+
+@pytest.mark.parametrize("C", [0.1, np.inf])
+@pytest.mark.parametrize("free", [True, False])
+def test_it_is_the_problem_of_cvxpy(cancer, C, free):
+    X, y = cancer[0][::2], np.where(cancer[1][::2], 1.0, -1.0)
+    model = MultipleKernelClassifier(KERNELS, C, free_intercept=free).fit(X, y)
+    roots = []
+    for kernel in model.kernels_:
+        values, vectors = np.linalg.eigh(kernel(X, X) / kernel(X, X).diagonal().mean())
+        roots.append(vectors * np.sqrt(values.clip(0)))
+    w, b, slack = [cp.Variable(len(X)) for _ in roots], cp.Variable(), cp.Variable(len(X), nonneg=True)
+    outputs = sum(root @ one for root, one in zip(roots, w, strict=True)) + (b if free else 0)
+    norm, price = sum(cp.norm(one) for one in w), 0.0 if np.isinf(C) else C
+    allowed = [slack == 0] if np.isinf(C) else []
+    problem = cp.Problem(cp.Minimize(norm + price * cp.sum(slack)), [cp.multiply(y, outputs) >= 1 - slack, *allowed])
+    assert model.certificate_.objective == pytest.approx(problem.solve(solver="CLARABEL"), rel=1e-5)
+    np.testing.assert_allclose(model.decision_function(X), outputs.value, atol=2e-3)
+
+
+@pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
+@pytest.mark.parametrize("tol", [1e-6, 1e-4])
+def test_the_certificate_is_of_what_predicts(cancer, solver, tol):
+    X, y = cancer
+    model = MultipleKernelClassifier(KERNELS, C=1.0, solver=solver, tol=tol).fit(X, y)
+    margins = np.where(y, 1, -1) * model.decision_function(X)
+    np.testing.assert_allclose(margins, model.certificate_.margins, atol=1e-7)
+    assert model.certificate_.gap <= tol
+    sizes = np.zeros(3)
+    for m, kernel in enumerate(model.kernels_):
+        a = model.dual_coef_[m]
+        sizes[m] = np.sqrt(a @ kernel(model.support_vectors_, model.support_vectors_) @ a)
+        sizes[m] *= np.sqrt(np.trace(kernel(X, X)) / len(X))
+    slack = np.maximum(1 - margins, 0).sum()
+    assert sizes.sum() + slack == pytest.approx(model.certificate_.objective, rel=1e-6)
+    np.testing.assert_allclose(model.kernel_weights_, sizes / sizes.sum(), atol=1e-6)
+
+
+def test_it_is_the_support_vector_machine_of_the_best_kernel(cancer):
+    """At the shares η = ‖w_m‖/Σ‖w‖, Σ‖w_m‖ is the norm w of the kernel Σ η_m k_m/s_m; SVC squares it: a price C‖w‖."""
+    X, y = cancer
+    model = MultipleKernelClassifier(KERNELS, C=0.1, tol=1e-9).fit(X, y)
+    best = sum(
+        share * kernel(X, X) / kernel(X, X).diagonal().mean()
+        for share, kernel in zip(model.kernel_weights_, model.kernels_, strict=True)
+    )
+    margins = np.where(y, 1, -1) * model.decision_function(X)
+    norm = model.certificate_.objective - 0.1 * np.maximum(1 - margins, 0).sum()
+    oracle = SVC(kernel="precomputed", C=0.1 * norm, tol=1e-8).fit(best, y)
+    np.testing.assert_allclose(model.decision_function(X), oracle.decision_function(best), atol=1e-3)
+
+
+def test_precomputed_kernels_and_names_and_functions_are_the_same_in_cross_validation(cancer):
+    X, y = cancer
+    functions = [lambda X, Z: X @ Z.T, lambda X, Z: rbf_kernel(X, Z, gamma=0.05)]
+    known = [PrecomputedKernel(function(X, X)) for function in functions]
+    rows = np.arange(len(X))[:, None]
+    scores = [
+        cross_val_predict(MultipleKernelClassifier(kernels, C=0.2), inputs, y, cv=3, method="decision_function")
+        for kernels, inputs in ((KERNELS[:2], X), (functions, X), (known, rows))
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-6)
+    np.testing.assert_allclose(scores[2], scores[0], atol=1e-6)
+    search = GridSearchCV(MultipleKernelClassifier(known), {"C": [0.05, 0.5]}, cv=3).fit(rows, y)
+    assert search.best_score_ > 0.9
+
+
+def test_several_classes_have_kernels_of_their_own():
+    X, y = load_wine(return_X_y=True)
+    X, names = StandardScaler().fit_transform(X), np.array(["a", "b", "c"])[y]
+    model = MultipleKernelClassifier(C=1.0).fit(X[::2], names[::2])
+    assert model.kernel_weights_.shape == (3, 6)
+    np.testing.assert_allclose(model.kernel_weights_.sum(axis=1), 1)
+    assert len({tuple(row > 0) for row in model.kernel_weights_}) > 1
+    assert model.score(X[1::2], names[1::2]) > 0.95
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(copy.decision_function(X), model.decision_function(X), rtol=1e-12)
+
+
+def test_a_kernel_of_any_scale_counts_alike_when_normalised(cancer):
+    X, y = cancer
+    kernels = [lambda X, Z: X @ Z.T, lambda X, Z: 1e3 * rbf_kernel(X, Z, gamma=0.05)]
+    usual, plain = (MultipleKernelClassifier(kernels, C=0.1, normalise=n).fit(X, y) for n in (True, False))
+    alike = MultipleKernelClassifier(KERNELS[:2], C=0.1).fit(X, y)
+    np.testing.assert_allclose(usual.kernel_weights_, alike.kernel_weights_, atol=1e-4)
+    assert plain.kernel_weights_[1] > usual.kernel_weights_[1]
+
+
+def test_weights_count_copies(cancer):
+    X, y = cancer
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    model = MultipleKernelClassifier(KERNELS, C=0.1, normalise=False)
+    weighted = model.fit(X, y, sample_weight=weight).certificate_.objective
+    repeated = model.fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_.objective
+    assert weighted == pytest.approx(repeated, rel=3e-6)
+
+
+def test_bad_kernels(cancer):
+    X, y = cancer
+    for kernels, words in (
+        ("rbf", "must be a list"),
+        ([], "must be a list"),
+        (["gauss"], "unknown kernel 'gauss'"),
+        ([3], "a kernel is a function, a name"),
+        ([lambda X: X], "kernel 0 cannot be called"),
+        ([lambda X, Z: X], "kernel 0 must give shape"),
+        ([lambda X, Z: -(X @ Z.T)], "not positive semidefinite"),
+        ([PrecomputedKernel(np.eye(3))], "row numbers from 0 to 2"),
+    ):
+        with pytest.raises(InputError, match=words):
+            MultipleKernelClassifier(kernels).fit(X, y)
+    with pytest.raises(InputError, match="a row and a column"):
+        PrecomputedKernel(np.ones((2, 3)))
+    with pytest.raises(InputError, match="normalise"):
+        MultipleKernelClassifier(normalise="yes").fit(X, y)
+    with pytest.raises(NotSeparableError):
+        MultipleKernelClassifier(["linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
