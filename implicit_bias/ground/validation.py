@@ -79,9 +79,9 @@ def seed_of(random_state: Any) -> int:
 
 def as_weights(values: Any, X: Array) -> Array:
     """Weights of the samples X, finite, not negative and not all zero; ones for None."""
-    if np.iscomplexobj(values):
-        raise InputError("sample_weight holds complex numbers; give real ones")
     with refusals():
+        if np.asarray(without_torch(values)).dtype.kind == "c":
+            raise InputError("sample_weight holds complex numbers; give real ones")
         weight: Array = _check_sample_weight(values, X, dtype=np.float64, ensure_non_negative=True)
     return weight
 
