@@ -37,7 +37,8 @@ GRID = {"C": [0.01, 0.1, 1.0]}
 SQUARED = {"C": [0.1, 1.0, 10.0]}
 UNITS, STEPS = 20, 300
 KEYS = ("data", "model", "split")
-TRAINED: dict[str, Any] = {"units": 2 * UNITS, "training": SGD(steps=STEPS)}
+PLAIN: dict[str, Any] = {"free_intercept": False}
+TRAINED: dict[str, Any] = {"units": 2 * UNITS, "training": SGD(steps=STEPS)} | PLAIN
 
 Model = tuple[Callable[[int], BaseEstimator], dict[str, list[float]]]
 SKLEARN: dict[str, Model] = {
@@ -46,9 +47,9 @@ SKLEARN: dict[str, Model] = {
     "MLP, 50 units": (lambda seed: MLPClassifier(50, max_iter=1000, random_state=seed), {"alpha": [1e-4, 1e-2, 1.0]}),
 }
 OURS: dict[str, Model] = {
-    "GLN (SVM-GLN)": (lambda seed: GLNClassifier(UNITS, random_state=seed), GRID),
-    "GLN (SVM-L2)": (lambda seed: GLNClassifier(UNITS, norm="predictor-l2", random_state=seed), GRID),
-    "gated ReLU, random": (lambda seed: GatedReLUClassifier(2 * UNITS, random_state=seed), GRID),
+    "GLN (SVM-GLN)": (lambda seed: GLNClassifier(UNITS, **PLAIN, random_state=seed), GRID),
+    "GLN (SVM-L2)": (lambda seed: GLNClassifier(UNITS, norm="predictor-l2", **PLAIN, random_state=seed), GRID),
+    "gated ReLU, random": (lambda seed: GatedReLUClassifier(2 * UNITS, **PLAIN, random_state=seed), GRID),
     "gated ReLU, learned": (lambda seed: GatedReLUClassifier(**TRAINED, gates="learned", random_state=seed), GRID),
     "hidden layer": (lambda seed: HiddenLayerClassifier(**TRAINED, random_state=seed), GRID),
 }
@@ -125,8 +126,9 @@ def report(table: pd.DataFrame, about: dict[str, Any], command: str) -> str:
         "Accuracy on held-out samples and the time of one fit, for the classifiers of this package and for "
         "scikit-learn's. All get standardised inputs; the price (C, or the MLP's weight decay) is chosen for each by "
         f"three-fold cross-validation on the training part. Means over {table.split.nunique()} stratified random "
-        f"splits. The gated models have {UNITS} units of two contexts, or {2 * UNITS} half-spaces; networks behind "
-        f"learned gates and hidden layers are trained for {STEPS} steps. One thread per fit.",
+        f"splits. The gated models have {UNITS} units of two contexts, or {2 * UNITS} half-spaces, and no free "
+        "intercept; networks behind learned gates and hidden layers are trained for "
+        f"{STEPS} steps. One thread per fit.",
         f"Training samples: {shape}.",
         "## Accuracy, % (± standard deviation over splits)",
         markdown(rows(lambda m, d: f"{100 * mean.at[m, d]:.1f} ± {100 * spread.at[m, d]:.1f}")),

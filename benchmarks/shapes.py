@@ -92,7 +92,11 @@ def races() -> Iterator[tuple[str, dict[str, Contestant]]]:
     order = np.random.default_rng(1).permutation(len(images))
     X, y = images[order], labels[order]
     parts = X[:DIGITS], y[:DIGITS], (X[DIGITS:], y[DIGITS:])
-    models = {"GLN, 20 units": GLNClassifier(20), "SVC": SVC(), "LinearSVC": LinearSVC(max_iter=20_000)}
+    models = {
+        "GLN, 20 units": GLNClassifier(20, free_intercept=False),
+        "SVC": SVC(),
+        "LinearSVC": LinearSVC(max_iter=20_000),
+    }
     yield "digits, 10 classes", {name: partial(fitted, model, *parts) for name, model in models.items()}
 
 

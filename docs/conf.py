@@ -61,6 +61,7 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"implicit_bias {release}"
 html_static_path = ["_static"]
+html_favicon = "_static/icon.svg"
 html_css_files = ["guide.css"]
 html_show_copyright = False
 html_theme_options = {

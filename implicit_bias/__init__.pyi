@@ -48,6 +48,7 @@ from .margin.formulations import svm_l2 as svm_l2
 from .margin.formulations import svm_lc as svm_lc
 from .margin.formulations import svm_rc as svm_rc
 from .margin.formulations import svm_shallow as svm_shallow
+from .margin.model import MarginModel as MarginModel
 from .margin.norms import ExpressionNorm as ExpressionNorm
 from .margin.norms import Frobenius as Frobenius
 from .margin.norms import GroupForm as GroupForm
@@ -84,6 +85,8 @@ from .regression import improve_filters as improve_filters
 from .regression import least_squares as least_squares
 from .regression.filters import GateSearch as GateSearch
 from .regression.filters import search_gates as search_gates
+from .saving.models import load_model as load_model
+from .saving.models import save_model as save_model
 from .saving.networks import load_network as load_network
 from .saving.networks import save_network as save_network
 from .saving.problems import load_problem as load_problem

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias import Status, __version__, dataset_names, load_solution, solver_names
+from implicit_bias import Status, __version__, dataset_names, load_model, solver_names
+from implicit_bias.command_line.comparing import readable
 from implicit_bias.command_line.execution import execute, plain
 from implicit_bias.command_line.main import main
 from implicit_bias.command_line.parsers import Parser
@@ -48,7 +49,7 @@ def test_a_solution_as_json(samples):
     code, document = answer("solve", "s.csv", "--label", "label", "--verbose")
     assert code == 0
     assert document["status"] == "OPTIMAL"
-    assert document["objective"] == load_solution(document["files"][0]).objective
+    assert document["solutions"][0]["objective"] == load_model(document["files"][0]).solutions[0].objective
     assert document["problem"]["classes"] == ["down", "up"]
     assert document["problem"]["inputs"] == 5
     assert document["problem"]["C"] is None
@@ -62,7 +63,7 @@ VERBOSE = ("solve", "s.npz", "--verbose", "--tol", "1e-3", "--C", "1", "--json")
 def test_nothing_but_json_on_standard_output_even_of_compiled_solvers(samples, capfd, solver):
     assert main([*VERBOSE, "--solver", solver]) == 0
     out, err = capfd.readouterr()
-    assert json.loads(out)["solver"] == solver
+    assert json.loads(out)["solutions"][0]["solver"] == solver
     assert "40 samples" in err
     assert len(err.splitlines()) > 6
 
@@ -76,8 +77,8 @@ def test_a_process_writes_only_json_and_ends_with_the_exit_code(samples):
 
 def test_an_inseparable_problem_has_null_for_an_infinite_objective(samples):
     code, document = answer("solve", "none.npz", "--formulation", "linear")
-    assert (code, document["status"], document["objective"]) == (0, "NOT_SEPARABLE", None)
-    assert document["farkas_residual"] < 1e-10
+    assert (code, document["status"], document["solutions"][0]["objective"]) == (0, "NOT_SEPARABLE", None)
+    assert document["solutions"][0]["farkas_residual"] < 1e-10
 
 
 def test_sample_weights_of_csv_and_npz(samples):
@@ -86,8 +87,9 @@ def test_sample_weights_of_csv_and_npz(samples):
     _, by_array = answer("solve", "s.npz", *options)
     np.savez(samples / "plain.npz", **{k: v for k, v in np.load("s.npz").items() if k != "sample_weight"})
     _, without = answer("solve", "plain.npz", *options)
-    assert by_column["objective"] == pytest.approx(by_array["objective"], rel=1e-6)
-    assert by_column["objective"] > 1.01 * without["objective"]
+    column, array, plain_one = (document["solutions"][0]["objective"] for document in (by_column, by_array, without))
+    assert column == pytest.approx(array, rel=1e-6)
+    assert column > 1.01 * plain_one
     weights = [document["problem"]["weighted"] for document in (by_column, by_array, without)]
     assert weights == [True, True, False]
 
@@ -103,7 +105,7 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
     code, document = answer("solve", "s.npz", "--C", "1", *limit)
     assert code == 1
     assert document["status"] == ("TIME_LIMIT" if "seconds" in limit[0] else "ITERATION_LIMIT")
-    assert load_solution(document["files"][0]).status is Status[document["status"]]
+    assert load_model(document["files"][0]).status is Status[document["status"]]
 
 
 @pytest.mark.parametrize(
@@ -120,12 +122,19 @@ def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
         (["solve", "s.csv", "--max-seconds", "-1"], "max_seconds"),
         (["solve", "s.csv", "--solver", "GUROBI"], "unknown solver"),
         (["solve", "s.csv", "--form", "linear"], "unrecognized arguments: --form"),
+        (["predict", "s.npz", "s.csv"], "s.npz is damaged or not a saved model"),
+        (["predict", "s.npz"], "SAMPLES"),
         (["compare", "gln", "--units", "ten"], "not a list of int values"),
         (["compare", "gln", "--dataset", "cifar"], "unknown data set 'cifar'"),
         (["compare", "gcn"], "invalid choice: 'gcn'"),
         (["compare"], "WHICH"),
         (["reproduce", "paper", "--figure", "7"], "unknown figure '7'"),
+        (["reproduce", "paper", "--figure", "3", "7"], "unknown figure '7'"),
         (["reproduce", "limit", "--network", "gln", "gln"], "twice"),
+        (["reproduce", "limit", "--network", "gln,gnl"], "unknown network 'gnl'"),
+        (["reproduce", "limit", "--contexts", "3"], "power of two"),
+        (["reproduce", "limit", "--seeds", "1", "-1"], "seed must be"),
+        (["reproduce", "limit", "--train-size", "0"], "train_size must be"),
         ([], "COMMAND"),
     ],
 )
@@ -140,6 +149,14 @@ def test_bad_input_is_a_sentence_and_json_and_exit_code_2(samples, arguments, wo
     assert code == 2
     assert words in err.splitlines()[-1]
     assert [path for path in sorted(samples.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
+
+
+@pytest.mark.parametrize("command", [["compare", "gln"], ["solve", "s.csv"], ["reproduce", "limit"], ["info"]])
+def test_an_unknown_option_shows_the_usage_of_its_command(samples, command):
+    lines = run(*command, "--nonsense", "1").stderr.splitlines()
+    name = " ".join(word for word in command if word != "s.csv")
+    assert lines[0].startswith(f"usage: implicit-bias {name} ")
+    assert lines[-1].startswith(f"implicit-bias {name}: error: unrecognized arguments: --nonsense")
 
 
 def test_a_comparison_as_json(tmp_path, monkeypatch):
@@ -294,7 +311,7 @@ def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch):
     finally:
         signal.signal(signal.SIGINT, before)
     assert (code, document["status"]) == (130, "INTERRUPTED")
-    assert load_solution("s-solution.npz").status is Status.INTERRUPTED
+    assert load_model("s-model.npz").status is Status.INTERRUPTED
 
 
 @posix
@@ -328,3 +345,13 @@ def test_json_knows_no_numpy():
     assert json.dumps(plain({"n": np.int64(3), "x": (np.float64("inf"), True, None, Path("p"))})) == (
         '{"n": 3, "x": [null, true, null, "p"]}'
     )
+
+
+def test_a_comparison_says_of_what_no_certified_row_can_be_that_it_is_proved():
+    cell = {"study": "compare_gln", "dataset": "digits", "train_size": 9, "units": 1, "contexts": 2, "seed": 1}
+    cell |= {"momentum": 0.0, "version": "corrected", "split": "published", "cutoff": "median", "seconds": 0.1}
+    cell |= {"inconsistency": np.nan, "expected_inconsistency": np.nan}
+    rows = [cell | {"model": "GD-GLN", "status": "TRAINED", "error": 0.1}]
+    rows += [cell | {"model": "SVM-L2", "status": "NOT_SEPARABLE", "error": np.nan}]
+    *_, last = readable(pd.DataFrame(rows)).splitlines()
+    assert last.startswith("1 × SVM-L2 has no solution to certify, which is proved: no weights separate")

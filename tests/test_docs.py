@@ -13,14 +13,15 @@ from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, flags=re.S)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_the_readme_examples_run(block, capsys):
+@pytest.mark.parametrize(("block", "text"), BLOCKS, ids=range(len(BLOCKS)))
+def test_the_readme_examples_run(block, text, capsys):
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
     printed = capsys.readouterr().out
     assert "OPTIMAL" in printed or "solve" not in block
+    assert not text or agree(text, printed), f"README.md prints\n{printed}"
     for shown in re.findall(r"# λ_min = (\S+)", block):
         assert float(re.findall(r"λ_min = (\S+)", printed)[-1]) == pytest.approx(float(shown), rel=0.02)
 

@@ -1,12 +1,14 @@
 """The estimators give the formulations' certified answers, inside scikit-learn and with frames."""
 
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -22,6 +24,7 @@ from implicit_bias import (
     SGD,
     Answer,
     ConstantGate,
+    Frobenius,
     FunctionGates,
     GatedReLUClassifier,
     GLNClassifier,
@@ -36,6 +39,7 @@ from implicit_bias import (
     svm_gln,
     svm_l2,
 )
+from implicit_bias.ground import memory
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +52,7 @@ def cancer():
 @pytest.mark.parametrize("C", [0.05, np.inf])
 def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     X, y = cancer
-    model = GLNClassifier(6, 2, C, norm=norm, random_state=3).fit(X, y)
+    model = GLNClassifier(6, 2, C, norm=norm, free_intercept=False, random_state=3).fit(X, y)
     inputs = np.c_[X, np.ones(len(X))]
     problem = build(inputs, np.where(y == "malignant", 1, -1), HyperplaneGates(6, 2, seed=3), C)
     solution = solve(problem)
@@ -101,7 +105,7 @@ def test_no_gates_and_one_group_are_the_linear_machine():
     """An independent oracle: at the price C‖w‖ of ½‖w‖², the stationarity of LinearSVC's problem is that of ours."""
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9).fit(X, y)
+    model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9, free_intercept=False).fit(X, y)
     inputs, price = np.c_[X, np.ones(len(X))], 0.02 * np.linalg.norm(model.weights_)
     oracle = LinearSVC(C=price, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6).fit(inputs, y)
 
@@ -150,6 +154,32 @@ def test_inside_scikit_learn(cancer):
     assert cross_val_score(OneVsOneClassifier(GatedReLUClassifier(10, random_state=1)), *iris, cv=3).mean() > 0.9
 
 
+def test_a_sparse_matrix_gives_the_model_of_the_dense_one(cancer, monkeypatch):
+    X, y = cancer
+    X = np.where(X > 0.5, X, 0.0)
+    dense = GLNClassifier(4, C=0.1, random_state=0).fit(X, y)
+    for kind in (sp.csr_array, sp.csc_matrix, sp.coo_array):
+        model = GLNClassifier(4, C=0.1, random_state=0).fit(kind(X), y)
+        np.testing.assert_array_equal(model.decision_function(kind(X)), dense.decision_function(X))
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
+    with pytest.raises(InputError, match=r"X, which is held dense, needs about 0\.0 GiB"):
+        dense.fit(sp.csr_array(X), y)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_weighting_and_repeating_samples_give_one_model(cancer, shuffle):
+    """To the bit, in any order; the certificate is over the samples that `samples_` names."""
+    X, y = cancer
+    weight = np.random.default_rng(0).integers(0, 4, len(X))
+    rows = np.repeat(np.arange(len(X)), weight)
+    rows = np.random.default_rng(1).permutation(rows) if shuffle else rows
+    weighted = GLNClassifier(4, C=0.05, random_state=0).fit(X, y, sample_weight=weight)
+    repeated = GLNClassifier(4, C=0.05, random_state=0).fit(X[rows], y[rows])
+    np.testing.assert_array_equal(weighted.decision_function(X), repeated.decision_function(X))
+    np.testing.assert_array_equal(X[weighted.samples_], X[rows][repeated.samples_])
+    assert len(weighted.certificate_.dual) == (weight > 0).sum()
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_and_their_names(cancer, frame):
     X, y = cancer
@@ -191,10 +221,12 @@ def test_weights_count_copies(cancer, norm):
     model = GLNClassifier(5, C=0.02, norm=norm, random_state=0)
     weighted = clone(model).fit(X, y, sample_weight=weight).certificate_
     repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_
-    assert weighted.objective == pytest.approx(repeated.objective, rel=3e-6)
-    present = weight > 0
-    copies = np.repeat(np.arange(present.sum()), weight[present])
-    np.testing.assert_allclose(weighted.margins[copies], repeated.margins, atol=2e-3)
+    np.testing.assert_array_equal(weighted.margins, repeated.margins)
+    rows = np.repeat(np.arange(len(X)), weight)
+    build = svm_l2 if norm == "predictor-l2" else svm_gln
+    copied = build(np.c_[X, np.ones(len(X))][rows], np.where(y[rows] == "malignant", 1, -1), HyperplaneGates(5, 2, 0))
+    copied = replace(copied, C=0.02, intercept=True, norm=Frobenius() if norm == "frobenius" else copied.norm)
+    assert weighted.objective == pytest.approx(solve(copied).objective, rel=3e-6)
     balanced = clone(model).set_params(class_weight="balanced").fit(X, y).certificate_
     prices = len(y) / (2 * np.array([np.sum(y == label) for label in y]))
     assert (balanced.dual <= 0.02 * prices * (1 + 1e-9)).all()
@@ -251,7 +283,7 @@ def test_fits_that_part_nothing_warn_and_name_the_price(cancer, seed):
 
 def test_one_class_for_all_samples_is_told(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
-    model = GLNClassifier(2, C=0.05, random_state=0)
+    model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
     with pytest.warns(UserWarning, match=r"all samples are put into one class, since slack at C=0.05"):
         assert set(model.fit(X, y).predict(X)) == {"common"}
     assert np.abs(model.weights_).max() > 1e-2

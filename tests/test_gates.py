@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -153,11 +154,14 @@ def test_the_gates_of_the_guide_are_fitted_by_whoever_takes_them(guide_gates):
         case = build(X, y, gates, C=1.0)
         assert not gates.is_fitted
         np.testing.assert_array_equal(case.features.gate_values, guide_gates(clusters=3).fit(X).transform(X))
-    model = GatedReLUClassifier(gates=guide_gates(clusters=3), fit_intercept=False).fit(X, y)
+    model = GatedReLUClassifier(gates=guide_gates(clusters=3), fit_intercept=False, free_intercept=False).fit(X, y)
     assert model.certificate_.objective == pytest.approx(solve(svm_rc(X, y, guide_gates(3), C=1.0)).objective)
     model.fit(X, y, sample_weight=np.full(60, 2.0))
     with pytest.raises(InputError, match="takes no sample_weight"):
-        model.fit(X, y, sample_weight=np.arange(60))
+        model.fit(X, y, sample_weight=np.arange(60) + 0.5)
+    weighted = clone(model).fit(X, y, sample_weight=np.arange(60) % 3)
+    repeated = clone(model).fit(X.repeat(np.arange(60) % 3, axis=0), y.repeat(np.arange(60) % 3))
+    np.testing.assert_array_equal(weighted.decision_function(X), repeated.decision_function(X))
     model.set_params(gates=guide_gates(clusters=3).fit(X)).fit(X, y, sample_weight=np.arange(60))
 
 

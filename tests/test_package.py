@@ -1,6 +1,7 @@
 """What is released is whole, loads lazily, and knows its version."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -67,6 +68,23 @@ def test_what_the_readme_links_to_is_in_the_source_distribution(built):
     for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text())
         assert {link for link in links if "://" not in link} <= names
+
+
+def test_no_link_of_an_index_page_is_to_a_file(built, monkeypatch):
+    """They are text, or lead into the repository where one is named."""
+    (wheel,) = built.glob("implicit_bias-*.whl")
+    archive = zipfile.ZipFile(wheel)
+    (place,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    text = archive.read(place).decode()
+    assert "Max-margin classifiers" in text
+    assert all("://" in link for link in re.findall(r"\]\(([^)]+)\)", text))
+    given = {}
+    monkeypatch.setattr("setuptools.setup", lambda **options: given.update(options))
+    monkeypatch.setenv("REPOSITORY", "https://example.org/us/it/")
+    runpy.run_path(str(ROOT / "setup.py"))
+    assert "(https://example.org/us/it/blob/HEAD/docs/errata.md)" in given["long_description"]
+    assert "(https://example.org/us/it/raw/HEAD/docs/decision_regions.png)" in given["long_description"]
+    assert given["project_urls"]["Source"] == "https://example.org/us/it"
 
 
 def test_the_citation_and_the_changelog_are_of_this_version():

@@ -249,12 +249,6 @@ def test_solutions_of_another_content_are_refused(tmp_path, arrays):
         ib.load_solution(changed(path, **arrays))
 
 
-def test_a_solution_takes_no_objects_beside_it(tmp_path):
-    for more in ({"extra": [1, "a", None]}, {"extra": {"a": 1}}, {"file": np.ones(2)}):
-        with pytest.raises(InputError):
-            ib.save_solution(ib.solve(problem()), tmp_path / "solution.npz", **more)
-
-
 def test_problems_with_numbers_of_numpy_are_saved(tmp_path):
     gates = ib.HyperplaneGates(np.int64(2), 2, seed=np.int64(5), cutoff=0.0)
     case = ib.svm_gln(X, Y, gates)

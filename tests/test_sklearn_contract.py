@@ -45,26 +45,9 @@ ESTIMATORS = [
     RandomHalfSpaces(),
     ConstantGate(),
 ]
-SEVERAL_OPTIMA = (
-    "group lasso has several optima here: both answers are certified, and differ where no sample has weight"
-)
-ACCURACY = "decision functions agree to the square root of the gap, which is not the 1e-7 that the check asks"
-TRAINING = "the network behind is trained on the samples without their weights"
-BIAS = "the bias is an input like any other and costs norm: heavy weights on one class do not move it far"
-WEIGHTS, CLASSES = "check_sample_weight_equivalence_on_dense_data", "check_class_weight_classifiers"
-
-
-def expected_failures(estimator):
-    if isinstance(estimator, HiddenLayerClassifier) or getattr(estimator, "gates", None) == "learned":
-        return {WEIGHTS: TRAINING}
-    if isinstance(estimator, GLNClassifier) and estimator.norm == "predictor-l2":
-        return {WEIGHTS: ACCURACY}
-    if isinstance(estimator, GLNClassifier | GatedReLUClassifier) and getattr(estimator, "norm", "") != "frobenius":
-        return {WEIGHTS: SEVERAL_OPTIMA} | ({} if estimator.free_intercept else {CLASSES: BIAS})
-    return {}
 
 
 @pytest.mark.filterwarnings("ignore:.*slack at C:UserWarning")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+@parametrize_with_checks(ESTIMATORS)
 def test_scikit_learns_contract(estimator, check):
     check(estimator)

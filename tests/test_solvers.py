@@ -240,3 +240,13 @@ def test_the_program_reaches_the_certified_optimum(reduce):
 def test_bad_input(call, words):
     with pytest.raises(InputError, match=words):
         call()
+
+
+def test_a_solver_whose_package_is_missing_says_so_and_is_not_asked_unnamed(monkeypatch):
+    from implicit_bias.margin.solvers import cvxpy_solvers
+
+    monkeypatch.setattr(cvxpy_solvers, "find_spec", lambda name: None if name == "ecos" else name)
+    case = problem("constant", "frobenius")
+    with pytest.raises(InputError, match="the package ecos is not installed"):
+        solve(case, "ECOS")
+    assert solve(case, "CLARABEL").status is Status.OPTIMAL

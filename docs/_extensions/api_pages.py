@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import sphinx.ext.autosummary
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 
@@ -25,8 +26,8 @@ GROUPS = (
     ),
     (
         "Problems",
-        "Margin problems and the features they are stated in.",
-        ("margin.formulations", "margin.problem", "margin.constraints", "features"),
+        "Margin problems, the features they are stated in, and models of solved ones.",
+        ("margin.formulations", "margin.problem", "margin.constraints", "margin.model", "features"),
     ),
     ("Gates", "From inputs x to gate values g(x).", ("gates",)),
     ("Norms", "Regularisers, each with its dual norm.", ("margin.norms",)),
@@ -68,6 +69,9 @@ GROUPS = (
 #: Names that stand apart from the module that defines them.
 SAVING = ("Saving", "Files, and what is read back from them.", re.compile("save_|load_(?!binary)"))
 REST = ("Further names", "Not yet in a group of their own.")
+
+#: Where a summary does not end.
+ABBREVIATIONS = ("eq.", "eqs.", "sec.", "Sec.", "Thm.", "Prop.", "fig.", "Fig.")
 
 HEAD = """\
 API reference
@@ -198,6 +202,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", mend, priority=100)
     app.connect("autodoc-process-docstring", whole_summary, priority=900)
     app.connect("autodoc-skip-member", skip)
+    sphinx.ext.autosummary.WELL_KNOWN_ABBREVIATIONS += ABBREVIATIONS
     app.connect("doctree-read", plain_types)
     write_index(Path(app.srcdir) / "api" / "index.rst")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

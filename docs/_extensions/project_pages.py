@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 TOP = Path(__file__).parent.parent.parent
 
 CITE = """\
@@ -45,6 +47,14 @@ def mend(app: Any, name: str, source: list[str]) -> None:
         source[0] = source[0].replace("\nbenchmarks\n", "\n".join(["\nbenchmarks", *others, ""]))
 
 
+def link_pictures(app: Any, doctree: Any, name: str) -> None:
+    """A picture that leads nowhere leads to itself in full size."""
+    for image in list(doctree.findall(nodes.image)):
+        if not isinstance(image.parent, nodes.reference) and image["uri"] in app.env.images:
+            place = "../" * name.count("/") + f"_images/{app.env.images[image['uri']][1]}"
+            image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=place, internal=True))
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Write the pages before Sphinx looks for sources; left alone where they are the same already."""
     pages = {
@@ -57,5 +67,6 @@ def setup(app: Any) -> dict[str, bool]:
         if not page.exists() or page.read_text() != text:
             page.write_text(text)
     app.connect("source-read", mend)
+    app.connect("doctree-resolved", link_pictures)
     app.connect("env-get-outdated", lambda *_: ["index"])
     return {"parallel_read_safe": True, "parallel_write_safe": True}

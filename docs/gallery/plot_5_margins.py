@@ -52,3 +52,11 @@ for ax, C, solution in zip(axes, prices[1:], path[1:], strict=True):
     ax.legend(loc="upper right")
 axes[-1].set_xlabel(r"margin $y_i\,(\Phi W)_i$")
 plt.show()
+
+# %%
+# One solution is drawn in a line, on axes of your own or new ones: its margins, and the lengths of its gates' weights.
+
+figure, axes = plt.subplots(1, 2, figsize=(8, 3))
+path[2].plot_margins(axes[0])
+path[2].plot_gates(axes[1])
+plt.show()

@@ -1,10 +1,17 @@
 """`implicit-bias compare`: the options of a comparison; `comparing` does the work."""
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
-from implicit_bias.command_line.parsers import Parser, add_dataset, add_engine, add_json, add_solver, add_versions
+from implicit_bias.command_line.parsers import (
+    Parser,
+    add_dataset,
+    add_engine,
+    add_json,
+    add_list,
+    add_solver,
+    add_versions,
+)
 from implicit_bias.experiments.paper.studies import STUDIES
 
 
@@ -18,16 +25,12 @@ def declare(parser: Parser, command: str) -> None:
     )
     add = parser.add_argument
 
-    def add_list(name: str, kind: Callable[[str], Any], text: str) -> None:
-        default = study.default(name.strip("-").replace("-", "_"))
-        add(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=kind.__name__.upper())
-
     add_dataset(parser, study.default("dataset"))
-    add_list("--train-size", int, "training samples n")
-    add_list("--units", int, "hidden units H")
-    add_list("--contexts", int, "contexts per unit, powers of two")
-    add_list("--seeds", int, "seeds of gates, weights and batches")
-    add_list("--momentum", float, "momentum of gradient descent")
+    add_list(parser, "--train-size", int, study.default("train_size"), "training samples n")
+    add_list(parser, "--units", int, study.default("units"), "hidden units H")
+    add_list(parser, "--contexts", int, study.default("contexts"), "contexts per unit, powers of two")
+    add_list(parser, "--seeds", int, study.default("seeds"), "seeds of gates, weights and batches")
+    add_list(parser, "--momentum", float, study.default("momentum"), "momentum of gradient descent")
     add(
         "--cutoff",
         type=_cutoff,
@@ -53,17 +56,3 @@ def _cutoff(text: str) -> Any:
     except ValueError:
         raise argparse.ArgumentTypeError("give median, random, a number, or two quantile levels as 0.25,0.75") from None
     return values[0] if len(values) == 1 else values
-
-
-def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
-    """An action that reads a list of values separated by spaces or commas into a tuple."""
-
-    class Listed(argparse.Action):
-        def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
-            try:
-                parsed = tuple(kind(part) for text in values for part in text.split(",") if part)
-            except ValueError:
-                parser.error(f"argument {option}: {' '.join(values)!r} is not a list of {kind.__name__} values")
-            setattr(namespace, self.dest, parsed)
-
-    return Listed

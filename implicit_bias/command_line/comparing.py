@@ -14,6 +14,8 @@ from implicit_bias.experiments.runner.results import require_replaceable, write_
 from implicit_bias.margin.solvers import Status
 
 RECORD = "comparison.json"
+#: Said of rows without a solution, which are not counted as certified ones.
+PROVED = " has no solution to certify, which is proved"
 #: What is said of rows that are not OPTIMAL.
 REMARKS = {status.name: status.value for status in Status} | {
     "UNCERTIFIED": "the point where the published solver stops, which nothing certifies"
@@ -48,8 +50,13 @@ def readable(table: pd.DataFrame) -> str:
     text = pd.DataFrame(columns | {"seconds": means.seconds_mean.map("{:.2f}".format)}).to_string(index=False)
     failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
     groups = failed.groupby(["model", "status"], sort=True)
-    notes = [f"{len(part)} × {model}: {REMARKS[str(status)]}" for (model, status), part in groups]
+    notes = [_note(len(part), str(model), str(status)) for (model, status), part in groups]
     return "\n".join([text, "mean ± standard deviation over seeds", *notes])
+
+
+def _note(count: int, model: str, status: str) -> str:
+    proved = PROVED if status.startswith("NOT_SEPARABLE") else ""
+    return f"{count} × {model}{proved}: {REMARKS[status]}"
 
 
 def _percent(means: pd.Series, spreads: pd.Series) -> pd.Series:

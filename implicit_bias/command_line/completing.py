@@ -14,7 +14,7 @@ from implicit_bias.margin.solvers import solver_names
 
 #: Values and places that options take but do not declare, because their refusals are sentences of our own.
 CHOICES = {"dataset": dataset_names(), "engine": list(ENGINES), "solver": solver_names()}
-FILES = ("file",)
+FILES = ("file", "model", "start")
 FOLDERS = ("data_root", "redraw", "out")
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from implicit_bias.ground.checks import InputError
+from implicit_bias.ground.files import require_writable
 
 
 class Outcome(NamedTuple):
@@ -64,6 +65,28 @@ def execute(options: Namespace) -> int:
         code = guarded(work, lambda sentence: document.update(error=sentence))
     print(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=True))
     return code
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, in words that agree.
+
+    >>> counted(1, "sample"), counted(2, "sample")
+    ('1 sample', '2 samples')
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def place_of(out: str | None, source: str, ending: str, inputs: Sequence[str]) -> Path:
+    """Where a result goes: `out`, else NAME and an ending in this folder; not an input, and in a folder to write to.
+
+    >>> place_of(None, "somewhere/samples.csv", "-model.npz", ["somewhere/samples.csv"]).name
+    'samples-model.npz'
+    """
+    path = Path(out or Path(source).with_suffix("").name + ending)
+    if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:
+        raise InputError(f"--out {path} is an input or a folder; name another file")
+    require_writable(path.parent)
+    return path
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from implicit_bias.datasets import dataset_names
 from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
 from implicit_bias.experiments.runner.engines import ENGINES, machine_kind
 from implicit_bias.margin.solvers import solver_names
+from implicit_bias.saving import models as model_files
 from implicit_bias.saving import networks as network_files
 from implicit_bias.saving import problems as problem_files
 from implicit_bias.saving import solutions as solution_files
@@ -38,6 +39,7 @@ def info(options: Namespace) -> Outcome:
             "samples": "CSV or NPZ",
             "problem": f"implicit_bias {problem_files.KIND} (NPZ)",
             "solution": f"implicit_bias {solution_files.KIND} (NPZ)",
+            "model": f"implicit_bias {model_files.KIND} (NPZ)",
             "network": network_files.FORMAT + " (torch)",
         },
     }

@@ -1,6 +1,6 @@
 """`implicit-bias reproduce limit`: its options; `limiting` does the work."""
 
-from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_dataset, add_json
+from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_dataset, add_json, add_list
 from implicit_bias.experiments.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
 
 
@@ -20,18 +20,17 @@ def declare(parser: Parser, command: str) -> None:
     )
     add = parser.add_argument
     add_dataset(parser, LimitConfig.dataset)
-    add("--network", nargs="+", choices=NETWORKS, default=LimitConfig.network, help="one or several of those above")
-    lists = {"train_size": "training samples n", "seeds": "seeds of gates, weights and batches"}
-    lists |= {"units": "units of a GLN's layer; a ReLU layer has twice as many"}
-    for name, text in lists.items():
-        option = f"--{name.replace('_', '-')}"
-        add(option, nargs="+", type=int, metavar="INT", default=getattr(LimitConfig, name), help=text)
-    add("--momentum", nargs="+", type=float, metavar="FLOAT", default=LimitConfig.momentum, help="of the training")
+    add_list(parser, "--network", str, LimitConfig.network, "one or several of those above", offered=[*NETWORKS])
+    add_list(parser, "--train-size", int, LimitConfig.train_size, "training samples n")
+    add_list(parser, "--seeds", int, LimitConfig.seeds, "seeds of gates, weights and batches")
+    text = "units of a GLN's layer; a ReLU layer has twice as many"
+    add_list(parser, "--units", int, LimitConfig.units, text)
+    add_list(parser, "--momentum", float, LimitConfig.momentum, "momentum of the training")
     add("--contexts", type=int, default=LimitConfig.contexts, help="contexts of a GLN's unit, a power of two")
     text = "weights that a deep network begins with, behind the same gates"
     add("--draws", type=int, default=LimitConfig.draws, help=text)
-    text = "the training before the limit, and what follows it: "
-    add("--descents", nargs="+", choices=DESCENTS, default=LimitConfig.descents, help=text + ", ".join(DESCENTS))
+    text = f"the training before the limit, and what follows it: {', '.join(DESCENTS)}"
+    add_list(parser, "--descents", str, LimitConfig.descents, text, offered=DESCENTS)
     add("--start", choices=STARTS, default=LimitConfig.start, help="from published training, or from scratch")
     text = "smoothing of the minimum margin at which a descent ends"
     add("--tolerance", type=float, default=LimitConfig.tolerance, help=text)

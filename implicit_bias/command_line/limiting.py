@@ -17,7 +17,6 @@ RECORD = "limit.json"
 def limit(options: Namespace) -> Outcome:
     """Run the study and write its files."""
     values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     out = Path(options.out)
     experiment = titled(LimitConfig(**values))
     require_replaceable(out / RECORD, experiment)

@@ -20,7 +20,8 @@ COMMANDS = {
     "compare gln": ("GD-GLN against SVM-L2, SVM-GLN and SVM-Fro", "compare"),
     "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "compare"),
     "compare shallow-gln": ("a shallow GLN against one linear SVM per region", "compare"),
-    "solve": ("solve a margin problem on your own samples", "solve"),
+    "solve": ("solve a margin problem on your own samples, and save the model", "solve"),
+    "predict": ("classes, scores and margins of new samples by a saved model", "predict"),
     "reproduce paper": ("the paper's figures 2 to 5 and ours, its claims judged", "reproduce"),
     "reproduce galu": ("the figures of the GaLU paper drawn again, with a verdict on each claim", "reproduce"),
     "reproduce localization": (
@@ -42,7 +43,8 @@ Train, solve, certify, compare."""
 EPILOG = """\
 examples:
   implicit-bias compare gln                      # on the embedded digits, half a minute
-  implicit-bias solve samples.csv --json         # your own samples, the answer as JSON
+  implicit-bias solve samples.csv                # your own samples, into samples-model.npz
+  implicit-bias predict samples-model.npz new.csv
   implicit-bias reproduce paper --quick          # a part of every figure
   implicit-bias COMMAND --help                   # options, examples and exit codes of a command
 

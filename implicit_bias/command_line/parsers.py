@@ -51,8 +51,11 @@ class Parser(argparse.ArgumentParser):
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As any parser's, with the options declared first."""
-        return super(Parser, self.declared()).parse_known_args(args, namespace)
+        """As any parser's, with the options declared first; what is unknown to a command is its own error."""
+        options, unknown = super(Parser, self.declared()).parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError instead of ending the process, so that it can be told as JSON too."""
@@ -64,6 +67,43 @@ class Parser(argparse.ArgumentParser):
         lines = [f"  {self.prog} {arguments:{width}s}  # {comment}" for arguments, comment in examples]
         self.description = text
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
+
+
+def add_list(
+    parser: argparse.ArgumentParser,
+    name: str,
+    kind: Callable[[str], Any],
+    default: Sequence[Any],
+    text: str,
+    offered: Sequence[str] | None = None,
+) -> None:
+    """An option that takes several values, separated by spaces or commas, as a tuple.
+
+    `offered` is what a shell completes; they are no declared choices, for the refusal is a sentence of our own.
+
+    >>> parser = Parser()
+    >>> add_list(parser, "--seeds", int, (1,), "seeds")
+    >>> parser.parse_args(["--seeds", "1,2", "3"]).seeds
+    (1, 2, 3)
+    """
+    metavar = "NAME" if kind is str else kind.__name__.upper()
+    action = parser.add_argument(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=metavar)
+    if offered is not None:
+        action.offered = offered  # type: ignore[attr-defined]
+
+
+def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
+    """An action that reads a list of values."""
+
+    class Listed(argparse.Action):
+        def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+            try:
+                parsed = tuple(kind(part) for text in values for part in text.split(",") if part)
+            except ValueError:
+                parser.error(f"argument {option}: {' '.join(values)!r} is not a list of {kind.__name__} values")
+            setattr(namespace, self.dest, parsed)
+
+    return Listed
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from implicit_bias.command_line.parsers import Parser, add_data_root, add_engine, add_json, add_versions
+from implicit_bias.command_line.parsers import Parser, add_data_root, add_engine, add_json, add_list, add_versions
 from implicit_bias.experiments.collection import Collection
 from implicit_bias.experiments.paper.plan import FIGURES, PAPER
 from implicit_bias.experiments.paper.studies import VERSIONS
@@ -26,7 +26,7 @@ def _declare_paper(parser: Parser) -> None:
         "the same command goes on where an interrupted one ended.",
         [
             PART,
-            ("--figure 3 --corrected", "one figure, without the published faults"),
+            ("--figure 3 4 --corrected", "two figures, without the published faults"),
             ("--redraw data/paper", "figures and report of the committed table, in seconds"),
         ],
     )
@@ -58,9 +58,7 @@ def _options(
     parser: Parser, figures: list[str], redraw: str, place: str, *, files: bool = True, paper: bool = False
 ) -> None:
     add = parser.add_argument
-    figure = add("--figure", default="all", help=f"{', '.join(figures)} or all")
-    # What a shell completes, but not declared choices: the refusal is a sentence of our own.
-    figure.offered = [*figures, "all"]  # type: ignore[attr-defined]
+    add_list(parser, "--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
     add("--quick", action="store_true", help=PART[1])
     if paper:
         add("--dataset", default=PAPER["dataset"], help="mnist as published, or another data set")

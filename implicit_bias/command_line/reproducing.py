@@ -19,7 +19,7 @@ RECORD = "record.json"
 
 def reproduce_paper(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
-    experiment = reproduction(chosen(options.figure), options.dataset, options.versions)
+    experiment = reproduction(chosen(*options.figure), options.dataset, options.versions)
     if options.redraw:
         out = _redrawn(options, "results/redrawn")
         found = load_alone(experiment, Path(options.redraw), RECORD, "reproduce paper")
@@ -34,10 +34,10 @@ def reproduce_paper(options: Namespace) -> Outcome:
 def reproduce(options: Namespace) -> Outcome:
     """Run the cells, or load the tables of an earlier run, and write what follows from them."""
     collection = import_module(f"implicit_bias.experiments.{options.collection}").COLLECTION
-    experiments = list(collection.chosen(options.figure))
+    experiments = collection.chosen(*options.figure)
     if options.redraw:
         out = _redrawn(options, f"results/{collection.name}-redrawn")
-        found = load(collection, Path(options.redraw), None if options.figure == "all" else [options.figure])
+        found = load(collection, Path(options.redraw), None if "all" in options.figure else options.figure)
     else:
         out = Path(options.out or f"results/{collection.name}")
         found = computed(experiments, options, out)

@@ -6,10 +6,11 @@ from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_json, add
 
 FORMULATIONS = ("svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear")
 TEXT = """\
-Solve a margin problem on your own samples and save the certified solution.
+Solve a margin problem on your own samples and save the certified model, for `implicit-bias predict`.
 
 CSV: the label column (the last, unless --label names it), columns named gate_… as gate values, all others inputs.
-NPZ: arrays X (n, p) and y (n,), optionally gates (n, k), groups (k,) and sample_weight (n,)."""
+NPZ: arrays X (n, p) and y (n,), optionally gates (n, k), groups (k,), sample_weight (n,) and required_margin (n,).
+Labels are numbers or texts. More than two classes are one problem per class, this class against the rest."""
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -21,6 +22,7 @@ def declare(parser: Parser, command: str) -> None:
             ("samples.csv --formulation linear --C 1", "the linear SVM with soft margin"),
             ("samples.csv --C 1 --weights importance", "slack of some samples costs more"),
             ("samples.npz --max-seconds 60 --json", "the best answer of a minute, as JSON"),
+            ("samples.csv --C 2 --start samples-model.npz", "from the answer at another price"),
         ],
         {
             0: "OPTIMAL, or proved NOT_SEPARABLE (at all, or below a norm)",
@@ -33,6 +35,7 @@ def declare(parser: Parser, command: str) -> None:
     add("file", metavar="FILE", help="the samples, .csv or .npz")
     add("--label", metavar="COLUMN", help="the label's column of a CSV file")
     add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights: prices of slack in units of C")
+    add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; else 1 for all")
     add("--formulation", default="svm-gln", choices=FORMULATIONS, help="the margin problem")
     add("--units", type=int, default=10, help="hidden units H")
     add("--contexts", type=int, default=2, help="contexts per unit, a power of two")
@@ -41,9 +44,12 @@ def declare(parser: Parser, command: str) -> None:
     add("--no-constant", action="store_true", help="do not append the constant input 1")
     add_solver(parser)
     add("--tol", type=float, default=1e-6, help="relative gap asked for")
-    add("--max-seconds", type=float, help="end with the best answer so far after this time")
-    add("--max-iterations", type=int, help="end with the best answer so far after as many iterations")
+    add("--max-seconds", type=float, help="end with the best answers so far after this time, shared by the classes")
+    add("--max-iterations", type=int, help="end with the best answer so far after as many iterations for a class")
+    add(
+        "--start", metavar="MODEL", help="begin from a saved model of the same samples, interrupted or of another price"
+    )
     add("--verbose", action="store_true", help="show the solver's log")
-    add("--out", metavar="FILE", help="where to save the solution (npz); else NAME-solution.npz in this folder")
+    add("--out", metavar="FILE", help="where to save the model (npz); else NAME-model.npz in this folder")
     add_json(parser)
     parser.set_defaults(run="implicit_bias.command_line.solving:solved")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from implicit_bias.datasets.task import binary_labels
+from implicit_bias.datasets.task import labels_and_classes
 from implicit_bias.ground.checks import Array, InputError, as_file, as_floats, shown
 from implicit_bias.ground.files import open_arrays
 
@@ -18,33 +19,65 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class Columns(NamedTuple):
+    """The names of a CSV file's columns; their numbers from 0 where the file names none.
+
+    >>> Columns(["height"], ["gate_tall"], "animal").label
+    'animal'
+    """
+
+    inputs: list[str]
+    gates: list[str]
+    label: str
+
+
 @dataclass(frozen=True, eq=False)
 class LabelledSamples:
-    """Inputs X (n, p), labels y (n,) as −1 and +1, the classes they stand for, and gate values (n, k) if there are any.
+    """Inputs X (n, p), labels (n,), their classes in order, and gate values (n, k) if there are any.
 
-    `groups` (k,) names the unit of each gate; `sample_weight` (n,) weighs the samples, if the file has weights.
+    `groups` (k,) names the unit of each gate; `sample_weight` and `required_margin` (n,) are those of the samples, if
+    the file has them; `columns` are the names in a CSV file.
     """
 
     X: Array = field(repr=False)
-    y: Array = field(repr=False)
-    classes: tuple[Any, Any]
+    labels: np.ndarray = field(repr=False)
+    classes: tuple[Any, ...]
     gate_values: Array | None = field(default=None, repr=False)
     groups: np.ndarray | None = field(default=None, repr=False)
     sample_weight: Array | None = field(default=None, repr=False)
+    required_margin: Array | None = field(default=None, repr=False)
+    columns: Columns | None = field(default=None, repr=False)
+
+    def signs(self, positive: Any) -> Array:
+        """+1 for samples of the class `positive`, −1 for all others; shape (n,)."""
+        return np.where(self.labels == positive, 1.0, -1.0)
+
+    @property
+    def y(self) -> Array:
+        """Labels of two classes as −1 and +1, shape (n,); InputError if there are more."""
+        if len(self.classes) > 2:
+            raise InputError(
+                f"the samples are of {len(self.classes)} classes; use signs(one), this one against the rest"
+            )
+        return self.signs(self.classes[1])
 
 
-def read_samples(path: str | os.PathLike[str], label: str | None = None, weights: str | None = None) -> LabelledSamples:
+def read_samples(
+    path: str | os.PathLike[str], label: str | None = None, weights: str | None = None, margins: str | None = None
+) -> LabelledSamples:
     """Read samples from a CSV or NPZ file.
 
-    CSV: one sample per row; the column `label` (default: the last) holds the two classes, the column `weights`
-    (default: none) sample weights, columns whose name starts with `gate_` gate values, all others are inputs. A first
-    row that holds a number is data, not names.
-    NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k), `groups` (k,) and `sample_weight` (n,).
+    CSV: one sample per row; the column `label` (default: the last) holds the classes, the columns `weights` and
+    `margins` (default: none) sample weights and required margins, columns whose name starts with `gate_` gate values,
+    all others are inputs. A first row that holds a number is data, not names.
+    NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
+    `required_margin` (n,).
 
     Raises
     ------
     InputError
-        For a missing or unreadable file, missing columns or arrays, and values that are not numbers.
+        For a missing or unreadable file, missing columns or arrays, values that are not numbers, and labels of one
+        class, or of so many that they are no classes.
 
     Examples
     --------
@@ -56,81 +89,162 @@ def read_samples(path: str | os.PathLike[str], label: str | None = None, weights
     >>> samples.X.tolist(), samples.y.tolist(), samples.gate_values.tolist(), samples.classes
     ([[1.0], [3.0]], [-1.0, 1.0], [[0.0], [1.0]], ('cat', 'horse'))
     """
+    names = {"label": label, "weights": weights, "margins": margins}
+    if not all(isinstance(name, str | None) for name in names.values()):
+        raise InputError("label, weights and margins must be the names of columns")
+    file = _table_file(path)
+    return _read_csv(file, names) if file.suffix.lower() == ".csv" else _read_npz(file, names)
+
+
+def read_inputs(
+    path: str | os.PathLike[str], columns: Columns | None, inputs: int, text: bool
+) -> tuple[Array, Array | None, np.ndarray | None]:
+    """New samples from a CSV or NPZ file, for a model: inputs X (n, p), gate values and labels, where there are any.
+
+    Of a CSV file, the columns that the model was made from are taken by name, and all others left. Without names, the
+    first `inputs` columns are taken, and one more is the label. Labels are read as text if they are `text`.
+
+    Errors as for `read_samples`.
+    """
+    file = _table_file(path)
+    if file.suffix.lower() == ".npz":
+        arrays = _arrays(file, ("X", "y", "gates"))
+        gates = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
+        return as_floats(arrays["X"], "X", 2), gates, arrays.get("y")
+    table = _table(file)
+    if columns is None:
+        gates_of, rest = _parted(table.columns)
+        label = rest[inputs] if len(rest) == inputs + 1 else None
+        if len(rest) != inputs + (label is not None):
+            raise InputError(f"{file} has {len(rest)} columns of inputs, the model takes {inputs}")
+        columns = Columns(rest[:inputs], gates_of, label or "")
+    for name in columns.inputs + columns.gates:
+        _require(file, table, name)
+    values = _numbers(file, table, columns.gates, "the gate columns") if columns.gates else None
+    labels = None
+    if columns.label in table:
+        labels = _table(file, columns.label)[columns.label] if text else table[columns.label]
+    X = _numbers(file, table, columns.inputs, "the input columns")
+    return X, values, None if labels is None else labels.to_numpy()
+
+
+def _table_file(path: str | os.PathLike[str]) -> Path:
     file = as_file(path)
-    if not isinstance(label, str | None) or not isinstance(weights, str | None):
-        raise InputError("label and weights must be the names of columns")
-    readers = {".csv": _read_csv, ".npz": _read_npz}
-    if file.suffix.lower() not in readers:
+    if file.suffix.lower() not in (".csv", ".npz"):
         raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
-    return readers[file.suffix.lower()](file, label, weights)
+    return file
 
 
-def _read_csv(file: Path, label: str | None, weights: str | None) -> LabelledSamples:
+def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
+    """The table of a CSV file, one column read as text if asked."""
     import pandas as pd
 
     try:
         first = pd.read_csv(file, header=None, nrows=1, dtype=str).iloc[0]
         named = pd.to_numeric(first, errors="coerce").isna().all()
+        kinds = {} if as_text is None else {as_text if named else int(as_text): str}
         with warnings.catch_warnings():
             # Rows longer than the first would lose their end with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(file, header=0 if named else None, index_col=False)
+            table = pd.read_csv(file, header=0 if named else None, index_col=False, skipinitialspace=True, dtype=kinds)
     except (ValueError, OSError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{file} cannot be read as CSV ({str(error).strip().splitlines()[0]})") from None
     if table.empty:
-        raise InputError(f"{file} holds no samples; give at least one row of each class")
+        raise InputError(f"{file} holds no samples; give at least one row")
     table.columns = [str(name).strip() for name in table.columns]
     nameless = [place for place, name in enumerate(table.columns, 1) if named and name.startswith("Unnamed: ")]
     if nameless:
         raise InputError(f"column {nameless[0]} of {file} has no name; name it, or write the file without its index")
-    if label is None:
-        label = next((name for name in reversed(table.columns) if name != weights), str(weights))
-    for name in (label, weights):
-        if name is not None and name not in table.columns:
-            raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(table.columns[:20])}")
-    if label == weights:
-        raise InputError(f"column {label!r} of {file} cannot be both label and weights; name two columns")
-    return _samples_of(file, table, label, weights)
+    return table
 
 
-def _samples_of(file: Path, table: pd.DataFrame, label: str, weights: str | None) -> LabelledSamples:
-    rest = [name for name in table.columns if name not in (label, weights)]
-    gates = [name for name in rest if name.startswith("gate_")]
-    inputs = [name for name in rest if name not in gates]
-    numbers = inputs + gates + ([] if weights is None else [weights])
+def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
+    table = _table(file)
+    if names["label"] is None:
+        last = next((name for name in reversed(table.columns) if name not in names.values()), table.columns[-1])
+        names = names | {"label": str(last)}
+    special = {kind: name for kind, name in names.items() if name is not None}
+    for name in special.values():
+        _require(file, table, name)
+    for kind, name in special.items():
+        other = next((one for one in special if one != kind and special[one] == name), None)
+        if other is not None:
+            raise InputError(f"column {name!r} of {file} cannot be both {kind} and {other}; name two columns")
+    label = special["label"]
+    gates, inputs = _parted(name for name in table.columns if name not in special.values())
     if not inputs:
         raise InputError(f"{file} has no input columns beside the label {shown(label)}; separate columns by commas")
     if table[label].isna().any():
         raise InputError(f"column {label!r} of {file} has empty cells; give each sample a label")
-    for name in numbers:
+    labels, classes = _classes(table[label].to_numpy())
+    values = _numbers(file, table, gates, "the gate columns") if gates else None
+    own = {
+        kind: _numbers(file, table, [special[name]], f"column {special[name]!r}")[:, 0]
+        for kind, name in (("sample_weight", "weights"), ("required_margin", "margins"))
+        if name in special
+    }
+    X, columns = _numbers(file, table, inputs, "the input columns"), Columns(inputs, gates, label)
+    return LabelledSamples(X, labels, classes, values, columns=columns, **own)
+
+
+def _parted(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
+    """Names of gate columns, and the others."""
+    listed = [str(name) for name in names]
+    gates = [name for name in listed if name.startswith("gate_")]
+    return gates, [name for name in listed if name not in gates]
+
+
+def _require(file: Path, table: pd.DataFrame, name: str) -> None:
+    if name not in table.columns:
+        listed = [*table.columns[:20], *(["…"] if len(table.columns) > 20 else [])]
+        raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(listed)}")
+
+
+def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
+    """Some columns, as numbers (n, p)."""
+    for name in names:
         if table[name].isna().any():
             raise InputError(f"column {name!r} of {file} has empty cells or NaN; fill or drop them")
         if table[name].dtype.kind not in "biufc":
             raise InputError(f"column {name!r} of {file} holds values that are no numbers; encode or drop it")
-    y, classes = binary_labels(table[label].to_numpy())
-    values = as_floats(table[gates].to_numpy(), "the gate columns", 2) if gates else None
-    weight = None if weights is None else as_floats(table[weights].to_numpy(), f"column {weights!r}", 1)
-    X = as_floats(table[inputs].to_numpy(), "the input columns", 2)
-    return LabelledSamples(X, y, classes, values, sample_weight=weight)
+    return as_floats(table[names].to_numpy(), what, 2)
 
 
-def _read_npz(file: Path, label: str | None, weights: str | None) -> LabelledSamples:
-    if label is not None:
-        raise InputError("the label of an NPZ file is its array y; a label's name is for CSV files")
-    if weights is not None:
-        raise InputError("the weights of an NPZ file are its array sample_weight; a column's name is for CSV files")
+def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Labels and their classes; refused where there is one class, or nearly one for each sample."""
+    labels, classes = labels_and_classes(values)
+    if len(classes) < 2:
+        raise InputError(f"labels hold one class only ({classes[0]!r}); a margin needs samples of two")
+    if len(classes) > max(2, len(labels) / 2):
+        raise InputError(f"labels are of {len(classes)} classes for {len(labels)} samples; name the column of classes")
+    return labels, tuple(classes)
+
+
+def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The wanted arrays that an NPZ file holds, among them X."""
     try:
         with open_arrays(file) as held:
             names = list(held)
-            arrays = {name: held[name] for name in ("X", "y", "gates", "groups", "sample_weight") if name in held}
+            arrays = {name: held[name] for name in wanted if name in held}
     except InputError as error:
         raise InputError(f"{file} cannot be read: {error}") from None
     except Exception as error:
         raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
-    for name in ("X", "y"):
-        if name not in arrays:
-            raise InputError(f"{file} has no array {name!r}; it holds {', '.join(names) or 'nothing'}")
-    y, classes = binary_labels(arrays["y"])
+    if "X" not in arrays:
+        raise InputError(f"{file} has no array 'X'; it holds {', '.join(names) or 'nothing'}")
+    return arrays
+
+
+def _read_npz(file: Path, names: dict[str, str | None]) -> LabelledSamples:
+    own = {"label": "y", "weights": "sample_weight", "margins": "required_margin"}
+    for kind, array in own.items():
+        if names[kind] is not None:
+            raise InputError(f"an NPZ file has its {kind} in the array {array}; names of columns are for CSV files")
+    arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"))
+    if "y" not in arrays:
+        raise InputError(f"{file} has no array 'y'; it holds {', '.join(arrays)}")
+    labels, classes = _classes(arrays["y"])
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
-    weight = as_floats(arrays["sample_weight"], "sample_weight", 1) if "sample_weight" in arrays else None
-    return LabelledSamples(as_floats(arrays["X"], "X", 2), y, classes, values, arrays.get("groups"), weight)
+    weight, margin = (as_floats(arrays[n], n, 1) if n in arrays else None for n in ("sample_weight", "required_margin"))
+    X = as_floats(arrays["X"], "X", 2)
+    return LabelledSamples(X, labels, classes, values, arrays.get("groups"), weight, margin)

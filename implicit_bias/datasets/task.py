@@ -102,6 +102,24 @@ def with_constant(X: Array) -> Array:
 
 def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
     """Labels as −1 and +1, and the two classes they stand for (found, unless given)."""
+    values, found = labels_and_classes(labels)
+    if classes is None:
+        if len(found) != 2:
+            shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
+            raise InputError(f"labels must be of two classes, but there {_are(len(found))}: {shown}")
+        classes = (found[0], found[1])
+    unknown = [value for value in found if value not in classes]
+    if unknown:
+        raise InputError(f"label {unknown[0]!r} is none of the training classes {classes[0]!r} and {classes[1]!r}")
+    return np.where(values == classes[1], 1.0, -1.0), classes
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
+
+
+def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
+    """Labels (n,) as an array, and the classes among them, sorted."""
     try:
         values = np.asarray(labels)
     except (TypeError, ValueError, RuntimeError):
@@ -113,15 +131,6 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
     if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
         raise InputError("labels hold missing values, NaN or infinity; clean them first")
     try:
-        found = np.unique(values).tolist()
+        return values, np.unique(values).tolist()
     except TypeError:
         raise InputError("labels mix types that cannot be sorted; use numbers or strings only") from None
-    if classes is None:
-        if len(found) != 2:
-            shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
-            raise InputError(f"labels must be of two classes, but there are {len(found)}: {shown}")
-        classes = (found[0], found[1])
-    unknown = [value for value in found if value not in classes]
-    if unknown:
-        raise InputError(f"label {unknown[0]!r} is none of the training classes {classes[0]!r} and {classes[1]!r}")
-    return np.where(values == classes[1], 1.0, -1.0), classes

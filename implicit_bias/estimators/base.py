@@ -11,9 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from implicit_bias.datasets.task import with_constant
+from implicit_bias.estimators.samples import merged
 from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
+from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
 
@@ -60,7 +62,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     """
 
     fit_intercept: bool = True
-    free_intercept: bool = False
+    free_intercept: bool = True
     solver: str | None = None
     tol: float = 1e-6
     max_seconds: float | None = None
@@ -80,7 +82,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, p)
+        X : array, data frame or sparse matrix, shape (n, p)
+            A sparse one is made dense.
         y : array, shape (n,), of at least two classes
         sample_weight : array, shape (n,), optional
             Prices of the samples' slack, ≥ 0, in units of C; zero leaves a sample out, two counts as two copies.
@@ -102,7 +105,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         for name in ("fit_intercept", "free_intercept"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
-        X, y = validated(self, X, y, reset=True)
+        X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight, price = self._weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), self._seed()
         classes, codes = np.unique(y[rows], return_inverse=True)
@@ -120,7 +123,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self._keep(problems, solutions)
         support = np.unique(np.concatenate([solution.support for solution in solutions]))
-        self.support_ = rows[support]
+        self.samples_, self.support_ = rows, rows[support]
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         return self
 
@@ -129,8 +132,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
-        rows = np.flatnonzero(given > 0)
-        given, y = given[rows], y[rows]
+        rows, given = merged(X, np.unique(y, return_inverse=True)[1], given)
+        y = y[rows]
         price = with_class_weights(given, self.class_weight, y)
         return rows, None if np.ptp(given) == 0 else given, price
 
@@ -192,7 +195,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        scores = self._scores(self._inputs(validated(self, X, reset=False)))
+        scores = self._scores(self._inputs(validated(self, X, reset=False, sparse=True)))
         return np.column_stack(scores) if len(scores) > 1 else scores[0]
 
     def predict(self, X: Any) -> np.ndarray:
@@ -201,5 +204,21 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
         return np.asarray(self.classes_[index])
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: scikit-learn's diagram, and below it what was proved."""
+        diagram: str = super()._html_repr()
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        several = isinstance(self.certificate_, list)
+        found: Any = self.certificate_ if several else [self.certificate_]
+        gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
+        positives = (self.classes_ if several else self.classes_[1:]).tolist()
+        return diagram + summary(dict(zip(positives, found, strict=True)), getattr(gates, "groups", None))

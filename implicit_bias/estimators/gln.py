@@ -30,7 +30,7 @@ class GLNClassifier(MarginClassifier):
     fit_intercept : bool
         Append the constant input 1, so that every context has a bias of its own (penalised like any weight).
     free_intercept : bool
-        Add one bias b that costs nothing, as SVC does; the limit of gradient descent has none.
+        Add one bias b that costs nothing, as SVC does. The limit of gradient descent has none: False.
     solver, tol, max_seconds
         As for `solve`, for the problem of each class.
     class_weight : dict, 'balanced' or None
@@ -49,8 +49,11 @@ class GLNClassifier(MarginClassifier):
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
     gates_ : Gates, fitted, or a list of one per class
+    samples_ : array of int
+        The samples that the certificates are over, in their order: those with weight, and of equal ones, whose weights
+        are added, the first.
     support_ : array of int
-        The samples that carry the solutions (λ_i > 0).
+        Those of them that carry the solutions (λ_i > 0).
     n_support_ : array of int, shape (classes,)
         How many there are of each class.
     n_features_in_ : int

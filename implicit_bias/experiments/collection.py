@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -45,7 +44,7 @@ class Collection:
         """The command's words."""
         return f"reproduce {self.name}"
 
-    def chosen(self, figure: str) -> Iterable[Experiment]:
-        """The experiments that 'all' or one figure's name stands for."""
-        name = one_of(figure, [*self.figures, "all"], "figure")
-        return self.figures.values() if name == "all" else (self.figures[name],)
+    def chosen(self, *figures: str) -> list[Experiment]:
+        """The experiments that names, or 'all', stand for, in their order."""
+        names = [one_of(figure, [*self.figures, "all"], "figure") for figure in figures]
+        return [experiment for name, experiment in self.figures.items() if name in names or "all" in names]

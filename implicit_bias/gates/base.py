@@ -14,6 +14,9 @@ from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.validation import UnfittedError, as_weights, validated
 
+#: Up to how many copies of a sample, on average, stand for weights.
+MOST_COPIES = 100
+
 
 class Gates(TransformerMixin, BaseEstimator):
     """Base of all gates. A subclass has `fit`, `transform` and, once fitted, `groups` (k,): each gate's hidden unit.
@@ -52,12 +55,18 @@ class Gates(TransformerMixin, BaseEstimator):
         return self
 
     def fitted(self, X: Any, sample_weight: Any = None) -> Self:
-        """These gates if they are fitted, else a copy of them fitted on X, with weights where there are any."""
+        """These gates if they are fitted, else a copy of them fitted on X, with weights where there are any.
+
+        Where `fit` takes no weights, whole ones are told to it as copies of the samples.
+        """
         if self.is_fitted:
             return self
         if sample_weight is None:
             return clone(self).fit(X)
         if not has_fit_parameter(self, "sample_weight"):
+            copies = np.asarray(sample_weight)
+            if (copies == np.floor(copies)).all() and copies.sum() <= MOST_COPIES * len(copies):
+                return clone(self).fit(np.repeat(X, copies.astype(np.int64), axis=0))
             raise InputError(f"{type(self).__name__}.fit takes no sample_weight; fit the gates before, without weights")
         return clone(self).fit(X, sample_weight=sample_weight)
 

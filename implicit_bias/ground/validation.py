@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, as_seed, shown, without_torch
+from implicit_bias.ground.memory import check_memory
 
 
 class InputTypeError(InputError, TypeError):
@@ -40,10 +42,13 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 600 else f"{text[:600]} …"
 
 
-def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, **checks: Any) -> Any:
+def validated(
+    estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, sparse: bool = False, **checks: Any
+) -> Any:
     """X (n, d) as float64, finite, with the number and names of features kept (`reset`) or compared; y too if given.
 
-    `checks` are those of scikit-learn's `validate_data`, such as `multi_output`.
+    A sparse X is taken if `sparse`, and made dense where there is memory for it. `checks` are those of scikit-learn's
+    `validate_data`, such as `multi_output`.
 
     Raises InputError for everything else, for masked entries too, which scikit-learn would read as if they were there.
     """
@@ -52,7 +57,16 @@ def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, res
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise InputError("X holds dates or durations, which are no numbers without a unit; convert them first")
     with refusals(), np.errstate(over="ignore", invalid="ignore"):
-        return validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)
+        checks |= {"accept_sparse": ("csr", "csc", "coo") if sparse else False}
+        found = validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)
+    if not sparse:
+        return found
+    inputs, *rest = found if isinstance(found, tuple) else (found,)
+    if sp.issparse(inputs):
+        size = 8 * inputs.shape[0] * inputs.shape[1]
+        check_memory(size, "X, which is held dense,", "choose or join its columns first")
+        inputs = inputs.toarray()
+    return (inputs, *rest) if rest else inputs
 
 
 def seed_of(random_state: Any) -> int:
@@ -65,9 +79,9 @@ def seed_of(random_state: Any) -> int:
 
 def as_weights(values: Any, X: Array) -> Array:
     """Weights of the samples X, finite, not negative and not all zero; ones for None."""
-    if np.iscomplexobj(values):
-        raise InputError("sample_weight holds complex numbers; give real ones")
     with refusals():
+        if np.asarray(without_torch(values)).dtype.kind == "c":
+            raise InputError("sample_weight holds complex numbers; give real ones")
         weight: Array = _check_sample_weight(values, X, dtype=np.float64, ensure_non_negative=True)
     return weight
 

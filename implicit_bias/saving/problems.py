@@ -45,6 +45,11 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
     >>> solve(copy).objective == solve(problem).objective
     True
     """
+    return write_archive(path, KIND, *problem_parts(problem))
+
+
+def problem_parts(problem: MarginProblem) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a file holds of a problem: what goes into `about`, and arrays."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not _known(all_features, features):
@@ -72,7 +77,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
         arrays["constraints.equal"] = problem.constraints.equal
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
     about |= {"gates": None if gates is None else type(gates).__name__, "parameters": parameters}
-    return write_archive(path, KIND, about, arrays)
+    return about, arrays
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
@@ -100,10 +105,11 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
     nowhere.npz is not a readable file; check the path
     """
     with open_archive(path, KIND) as (about, arrays):
-        return _restored(about, arrays)
+        return problem_of(about, arrays)
 
 
-def _restored(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
+def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
+    """The problem of what `problem_parts` gave."""
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
     made = next(kind for kind in kinds if kind.made_of is not None and set(kind.made_of) <= set(arrays))
     features = made(*(arrays[name] for name in made.made_of))

@@ -1,12 +1,13 @@
 """Saving and loading solutions: NumPy's npz format with JSON inside; loading executes no code."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, shown, without_torch
+from implicit_bias.ground.checks import InputError, shown
 from implicit_bias.ground.files import open_archive, write_archive
 from implicit_bias.margin.solvers.solution import Solution, Status
 
@@ -17,8 +18,8 @@ _ROUNDING = 1e-9
 _FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "seconds", "tol")
 
 
-def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any) -> Path:
-    """Write a solution with its certificate to `path` (npz), and any `more` arrays beside it.
+def save_solution(solution: Solution, path: str | os.PathLike[str]) -> Path:
+    """Write a solution with its certificate to `path` (npz).
 
     Its numbers are arrays under their own names; status, solver and iterations are a JSON text in the array `about`.
 
@@ -36,26 +37,17 @@ def save_solution(solution: Solution, path: str | os.PathLike[str], **more: Any)
     >>> load_solution(path).objective == solution.objective
     True
     """
+    return write_archive(path, KIND, *solution_parts(solution))
+
+
+def solution_parts(solution: Solution) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a file holds of a solution: what goes into `about`, and arrays."""
     if not isinstance(solution, Solution):
         raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
     about["reason"] = solution.reason
     arrays = {name: np.asarray(getattr(solution, name)) for name in _ARRAYS + _FLOATS}
-    clash = {"about", "file", *arrays} & set(more)
-    if clash:
-        raise InputError(f"the names {sorted(clash)} are taken by the file's own; choose others")
-    return write_archive(path, KIND, about, arrays | {name: _plain(name, values) for name, values in more.items()})
-
-
-def _plain(name: str, values: Any) -> np.ndarray:
-    """An array without objects, which only a pickle could hold."""
-    try:
-        array = np.asarray(without_torch(values))
-    except CONVERSION_ERRORS:
-        array = np.array(None)
-    if array.dtype.hasobject:
-        raise InputError(f"{name} must be a regular array of numbers or texts, which loads without running code")
-    return array
+    return about, arrays
 
 
 def load_solution(path: str | os.PathLike[str]) -> Solution:
@@ -77,14 +69,19 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
     nowhere.npz is not a readable file; check the path
     """
     with open_archive(path, KIND) as (about, arrays):
-        fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
-        fields |= {name: arrays[name].item() for name in _FLOATS}
-        fields |= {name: about[name] for name in ("solver", "iterations", "reason")}
-        _check(fields)
-        solution = Solution(**fields, status=Status[about["status"]])
-        for sentence, wrong in _contradictions(solution).items():
-            if wrong:
-                raise InputError(sentence)
+        return solution_of(about, arrays)
+
+
+def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solution:
+    """The solution of what `solution_parts` gave."""
+    fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+    fields |= {name: arrays[name].item() for name in _FLOATS}
+    fields |= {name: about[name] for name in ("solver", "iterations", "reason")}
+    _check(fields)
+    solution = Solution(**fields, status=Status[about["status"]])
+    for sentence, wrong in _contradictions(solution).items():
+        if wrong:
+            raise InputError(sentence)
     return solution
 
 

@@ -189,6 +189,11 @@ def _problem(draw: Draw) -> Any:
     return draw.pick([problems.problem(draw)[0], *built])
 
 
+def _model(draw: Draw) -> Any:
+    problem = _problem(draw)
+    return ib.MarginModel([problem], [ib.solve(problem)], draw.pick([["cat", "dog"], [-1, 1], [0.5, 2.5]]))
+
+
 def _network(draw: Draw) -> Any:
     X, _ = problems.clean_task(draw)
     return network(draw, X).to(draw.pick(DTYPES[1:4]))
@@ -216,6 +221,7 @@ def _outputs(net: Any) -> Any:
 
 FORMATS = {
     "solution": Format(lambda d: ib.solve(_problem(d)), ib.save_solution, ib.load_solution, ".npz", vars, repr),
+    "model": Format(_model, ib.save_model, ib.load_model, ".npz", lambda m: [vars(one) for one in m.solutions], repr),
     "problem": Format(_problem, ib.save_problem, ib.load_problem, ".npz", lambda problem: problem, ib.solve),
     "network": Format(_network, ib.save_network, ib.load_network, ".pt", lambda net: net.state_dict(), _outputs),
     "CSV": Format(problems.clean_task, _write_csv, ib.read_samples, ".csv", _samples, _samples),

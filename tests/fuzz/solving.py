@@ -147,6 +147,21 @@ def _problem(draw: Draw) -> None:
     expect(draw.call(problem.adjoint, a, same=0.0).shape == (k, d), "another shape")
 
 
+@entry(ib.MarginModel)
+def _model(draw: Draw) -> None:
+    """A model scores inputs of any kind as its problem does, and chooses between its classes by the sign."""
+    X, y = problems.clean_task(draw)
+    problem = ib.svm_gln(X, y, problems.fitted_gates(draw, X), C=1.0)
+    classes = draw.pick([["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
+    solution = solve(problem)
+    model = draw.call(ib.MarginModel, [problem], [solution], classes)
+    scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
+    signs = np.where(model.chosen(scores) == model.classes[1], 1.0, -1.0)
+    expect(np.array_equal(signs, np.where(scores > 0, 1.0, -1.0)), "another class")
+    found = np.where(y > 0, model.classes[1], model.classes[0])
+    expect(np.array_equal(model.margins(scores, found), y * scores), "another margin")
+
+
 @entry(ib.MarginProgram, share=1)
 def _program(draw: Draw) -> None:
     """The CVXPY problem of any margin problem can be built; quadratic where the norm is."""

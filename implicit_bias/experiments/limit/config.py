@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from implicit_bias.ground.checks import InputError, as_count, as_positive, one_of
+from implicit_bias.ground.checks import InputError, as_count, as_positive, as_seed, context_bits, one_of
 
 if TYPE_CHECKING:
     from implicit_bias.experiments.runner.experiment import Settings
@@ -70,8 +70,12 @@ class LimitConfig:
         for name in self.descents:
             one_of(name, DESCENTS, "descents")
         one_of(self.start, STARTS, "start")
-        for units in self.units:
-            as_count(units, "units")
+        for name in ("train_size", "units"):
+            for value in getattr(self, name):
+                as_count(value, name)
+        for seed in self.seeds:
+            as_seed(seed)
+        context_bits(self.contexts)
         as_count(self.draws, "draws")
         for momentum in self.momentum:
             SGD(momentum=momentum)

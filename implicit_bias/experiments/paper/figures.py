@@ -196,7 +196,7 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
         sign: dict[str, Any] = {"color": "0.4", "linestyle": "none"}
         handles.append(Line2D([], [], marker="o", markerfacecolor="white", label="some seeds not separable", **sign))
         handles.append(Line2D([], [], marker="x", label="no seed separable", **sign))
-    handles.append(Line2D([], [], color="0.5", linestyle="--", linewidth=1, label="chance"))
+    handles.append(Line2D([], [], color="black", linestyle="-.", linewidth=0.8, label="chance"))
     drawing.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
 
 
@@ -220,7 +220,7 @@ def _inconsistency_against_error(ax: Axes, table: pd.DataFrame, reference: str) 
         pairs = pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
         ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
     grid = np.linspace(0, 1.15 * max(0.02, float(own.max()) / 100 if len(own) else 0.0), 100)
-    ax.plot(100 * grid, 200 * grid * (1 - grid), color="0.5", linestyle="--", linewidth=1, label="chance")
+    ax.plot(100 * grid, 200 * grid * (1 - grid), color="black", linestyle="-.", linewidth=0.8, label="chance")
     ax.set(xlabel=f"error of {reference} (%)", ylabel=f"inconsistency with {reference} (%)")
     ax.set_title("Inconsistency against error")
     ax.set_ylim(bottom=0)

@@ -163,10 +163,10 @@ FIGURES: dict[str, PaperFigure | OwnFigure | ClaimsFigure] = {
 }
 
 
-def chosen(figure: str) -> tuple[str, ...]:
-    """The figures that 'all' or one figure's name stands for."""
-    name = one_of(figure, [*FIGURES, "all"], "figure")
-    return tuple(FIGURES) if name == "all" else (name,)
+def chosen(*figures: str) -> tuple[str, ...]:
+    """The figures that names, or 'all', stand for, in their order."""
+    names = [one_of(figure, [*FIGURES, "all"], "figure") for figure in figures]
+    return tuple(figure for figure in FIGURES if figure in names or "all" in names)
 
 
 def grid(

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ class CvxpySolver(Solver):
     def options(self, tol: float) -> dict[str, Any]:
         """What it is asked for a relative gap of about `tol`."""
         return self.settings | dict.fromkeys(self.tolerances, min(self.largest, tol / 10))
+
+    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+        """As any solver; also where its package is not installed, as ECOS has none for Python 3.13 and newer."""
+        if find_spec(self.name.lower()) is None:
+            return f"the package {self.name.lower()} is not installed; install it, or choose another solver"
+        return super().refuses(problem, options)
 
     def load(self) -> None:
         """Import CVXPY."""

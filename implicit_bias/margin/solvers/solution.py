@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -102,6 +103,30 @@ class Certificate:
         return np.flatnonzero(self.dual > IDLE * self.dual.max(initial=0.0))
 
     @property
+    def active(self) -> np.ndarray:
+        """Which gates have weights: a mask (k,) of rows of W longer than 1e-5 of the longest."""
+        lengths = np.linalg.norm(self.weights, axis=1)
+        return np.asarray(lengths > IDLE * lengths.max(initial=0.0))
+
+    def plot_margins(self, ax: Any = None) -> Any:
+        """Draw how the margins are distributed, of support vectors and of the other samples.
+
+        Matplotlib axes in (new ones if None), axes out. InputError where there are no weights.
+        """
+        from implicit_bias.margin.display import draw_margins
+
+        return draw_margins(self, ax)
+
+    def plot_gates(self, ax: Any = None) -> Any:
+        """Draw the length ‖w_j‖₂ of each gate's weights, the longest first.
+
+        Matplotlib axes in (new ones if None), axes out. InputError where there are no weights.
+        """
+        from implicit_bias.margin.display import draw_gates
+
+        return draw_gates(self, ax)
+
+    @property
     def separable(self) -> bool:
         """Whether `weights` separate, or `dual` at least fails to prove that nothing does."""
         return self.objective < np.inf or self.lower_bound < np.inf
@@ -147,6 +172,11 @@ class Solution(Certificate):
         except (AttributeError, TypeError, ValueError):
             told = "made by hand of other things than numbers"
         return f"Solution({told})"
+
+    def _repr_html_(self) -> str:
+        from implicit_bias.margin.display import summary
+
+        return summary({"": self})
 
     def __str__(self) -> str:
         head = f"{self.status.name}: {self.status.value}" + (f"\n  {self.reason}" if self.reason else "")

@@ -1,0 +1,35 @@
+"""Equal samples are one sample of their weights together, so that weighting and repeating them give equal models."""
+
+import numpy as np
+
+from implicit_bias.ground.checks import Array
+
+#: Seeds the direction whose products tell whether rows may be equal.
+_SEED = 1
+
+
+def merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Array]:
+    """Which samples stand for all: their indices (m,), and weights (m,), those of samples equal to them added up.
+
+    Samples without weight are left out, and equal ones, of one class `codes` (n,), are one. Where some are equal, or
+    weights are not 1, the order is that of the samples' bytes: the same for any order of the same samples.
+
+    >>> rows, weights = merged(np.array([[2.0], [1.0], [2.0]]), np.array([0, 1, 0]), np.ones(3))
+    >>> rows.tolist(), weights.tolist()
+    ([0, 1], [2.0, 1.0])
+    """
+    rows = np.flatnonzero(given > 0)
+    weights = given[rows]
+    direction = np.random.default_rng(_SEED).uniform(1, 2, X.shape[1])
+    # Not by BLAS, whose sums may differ from row to row.
+    keys = np.einsum("ij,j->i", X[rows], direction)
+    alike = bool((weights == 1).all())
+    if alike and len(rows) == len(np.unique(keys)):
+        return rows, weights
+    # No −0, which equals 0 but is other bytes.
+    table = np.column_stack([X[rows], codes[rows]]) + 0.0
+    whole = np.ascontiguousarray(table).view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
+    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    if alike and len(first) == len(rows):
+        return rows, weights
+    return rows[first], np.bincount(place, weights, len(first)).astype(np.float64)

@@ -1,0 +1,81 @@
+"""Solutions to look at: tables for notebooks, and pictures on matplotlib's axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from implicit_bias.ground.checks import InputError, shown
+
+if TYPE_CHECKING:
+    from implicit_bias.margin.solvers.solution import Certificate, Solution
+
+#: Of support vectors, or gates with weights; and of the others.
+COLOURS = ("#0072B2", "#B9C4CC")
+MOST_BINS = 40
+
+
+def summary(solutions: Mapping[Any, Solution], groups: np.ndarray | None = None) -> str:
+    """An HTML table of certified answers, one row a class: status, bounds, gap, active groups, support vectors.
+
+    `groups` (k,) names the group of each gate; without, the gates themselves are counted.
+    """
+    classes = list(solutions) != [""]
+    head = ["class"] * classes + ["status", "lower bound", "objective", "gap"]
+    head += ["active gates" if groups is None else "active groups", "support vectors", "solver"]
+    rows = [[str(label)] * classes + _row(one, groups) for label, one in solutions.items()]
+    remedies = [f"{one.status.value}{f': {one.reason}' if one.reason else ''}" for one in solutions.values()]
+    lines = ["".join(f"<th>{name}</th>" for name in head)]
+    for cells, remedy in zip(rows, remedies, strict=True):
+        lines.append("".join(f'<td title="{escape(remedy)}">{escape(cell)}</td>' for cell in cells))
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _row(one: Solution, groups: np.ndarray | None) -> list[str]:
+    names = np.arange(len(one.weights)) if groups is None else groups
+    used = len(np.unique(names[one.active]))
+    active = "none" if one.status.inseparable else f"{used} of {len(np.unique(names))}"
+    numbers = [f"{one.lower_bound:.9g}", f"{one.objective:.9g}", f"{one.gap:.1e}"]
+    return [one.status.name, *numbers, active, f"{len(one.support)} of {len(one.dual)}", one.solver]
+
+
+def _axes(certificate: Certificate, ax: Any) -> Any:
+    import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
+
+    if not np.isfinite(certificate.weights).all():
+        raise InputError("nothing separates these samples, so that there are no weights and no margins to draw")
+    if ax is not None and not isinstance(ax, Axes):
+        raise InputError(f"ax must be matplotlib axes or None, not {shown(ax)}")
+    return plt.subplots()[1] if ax is None else ax
+
+
+def draw_margins(certificate: Certificate, ax: Any) -> Any:
+    """The margins' histogram, on these axes or new ones."""
+    ax, margins = _axes(certificate, ax), certificate.margins
+    carries = np.isin(np.arange(len(margins)), certificate.support)
+    parts = {"support vectors": margins[carries], "other samples": margins[~carries]}
+    labels = [f"{name} ({len(part)})" for name, part in parts.items()]
+    width = max(np.ptp(margins), 1e-6 * max(1.0, np.abs(margins).max()))
+    bins = margins.min() + width * np.linspace(0, 1, min(MOST_BINS, max(5, len(margins) // 5)) + 1)
+    ax.hist(list(parts.values()), bins, stacked=True, color=COLOURS, label=labels)
+    if margins.min() <= 0:
+        ax.axvline(0, color="black", linewidth=0.8, label="decision boundary")
+    ax.set(xlabel=r"margin $y_i\,((\Phi W)_i + b)$", ylabel="samples")
+    ax.legend()
+    return ax
+
+
+def draw_gates(certificate: Certificate, ax: Any) -> Any:
+    """The lengths of the gates' weights as bars, on these axes or new ones."""
+    ax, active = _axes(certificate, ax), certificate.active
+    lengths = np.linalg.norm(certificate.weights, axis=1)
+    order = np.argsort(-lengths, kind="stable")
+    colours = [COLOURS[0] if active[j] else COLOURS[1] for j in order]
+    ax.bar(np.arange(1, len(order) + 1), lengths[order], color=colours)
+    title = f"{active.sum()} of {len(active)} gates have weights"
+    ax.set(xlabel="gate, by size", ylabel=r"$\|w_j\|_2$", title=title)
+    return ax

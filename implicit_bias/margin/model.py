@@ -1,0 +1,180 @@
+"""A model: solved margin problems as one classifier, with the classes and columns that it was made from."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.datasets.tables import Columns
+from implicit_bias.datasets.task import with_constant
+from implicit_bias.features import GatedFeatures
+from implicit_bias.ground.checks import Array, InputError, as_floats, shown
+from implicit_bias.margin.display import summary
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.solution import Solution, Status
+
+
+@dataclass(frozen=True, eq=False)
+class MarginModel:
+    """Margin problems and their answers as a classifier: of two classes, or of each class against the rest.
+
+        f_c(x) = ⟨W_c, Φ(x)⟩ + b_c          two classes: the second where f(x) > 0; else that of the largest f_c(x)
+
+    Parameters
+    ----------
+    problems : sequence of MarginProblem
+        One for two classes, in which +1 is the second; else one per class, in which +1 is this class.
+    solutions : sequence of Solution
+        Their answers, in the same order; fewer where a solve was interrupted.
+    classes : sequence of texts or numbers
+    constant : bool
+        Whether the problems' inputs are those of the model with the constant 1 appended.
+    columns : Columns, optional
+        The columns of the CSV file that the samples come from, by which new samples are read.
+
+    Raises
+    ------
+    InputError
+        If these do not belong together.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, MarginModel, solve, svm_shallow
+    >>> problem = svm_shallow([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate())
+    >>> model = MarginModel([problem], [solve(problem)], classes=["cat", "dog"])
+    >>> model.predict([[3.0, 1.0], [-3.0, 1.0]]).tolist(), model.status.name
+    (['dog', 'cat'], 'OPTIMAL')
+    """
+
+    problems: Sequence[MarginProblem]
+    solutions: Sequence[Solution]
+    classes: Sequence[Any] = (-1, 1)
+    constant: bool = False
+    columns: Columns | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("problems", MarginProblem), ("solutions", Solution), ("classes", str | int | float)):
+            given = getattr(self, name)
+            given = given.tolist() if isinstance(given, np.ndarray) else given
+            if not isinstance(given, Sequence) or isinstance(given, str):
+                raise InputError(f"{name} must be a list, not {shown(given)}")
+            wrong = [one for one in given if not isinstance(one, kind)]
+            if wrong:
+                raise InputError(f"{name} hold {shown(wrong[0])}, which is of another type")
+            object.__setattr__(self, name, tuple(given))
+        numbers = [label for label in self.classes if isinstance(label, float)]
+        if len(set(self.classes)) < max(2, len(self.classes)) or not np.isfinite(numbers).all():
+            raise InputError(f"classes must be two or more, finite and different, not {shown(list(self.classes))}")
+        if len(self.problems) != (1 if len(self.classes) == 2 else len(self.classes)):
+            raise InputError("give one problem for two classes, and for more one per class")
+        if len(self.solutions) > len(self.problems):
+            raise InputError("give one solution per problem at most")
+        if not isinstance(self.constant, bool | np.bool_):
+            raise InputError(f"constant must be True or False, not {shown(self.constant)}")
+        for problem, solution in zip(self.problems, self.solutions, strict=False):
+            n, k, d = problem.features.shape
+            if solution.weights.shape != (k, d) or solution.dual.shape != (n,):
+                raise InputError(f"a solution does not belong to {problem!r}; give the problem that it solves")
+        if {problem.features.d for problem in self.problems} != {self.problems[0].features.d}:
+            raise InputError("the problems differ in their inputs; give problems of the same samples")
+
+    @property
+    def status(self) -> Status:
+        """OPTIMAL, or the first that is not; INTERRUPTED where an answer is missing."""
+        others = [solution.status for solution in self.solutions if solution.status is not Status.OPTIMAL]
+        missing = [Status.INTERRUPTED] if len(self.solutions) < len(self.problems) else []
+        return [*others, *missing, Status.OPTIMAL][0]
+
+    @property
+    def positives(self) -> tuple[Any, ...]:
+        """The class that is +1 in each problem."""
+        return tuple(self.classes[1:] if len(self.problems) == 1 else self.classes)
+
+    @property
+    def n_features_in(self) -> int:
+        """How many inputs the model takes."""
+        return self.problems[0].features.d - bool(self.constant)
+
+    def decision_function(self, X: Any, gate_values: Any = None) -> Array:
+        """Scores of inputs X (n, p): (n,) for two classes, positive for the second; else (n, classes).
+
+        Gate values (n, k) are needed where the problems were made from gate values, without gates.
+
+        Raises InputError for inputs that do not fit, and where an answer has no weights.
+        """
+        inputs = as_floats(X, "X", 2)
+        if inputs.shape[1] != self.n_features_in:
+            raise InputError(f"X has {inputs.shape[1]} columns, the model takes {self.n_features_in}")
+        inputs = with_constant(inputs) if self.constant else inputs
+        self._require_weights()
+        scores, seen = [], {}
+        for problem, solution in zip(self.problems, self.solutions, strict=True):
+            key = id(problem.gates)
+            if key not in seen:
+                seen[key] = self._features(problem, inputs, gate_values)
+            scores.append(seen[key] @ solution.weights + solution.intercept)
+        return scores[0] if len(scores) == 1 else np.column_stack(scores)
+
+    def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> GatedFeatures:
+        if problem.gates is not None:
+            return problem.gates(X)
+        if not isinstance(problem.features, GatedFeatures):
+            raise InputError(f"{problem.name} was built from kernels, and cannot score new inputs")
+        if gate_values is None:
+            raise InputError(f"{problem.name} was built from gate values; give those of the new inputs too")
+        return GatedFeatures(X, gate_values)
+
+    def _require_weights(self) -> None:
+        for positive, solution in zip(self.positives, self.solutions, strict=False):
+            if solution.status.inseparable:
+                raise InputError(f"class {positive!r} has no weights: {solution.status.value}")
+        if len(self.solutions) < len(self.problems):
+            missing = self.positives[len(self.solutions)]
+            raise InputError(
+                f"class {missing!r} has no answer, for the solve was interrupted; solve again from this model"
+            )
+
+    def predict(self, X: Any, gate_values: Any = None) -> np.ndarray:
+        """The class of each row of X (n, p); errors as `decision_function`."""
+        return self.chosen(self.decision_function(X, gate_values))
+
+    def chosen(self, scores: Array) -> np.ndarray:
+        """The classes that scores decide for; shape (n,)."""
+        index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
+        return np.array(self.classes)[index]
+
+    def margins(self, scores: Array, labels: Any) -> Array:
+        """y_i f(x_i), or for several classes the score of the label less the largest other; shape (n,).
+
+        Not positive where the prediction is wrong. InputError for labels that are none of the classes.
+        """
+        places = {label: place for place, label in enumerate(self.classes)}
+        listed = np.asarray(labels).tolist()
+        unknown = next((label for label in listed if label not in places), None)
+        if unknown is not None:
+            raise InputError(
+                f"label {unknown!r} is none of the model's classes; predict without labels, or leave it out"
+            )
+        codes = np.array([places[label] for label in listed])
+        if len(codes) != len(scores):
+            raise InputError(f"there are {len(codes)} labels for {len(scores)} samples; give one label a sample")
+        if scores.ndim == 1:
+            return np.where(codes == 1, scores, -scores)
+        rows = np.arange(len(scores))
+        others = scores.copy()
+        others[rows, codes] = -np.inf
+        return np.asarray(scores[rows, codes] - others.max(axis=1))
+
+    def _repr_html_(self) -> str:
+        groups = getattr(self.problems[0].norm, "groups", None)
+        return f"<div><code>{html.escape(repr(self))}</code></div>" + summary(
+            dict(zip(self.positives, self.solutions, strict=False)), groups
+        )
+
+    def __repr__(self) -> str:
+        told = f"{len(self.classes)} classes, {self.n_features_in} inputs, {self.status.name}"
+        return f"MarginModel({self.problems[0].name!r}, {told})"

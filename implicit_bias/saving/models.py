@@ -1,0 +1,105 @@
+"""Saving and loading models: problems, answers, classes and columns in one file; loading executes no code."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.datasets.tables import Columns
+from implicit_bias.ground.checks import InputError, shown
+from implicit_bias.ground.files import open_archive, write_archive
+from implicit_bias.margin.model import MarginModel
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.saving.problems import problem_of, problem_parts
+from implicit_bias.saving.solutions import solution_of, solution_parts
+
+KIND = "model 1"
+
+
+def save_model(model: MarginModel, path: str | os.PathLike[str]) -> Path:
+    """Write a model to `path` (npz): its problems with their samples and gates, the certified answers, the classes.
+
+    The arrays are those of `save_problem` and `save_solution`, under `problem0.…` and `solution0.…`, and so on; of
+    problems that differ in their labels only, `y` alone.
+
+    Raises
+    ------
+    InputError
+        If `path` cannot be written, or norm or gates are code of your own, which a file does not hold.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from implicit_bias import HyperplaneGates, MarginModel, certify, load_binary, load_model
+    >>> from implicit_bias import save_model, solve, svm_gln
+    >>> task = load_binary("digits", train_size=60)
+    >>> problem = svm_gln(task.X_train, task.y_train, HyperplaneGates(4, 2))
+    >>> model = MarginModel([problem], [solve(problem)], classes=task.classes)
+    >>> again = load_model(save_model(model, pathlib.Path(tempfile.mkdtemp(), "model.npz")))
+    >>> bool((again.predict(task.X_val) == model.predict(task.X_val)).all())
+    True
+    >>> judged = certify(again.problems[0], again.solutions[0].weights, again.solutions[0].dual)
+    >>> judged.gap < 1e-6
+    True
+    """
+    if not isinstance(model, MarginModel):
+        raise InputError(f"model must be a MarginModel(problems, solutions, classes), not {shown(model)}")
+    first, abouts = model.problems[0], []
+    arrays: dict[str, np.ndarray] = {}
+    for i, problem in enumerate(model.problems):
+        about, held = problem_parts(problem) if i == 0 or not _alike(problem, first) else (None, {"y": problem.y})
+        abouts.append(about)
+        arrays |= {f"problem{i}.{name}": values for name, values in held.items()}
+    told = []
+    for i, solution in enumerate(model.solutions):
+        about, held = solution_parts(solution)
+        told.append(about)
+        arrays |= {f"solution{i}.{name}": values for name, values in held.items()}
+    about = {"problems": abouts, "solutions": told, "classes": list(model.classes), "constant": bool(model.constant)}
+    about["columns"] = None if model.columns is None else model.columns._asdict()
+    return write_archive(path, KIND, about, arrays)
+
+
+def _alike(problem: MarginProblem, first: MarginProblem) -> bool:
+    """Whether two problems share everything but the labels."""
+    same = all(getattr(problem, name) is getattr(first, name) for name in ("features", "norm", "gates", "constraints"))
+    same = same and all(getattr(problem, name) == getattr(first, name) for name in ("C", "name", "intercept"))
+    weights = ("required_margin", "sample_weight")
+    return same and all(np.array_equal(getattr(problem, name), getattr(first, name)) for name in weights)
+
+
+def load_model(path: str | os.PathLike[str]) -> MarginModel:
+    """The model that `save_model`, or `implicit-bias solve`, wrote to `path`.
+
+    Errors as for `load_solution`; also if problems, answers and classes do not belong together.
+
+    Examples
+    --------
+    >>> from implicit_bias import load_model
+    >>> try:
+    ...     load_model("nowhere.npz")
+    ... except ValueError as error:
+    ...     print(error)
+    nowhere.npz is not a readable file; check the path
+    """
+    with open_archive(path, KIND) as (about, arrays):
+        problems: list[MarginProblem] = []
+        for i, told in enumerate(about["problems"]):
+            held = _under(f"problem{i}.", arrays)
+            problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
+        solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
+        columns = None if about["columns"] is None else _columns(**about["columns"])
+        return MarginModel(problems, solutions, about["classes"], about["constant"], columns)
+
+
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+
+
+def _columns(inputs: Any, gates: Any, label: Any) -> Columns:
+    if not all(isinstance(name, str) for name in [*inputs, *gates, label]):
+        raise TypeError("another content")
+    return Columns(list(inputs), list(gates), label)
