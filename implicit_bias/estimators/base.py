@@ -2,6 +2,8 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,9 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.gates import Gates
+from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, as_seed, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, validated
 from implicit_bias.margin.problem import MarginProblem
@@ -65,6 +69,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     solver: str | None = None
     tol: float = 1e-6
     max_seconds: float | None = None
+    device: str = "cpu"
+    n_jobs: int | None = None
+    warm_start: bool = False
     class_weight: Any = None
     random_state: Any = None
 
@@ -100,30 +107,70 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         UserWarning
             If slack is so cheap at this C that the weights are nothing, or all samples are put into one of two classes.
         """
-        for name in ("fit_intercept", "free_intercept"):
+        for name in ("fit_intercept", "free_intercept", "warm_start"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0):
+            raise InputError(
+                f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(self.n_jobs)}"
+            )
         X, y = validated(self, X, y, reset=True)
         rows, weight, price = self._weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), self._seed()
         classes, codes = np.unique(y[rows], return_inverse=True)
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
-        shared = self._shared(inputs, seed, weight)
-        problems, solutions = [], []
-        for code in range(len(classes)) if len(classes) > 2 else [1]:
-            problem = self._problem(inputs, np.where(codes == code, 1.0, -1.0), shared, seed)
-            problem = replace(problem, sample_weight=price, intercept=self.free_intercept)
-            solution = solve(problem, self.solver, tol=self.tol, max_seconds=self.max_seconds)
-            self._judge(solution, classes[code], problem, alone=len(classes) == 2)
-            problems.append(problem)
-            solutions.append(solution)
+        problems = self._problems(inputs, codes, self._shared(inputs, seed, weight), seed, price)
+        gates, solutions = self._solved(problems, classes, len(inputs))
         self.classes_ = classes
-        self._keep(problems, solutions)
+        self._keep(gates, solutions)
         support = np.unique(np.concatenate([solution.support for solution in solutions]))
         self.support_ = rows[support]
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         return self
+
+    def _problems(
+        self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, price: Array
+    ) -> Iterator[MarginProblem]:
+        """The problem of each class, or of the second of two; over shared gates they differ in their signs only."""
+        problem: MarginProblem | None = None
+        for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
+            y = np.where(codes == code, 1.0, -1.0)
+            if problem is None or gates is None:
+                problem = replace(
+                    self._problem(X, y, gates, seed), sample_weight=price, intercept=bool(self.free_intercept)
+                )
+            yield problem.restated(y=y)
+
+    def _solved(
+        self, problems: Iterator[MarginProblem], classes: np.ndarray, n: int
+    ) -> tuple[list[Gates | None], list[Solution]]:
+        """The gates and the solution of each problem, judged as soon as it is there."""
+        posed: list[MarginProblem] = []
+        earlier = self._earlier(classes, n)
+
+        def tasks() -> Iterator[Any]:
+            for problem in problems:
+                # The features, which may be large, are kept no longer than the problem is.
+                posed.append(problem.restated(features=None))
+                start = earlier[len(posed) - 1] if earlier else None
+                options = {"tol": self.tol, "max_seconds": self.max_seconds, "device": self.device, "start": start}
+                yield delayed(solve)(problem, self.solver, **options)
+
+        solutions: list[Solution] = []
+        labels = classes if len(classes) > 2 else classes[1:]
+        with closing(Parallel(self.n_jobs, return_as="generator")(tasks())) as found:
+            for label, solution in zip(labels, found, strict=True):
+                self._judge(solution, label, posed[len(solutions)], alone=len(classes) == 2)
+                solutions.append(solution)
+        return [problem.gates for problem in posed], solutions
+
+    def _earlier(self, classes: np.ndarray, n: int) -> list[Solution] | None:
+        """The solutions of the last fit to start from, if it was one of as many samples of these classes."""
+        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, classes)):
+            return None
+        earlier = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
+        return earlier if len(earlier[0].dual) == n else None
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
         """The samples that count, their weights (None: all alike), and the prices of their slack."""
@@ -181,21 +228,30 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if found:
             warnings.warn(f"{found}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
 
-    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+    def _keep(self, gates: list[Gates | None], solutions: list[Solution]) -> None:
         several = len(solutions) > 1
         unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
         self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
-        self.certificate_ = solutions if several else solutions[0]
-        self.gates_: Any = [problem.gates for problem in problems] if several else problems[0].gates
-        self.weights_ = np.stack([solution.weights for solution in solutions]) if several else solutions[0].weights
+        self.certificate_: Any = solutions if several else solutions[0]
+        self.gates_: Any = gates if several else gates[0]
         self.intercept_ = np.array([solution.intercept for solution in solutions])
 
-    def _scores(self, X: Array) -> list[Array]:
-        """The scores (n,) of inputs X (n, d) in the problem of each class."""
-        gates, weights = self.gates_, self.weights_
-        gates, weights = (gates, weights) if isinstance(gates, list) else ([gates], weights[None])
-        features = {key: found(X) for key, found in {id(each): each for each in gates}.items()}
-        return [features[id(g)] @ W + b for g, W, b in zip(gates, weights, self.intercept_, strict=True)]
+    @property
+    def weights_(self) -> Array:
+        """W (k, d), or (classes, k, d): those of the certificates."""
+        found = self.certificate_
+        return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
+
+    def _scores(self, X: Array) -> Array:
+        """The scores (n, classes) of inputs X (n, d), a few thousand at a time: features are computed once."""
+        several = isinstance(self.certificate_, list)
+        gates, found = (self.gates_, self.certificate_) if several else ([self.gates_], [self.certificate_])
+        scores = np.empty((len(X), len(found)))
+        for rows in row_blocks(len(X)):
+            features = {key: each(X[rows]) for key, each in {id(each): each for each in gates}.items()}
+            for code, (each, solution) in enumerate(zip(gates, found, strict=True)):
+                scores[rows, code] = features[id(each)] @ solution.weights + solution.intercept
+        return scores
 
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
@@ -210,7 +266,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
         scores = self._scores(self._inputs(validated(self, X, reset=False)))
-        return np.column_stack(scores) if len(scores) > 1 else scores[0]
+        return scores if scores.shape[1] > 1 else scores[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row of X (n, p); errors as `decision_function`."""
@@ -219,4 +275,4 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[index])
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weights_")
+        return hasattr(self, "certificate_")

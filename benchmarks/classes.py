@@ -1,0 +1,157 @@
+"""Many classes at once: digits, MNIST and Fashion-MNIST, our classifiers beside SVC and LinearSVC; see --help.
+
+All get the same inputs: pixels, centred, every image scaled to length 1. Contestants take turns, each run in a process
+and one thread of its own; figures are medians over the rounds, in seconds of the processor, which other work on the
+machine changes little. Finished runs are kept in --store: the same command goes on where it was stopped.
+"""
+
+import argparse
+import json
+import pickle
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from common import Child, markdown, memory_peak, surroundings, surroundings_line
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from threadpoolctl import threadpool_limits
+
+from implicit_bias import GatedReLUClassifier, GLNClassifier
+from implicit_bias.datasets.images import load_digits, load_images
+from implicit_bias.ground.checks import Array
+
+Parts = tuple[Array, np.ndarray, Array, np.ndarray]
+#: Digits that train; the rest of the 1797 are the test part.
+DIGITS = 1347
+LIMIT = 4 * 3600.0
+RBF = {"SVC, rbf, C = 5": lambda: SVC(C=5), "LinearSVC": lambda: LinearSVC(max_iter=20_000)}
+
+
+def gated(units: int) -> Callable[[], Any]:
+    """Half-spaces that hold three images of ten."""
+    return lambda: GatedReLUClassifier(units, cutoff=(0.7, 0.7), tol=1e-3, random_state=1)
+
+
+MODELS: dict[str, dict[str, Callable[[], Any]]] = {
+    "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
+    "images": {f"gated ReLU, {units} half-spaces": gated(units) for units in (100, 200, 400)} | RBF,
+}
+ROWS = {"digits": 1347, "mnist-5000": 5000, "mnist": 60_000, "fashion-mnist": 60_000}
+
+
+def contestants(data: str) -> dict[str, Callable[[], Any]]:
+    """Who runs on which data."""
+    return MODELS["digits" if data == "digits" else "images"]
+
+
+def parts(data: str, root: str | None) -> Parts:
+    """Training and test images, and their labels."""
+    if data == "digits":
+        X, y = load_digits()
+        order = np.random.default_rng(1).permutation(len(X))
+        X, y = X[order], y[order]
+        return X[:DIGITS], y[:DIGITS], X[DIGITS:], y[DIGITS:]
+    name = data.removesuffix("-5000")
+    (X, y), (X_test, y_test) = (load_images(name, root, train) for train in (True, False))
+    rows = np.random.default_rng(1).permutation(len(X))[: ROWS[data]]
+    prepare = make_pipeline(StandardScaler(with_std=False), Normalizer())
+    return prepare.fit_transform(X[rows]), y[rows], prepare.transform(X_test), y_test
+
+
+def measure(data: str, name: str, root: str | None) -> dict[str, Any]:
+    """Seconds of the processor to fit and to predict, error, memory, size of the model, certified gap."""
+    X, y, X_test, y_test = parts(data, root)
+    model = contestants(data)[name]()
+    # What is loaded at the first fit is not part of the second.
+    contestants(data)[name]().fit(X[:200], y[:200])
+    begin = time.process_time()
+    model.fit(X, y)
+    fitted = time.process_time()
+    labels = model.predict(X_test)
+    seconds = fitted - begin, time.process_time() - fitted
+    found = getattr(model, "certificate_", [])
+    return {
+        "fit": seconds[0],
+        "predict": seconds[1],
+        "error": float(100 * (labels != y_test).mean()),
+        "memory": memory_peak(),
+        "size": len(pickle.dumps(model)) / 2**20,
+        "support": len(model.support_) if hasattr(model, "support_") else None,
+        "gap": max((solution.gap for solution in found), default=None),
+    }
+
+
+def work(connection: Connection, *args: Any) -> None:
+    """One run in a process of its own."""
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        connection.send(measure(*args))
+
+
+def report(cells: list[dict[str, Any]]) -> str:
+    """The table: medians over the rounds."""
+    rows = []
+    for data in ROWS:
+        ours: float | None = None
+        for name in contestants(data):
+            runs = [cell for cell in cells if (cell["data"], cell["model"]) == (data, name)]
+            if not runs:
+                continue
+            fit, predict = (median(run[key] for run in runs) for key in ("fit", "predict"))
+            ours = ours or fit
+            gap, support = runs[0]["gap"], runs[0]["support"]
+            rows.append(
+                {
+                    "data": f"{data.removesuffix('-5000')}, n = {ROWS[data]}",
+                    "model": name,
+                    "runs": str(len(runs)),
+                    "fit, s": f"{fit:.3g}",
+                    "predict, s": f"{predict:.3g}",
+                    "error": f"{runs[0]['error']:.2f} %",
+                    "support vectors": "" if support is None else str(support),
+                    "gap at most": "" if gap is None else f"{gap:.0e}",
+                    "peak memory": f"{median(run['memory'] for run in runs):.0f} MiB",
+                    "pickled": f"{runs[0]['size']:.1f} MiB",
+                }
+            )
+    return markdown(rows)
+
+
+def main() -> None:
+    """Run what is missing and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--data", nargs="+", choices=ROWS, default=list(ROWS))
+    add("--models", nargs="+", help="names of contestants; all if not given")
+    add("--rounds", type=int, default=1, help="how often each runs")
+    add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
+    add("--store", default="results/classes.jsonl", help="finished runs")
+    options = parser.parse_args()
+    store = Path(options.store)
+    store.parent.mkdir(parents=True, exist_ok=True)
+    cells = [json.loads(line) for line in store.read_text().splitlines()] if store.is_file() else []
+    about = surroundings()
+    for data in options.data:
+        for turn in range(options.rounds):
+            for name in options.models or contestants(data):
+                key = {"data": data, "model": name, "round": turn}
+                if any(key.items() <= cell.items() for cell in cells) or name not in contestants(data):
+                    continue
+                child = Child(work, data, name, options.data_root)
+                cells.append(key | child.answer(LIMIT))
+                child.stop()
+                print(cells[-1], flush=True)
+                with store.open("a") as file:
+                    file.write(json.dumps(cells[-1]) + "\n")
+    print(report(cells), surroundings_line(about, "one thread"), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
