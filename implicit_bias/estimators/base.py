@@ -3,7 +3,6 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -121,9 +120,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
         problems = self._problems(inputs, codes, self._shared(inputs, seed, weight), seed, price)
-        gates, solutions = self._solved(problems, classes, len(inputs))
+        labels = classes if len(classes) > 2 else classes[1:]
+        posed, solutions = self._solved(problems, labels, self._earlier(classes, len(inputs)))
+        for label, problem, solution in zip(labels, posed, solutions, strict=True):
+            self._warn(solution, label, problem, alone=len(classes) == 2)
         self.classes_ = classes
-        self._keep(gates, solutions)
+        self._keep([problem.gates for problem in posed], solutions)
         support = np.unique(np.concatenate([solution.support for solution in solutions]))
         self.support_ = rows[support]
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
@@ -143,34 +145,26 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             yield problem.restated(y=y)
 
     def _solved(
-        self, problems: Iterator[MarginProblem], classes: np.ndarray, n: int
-    ) -> tuple[list[Gates | None], list[Solution]]:
-        """The gates and the solution of each problem, judged as soon as it is there."""
+        self, problems: Iterator[MarginProblem], labels: np.ndarray, earlier: list[Solution | None]
+    ) -> tuple[list[MarginProblem], list[Solution]]:
+        """The problems, without their features, which may be large, and their solutions."""
         posed: list[MarginProblem] = []
-        earlier = self._earlier(classes, n)
 
         def tasks() -> Iterator[Any]:
-            for problem in problems:
-                # The features, which may be large, are kept no longer than the problem is.
+            options = {"tol": self.tol, "max_seconds": self.max_seconds, "device": self.device}
+            for label, problem, start in zip(labels, problems, earlier, strict=True):
                 posed.append(problem.restated(features=None))
-                start = earlier[len(posed) - 1] if earlier else None
-                options = {"tol": self.tol, "max_seconds": self.max_seconds, "device": self.device, "start": start}
-                yield delayed(solve)(problem, self.solver, **options)
+                yield delayed(_separated)(problem, label, self.solver, start=start, **options)
 
-        solutions: list[Solution] = []
-        labels = classes if len(classes) > 2 else classes[1:]
-        with closing(Parallel(self.n_jobs, return_as="generator")(tasks())) as found:
-            for label, solution in zip(labels, found, strict=True):
-                self._judge(solution, label, posed[len(solutions)], alone=len(classes) == 2)
-                solutions.append(solution)
-        return [problem.gates for problem in posed], solutions
+        return posed, Parallel(self.n_jobs)(tasks())
 
-    def _earlier(self, classes: np.ndarray, n: int) -> list[Solution] | None:
-        """The solutions of the last fit to start from, if it was one of as many samples of these classes."""
+    def _earlier(self, classes: np.ndarray, n: int) -> list[Solution | None]:
+        """What to start each class from: its last solution, if that is for as many samples of the same classes."""
+        nothing: list[Solution | None] = [None] * (len(classes) if len(classes) > 2 else 1)
         if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, classes)):
-            return None
-        earlier = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
-        return earlier if len(earlier[0].dual) == n else None
+            return nothing
+        earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
+        return earlier if len(earlier[0].dual) == n else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
         """The samples that count, their weights (None: all alike), and the prices of their slack."""
@@ -205,13 +199,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _judge(self, solution: Solution, label: Any, problem: MarginProblem, alone: bool) -> None:
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # A search over many fits must end, too.
-        if solution.status.inseparable:
-            raise NotSeparableError(
-                f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})", solution
-            )
+    def _warn(self, solution: Solution, label: Any, problem: MarginProblem, alone: bool) -> None:
         if solution.status is not Status.OPTIMAL:
             warnings.warn(
                 f"class {label}: {solution.status.value} (gap {solution.gap:.1e}; {solution.reason})",
@@ -276,3 +264,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")
+
+
+def _separated(problem: MarginProblem, label: Any, solver: Any, **options: Any) -> Solution:
+    """The solution of the problem of a class, which an interruption and a proof that there is none end."""
+    solution = solve(problem, solver, **options)
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # A search over many fits must end, too.
+    if solution.status.inseparable:
+        message = f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})"
+        raise NotSeparableError(message, solution)
+    return solution

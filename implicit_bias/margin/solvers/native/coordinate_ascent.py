@@ -118,17 +118,17 @@ def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
             # In the first epoch V means nothing yet.
             power = min(POWER * BLOCK / max(len(rows), 1), MOST_POWER) if epoch > 1 else 0.0
             at.pass_over_all(random.permutation(rows), power)
-            if epoch % CYCLE != 1:
-                continue
-            f = at.margins()
-            best = at.judged(f, best, epoch)
-            stop = watch(epoch, best.bounds)
-            enough = COARSE if many_priced(at.lam, at.prices) else LOOSE
-            if stop or best.bounds.gap <= max(enough, tol):
-                return replace(best, stopped=stop)
-            rows = at.open(f)
-            if not many_priced(at.lam, at.prices):
-                at.rescale()
+            looks = epoch % CYCLE == 1
+            if looks:
+                f = at.margins()
+                best = at.judged(f, best, epoch)
+            stop, priced = watch(epoch, best.bounds), many_priced(at.lam, at.prices)
+            if stop or best.bounds.gap <= max(COARSE if priced else LOOSE, tol):
+                return replace(best, stopped=stop, iterations=epoch)
+            if looks:
+                rows = at.open(f)
+                if not priced:
+                    at.rescale()
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
     return best

@@ -84,9 +84,12 @@ def _some_groups(
 
     limit = (DEFAULT_ITERATIONS if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing()
-    # An earlier answer leads faster than a sorting, unless it hides what goes from one price to another.
-    known_support = start is not None and not many_priced(start, problem.prices * (start / problem.prices).max())
-    if ours.prices is not None and not at_once(ours) and not known_support:
+    # An earlier answer leads faster than a sorting, unless most of it went from one price to another.
+    leads = False
+    if start is not None:
+        share = ours.moved(start / problem.prices)
+        leads = not many_priced(share, share.max() + 0 * share)
+    if ours.prices is not None and not at_once(ours) and not leads:
         with one_thread():
             found = ascend(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
     chosen = first_set(ours, start, found)

@@ -165,7 +165,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     stage = int(len(chosen.rows) == scaled.n)
     if best.iterations:
         # Where samples are sorted only few have to be found, and one finer round finds them.
-        stage = len(TOLERANCES) - (len(chosen.rows) > FEW)
+        stage = len(TOLERANCES) - (len(chosen.rows) > FEW + 2 * NEAREST)
     start: Point | None = None
     try:
         while not (best.stopped or best.bounds.gap <= tol):
