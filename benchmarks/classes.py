@@ -1,8 +1,8 @@
 """Many classes at once: digits, MNIST and Fashion-MNIST, our classifiers beside SVC and LinearSVC; see --help.
 
-All get the same inputs: pixels, centred, every image scaled to length 1. Contestants take turns, each run in a process
-and one thread of its own; figures are medians over the rounds, in seconds of the processor, which other work on the
-machine changes little. Finished runs are kept in --store: the same command goes on where it was stopped.
+MNIST's and Fashion-MNIST's pixels are centred and every image is scaled to length 1, for all contestants. They take
+turns, one thread each; figures are medians over the rounds, in seconds of the processor. Finished runs are kept in
+--store: the same command goes on where it was stopped.
 """
 
 import argparse
@@ -10,14 +10,14 @@ import json
 import pickle
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from common import Child, markdown, memory_baseline, memory_peak, surroundings, surroundings_line
+from common import markdown, memory_baseline, memory_peak, surroundings, surroundings_line
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -30,7 +30,6 @@ from implicit_bias.ground.checks import Array
 Parts = tuple[Array, np.ndarray, Array, np.ndarray]
 #: Digits that train; the rest of the 1797 are the test part.
 DIGITS = 1347
-LIMIT = 4 * 3600.0
 SKLEARN = {"SVC, rbf, C = 5": lambda: SVC(C=5), "LinearSVC": lambda: LinearSVC(max_iter=20_000)}
 
 
@@ -72,35 +71,24 @@ def parts(data: str, root: str | None) -> Parts:
     return prepare.fit_transform(X[rows]), y[rows], prepare.transform(X_test), y_test
 
 
-def measure(data: str, name: str, root: str | None) -> dict[str, Any]:
+def measure(make: Callable[[], Any], X: Array, y: np.ndarray, X_test: Array, y_test: np.ndarray) -> dict[str, Any]:
     """Seconds of the processor to fit and to predict, error, memory, size of the model, certified gap."""
-    X, y, X_test, y_test = parts(data, root)
-    model = contestants(data)[name]()
-    # What is loaded at the first fit is not part of the second.
-    contestants(data)[name]().fit(X[:200], y[:200])
-    before = memory_baseline()
+    model, before = make(), memory_baseline()
     begin = time.process_time()
     model.fit(X, y)
     fitted = time.process_time()
     labels = model.predict(X_test)
-    seconds = fitted - begin, time.process_time() - fitted
+    predicted = time.process_time()
     found = getattr(model, "certificate_", [])
     return {
-        "fit": seconds[0],
-        "predict": seconds[1],
+        "fit": fitted - begin,
+        "predict": predicted - fitted,
         "error": float(100 * (labels != y_test).mean()),
         "memory": memory_peak() - before,
         "size": len(pickle.dumps(model)) / 2**20,
         "support": len(model.support_) if hasattr(model, "support_") else None,
         "gap": max((solution.gap for solution in found), default=None),
     }
-
-
-def work(connection: Connection, *args: Any) -> None:
-    """One run in a process of its own."""
-    torch.set_num_threads(1)
-    with threadpool_limits(1):
-        connection.send(measure(*args))
 
 
 def report(cells: list[dict[str, Any]]) -> str:
@@ -144,15 +132,18 @@ def main() -> None:
     store.parent.mkdir(parents=True, exist_ok=True)
     cells = [json.loads(line) for line in store.read_text().splitlines()] if store.is_file() else []
     about = surroundings()
-    for data in options.data:
-        for turn in range(options.rounds):
-            for name in options.models or contestants(data):
+    torch.set_num_threads(1)
+    # What the first fit of a process loads is part of no run.
+    GLNClassifier(2, C=0.1).fit(*load_digits())
+    with threadpool_limits(1):
+        for data in options.data:
+            samples: Parts | None = None
+            for turn, name in product(range(options.rounds), contestants(data)):
                 key = {"data": data, "model": name, "round": turn}
-                if any(key.items() <= cell.items() for cell in cells) or name not in contestants(data):
+                if any(key.items() <= cell.items() for cell in cells) or name not in (options.models or [name]):
                     continue
-                child = Child(work, data, name, options.data_root)
-                cells.append(key | child.answer(LIMIT))
-                child.stop()
+                samples = samples or parts(data, options.data_root)
+                cells.append(key | measure(contestants(data)[name], *samples))
                 print(cells[-1], flush=True)
                 with store.open("a") as file:
                     file.write(json.dumps(cells[-1]) + "\n")

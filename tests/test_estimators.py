@@ -147,7 +147,9 @@ def test_a_warm_start_leads_from_price_to_price(cancer, monkeypatch):
     assert warm.certificate_.iterations < cold.certificate_.iterations
     assert warm.certificate_.lower_bound <= cold.certificate_.objective
     assert cold.certificate_.lower_bound <= warm.certificate_.objective
-    # Samples of another number are others.
+    # CLARABEL takes no start, and samples of another number are others.
+    assert warm.set_params(solver="CLARABEL", tol=1e-4).fit(*cancer).certificate_.solver == "CLARABEL"
+    warm.set_params(solver=None, tol=1e-6)
     X, y = cancer
     np.testing.assert_array_equal(warm.fit(X[:150], y[:150]).weights_, cold.fit(X[:150], y[:150]).weights_)
 

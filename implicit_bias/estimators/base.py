@@ -159,12 +159,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return posed, Parallel(self.n_jobs)(tasks())
 
     def _earlier(self, classes: np.ndarray, n: int) -> list[Solution | None]:
-        """What to start each class from: its last solution, if that is for as many samples of the same classes."""
+        """What to start each class from: NATIVE's last solution, if it is for as many samples of the same classes."""
         nothing: list[Solution | None] = [None] * (len(classes) if len(classes) > 2 else 1)
         if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, classes)):
             return nothing
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
-        return earlier if len(earlier[0].dual) == n else nothing
+        native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
+        return earlier if native and len(earlier[0].dual) == n else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
         """The samples that count, their weights (None: all alike), and the prices of their slack."""
