@@ -22,13 +22,13 @@ from implicit_bias.margin.solvers.solution import Status
 #: Samples of a block, and how often each is passed while the block's kernel is at hand.
 BLOCK, PASSES = 64, 3
 #: The power of ‖V_h‖ by which η_h is multiplied, over all blocks of an epoch, and in one block at most.
-POWER, MOST_POWER = 8.0, 0.5
+POWER, MOST_POWER = 4.0, 0.5
 #: What ‖V_h‖ counts at most and its inverse at least: before V has followed η it may be far from 1.
 FASTEST = 1.25
 #: The gap that sorts well, and the epochs after which whatever was found has to do.
 COARSE, EPOCHS = 1e-2, 40
 #: The gap that is enough where few samples are at their price, and the epochs between two looks at all samples.
-LOOSE, CYCLE = 0.3, 3
+LOOSE, CYCLE = 0.3, 2
 #: The samples of the first epoch, which finds how large η is.
 DRAWN = 1000
 #: The share of the positive λ that are at their price from which a sorting saves more than it costs.
