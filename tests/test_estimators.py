@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 from functools import partial
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -39,7 +40,8 @@ from implicit_bias import (
     svm_gln,
     svm_l2,
 )
-from implicit_bias.ground import memory
+from implicit_bias.ground import blocks, memory
+from implicit_bias.margin.solvers.native import working_set
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +115,59 @@ def test_no_gates_and_one_group_are_the_linear_machine():
         return 0.5 * w @ w + price * np.maximum(1 - np.where(y, 1, -1) * (inputs @ w), 0).sum()
 
     assert squared(model.weights_[0]) == pytest.approx(squared(oracle.coef_[0]), rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+def test_classes_are_the_problems_one_by_one(wine):
+    X, y = wine
+    model = GLNClassifier(5, C=0.1, random_state=2).fit(X, y)
+    gates, inputs = HyperplaneGates(5, 2, seed=2), np.c_[X, np.ones(len(X))]
+    for label, weights, score in zip(model.classes_, model.weights_, model.decision_function(X).T, strict=True):
+        alone = svm_gln(inputs, np.where(y == label, 1, -1), gates, C=0.1)
+        np.testing.assert_array_equal(weights, solve(alone).weights)
+        np.testing.assert_array_equal(score, alone.decision_function(weights, inputs))
+
+
+def test_processes_share_the_classes_and_change_nothing(wine):
+    model = GLNClassifier(5, C=0.1, random_state=2)
+    with joblib.parallel_config("multiprocessing"):
+        shared = clone(model).set_params(n_jobs=2).fit(*wine)
+    np.testing.assert_array_equal(shared.weights_, model.fit(*wine).weights_)
+    assert all(each is model.gates_[0] for each in model.gates_)
+
+
+def test_a_warm_start_leads_from_price_to_price(cancer, monkeypatch):
+    monkeypatch.setattr(working_set, "ALL_UP_TO", 50)
+    cold = GLNClassifier(5, C=2.0, random_state=2)
+    warm = clone(cold).set_params(warm_start=True, C=1.0).fit(*cancer)
+    cold.fit(*cancer)
+    warm.set_params(C=2.0).fit(*cancer)
+    assert warm.certificate_.iterations < cold.certificate_.iterations
+    assert warm.certificate_.lower_bound <= cold.certificate_.objective
+    assert cold.certificate_.lower_bound <= warm.certificate_.objective
+    # CLARABEL takes no start, and samples of another number are others.
+    assert warm.set_params(solver="CLARABEL", tol=1e-4).fit(*cancer).certificate_.solver == "CLARABEL"
+    warm.set_params(solver=None, tol=1e-6)
+    X, y = cancer
+    np.testing.assert_array_equal(warm.fit(X[:150], y[:150]).weights_, cold.fit(X[:150], y[:150]).weights_)
+
+
+def test_chunks_of_new_samples_change_no_score(wine, monkeypatch):
+    model = GatedReLUClassifier(6, C=0.1, random_state=2).fit(*wine)
+    whole = model.decision_function(wine[0])
+    monkeypatch.setattr(blocks, "ROWS", 7)
+    np.testing.assert_allclose(model.decision_function(wine[0]), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_kept_does_not_hold_the_samples(wine):
+    X, y = wine
+    stored = pickle.dumps(GLNClassifier(2, C=0.1, random_state=2).fit(np.repeat(X, 20, axis=1), y))
+    assert len(stored) < X.nbytes * 20 / 2
 
 
 def test_hard_margin_of_overlapping_classes_is_refused_with_a_proof(cancer):
@@ -308,6 +363,10 @@ def test_one_class_for_all_samples_is_told(cancer):
         (GLNClassifier(class_weight={"benign": -1, "malignant": 1}), "positive"),
         (GLNClassifier(fit_intercept="no"), "fit_intercept"),
         (GLNClassifier(free_intercept=1), "free_intercept"),
+        (GLNClassifier(warm_start=1), "warm_start"),
+        (GLNClassifier(n_jobs=0), "n_jobs"),
+        (GLNClassifier(device="tpu"), "no device"),
+        (GLNClassifier(device="cuda:99"), "sees no device"),
         (GatedReLUClassifier(gates="own"), "known: random, learned"),
         (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
         (HiddenLayerClassifier(units=2.5), "units"),

@@ -91,6 +91,42 @@ def test_samples_at_their_price_as_one_row_agree_with_all_by_themselves(gate, no
         monkeypatch.setattr(working_set, "ALL_UP_TO", 0)
 
 
+@pytest.mark.usefixtures("sorted_first")
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm, monkeypatch):
+    """Soft margins so dear that few samples are at their price; a first draw of few says how large η is."""
+    monkeypatch.setattr(coordinate_ascent, "PRICED", 2.0)
+    monkeypatch.setattr(coordinate_ascent, "DRAWN", 5)
+    monkeypatch.setattr(working_set, "FEW", 3)
+    case = dataclasses.replace(next(variants(gate, norm)), C=3.0)
+    one = solve(case, "NATIVE", tol=1e-7)
+    monkeypatch.setattr(working_set, "ALL_UP_TO", 10**9)
+    agree(one, solve(case, "NATIVE", tol=1e-7))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
+    """Of all tη with λ/t, ½ Σ (‖W_h‖²/(tη_h) + tη_h) is least; prices bound λ/t."""
+    case = dataclasses.replace(problem(*PAIRS[seed]), C=1e6)
+    ours = scaled.scaled(case, case.norm.group_form(case.features.k), "cpu")
+    at = coordinate_ascent.Ascent(ours)
+    at.pass_over_all(np.arange(ours.n), 0.3)
+    before, sizes = at.margins(), (at.eta**2 * ours.squares(at.V), at.eta)
+
+    def cost(t):
+        return float((sizes[0] / (t * sizes[1]) + t * sizes[1]).sum())
+
+    at.rescale()
+    t = float(at.eta[0] / sizes[1][0])
+    np.testing.assert_allclose(at.margins(), before, rtol=1e-9, atol=1e-12)
+    assert cost(t) <= min(cost(0.99 * t), cost(1.01 * t))
+    dear = dataclasses.replace(case, C=float((ours.dual(at.lam)).max()) * 1.01)
+    bounded = coordinate_ascent.Ascent(scaled.scaled(dear, case.norm.group_form(case.features.k), "cpu"))
+    bounded.lam, bounded.V, bounded.eta = at.lam.clone(), at.V.clone(), 100 * at.eta
+    bounded.rescale()
+    assert (bounded.lam <= bounded.prices * (1 + 1e-12)).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_low_rank_factors_solve_like_dense_ones(seed):
     """Also where the diagonal holds numbers that are nearly 0, as at the end of a descent."""

@@ -2,6 +2,7 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -9,11 +10,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.estimators.samples import merged
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.blocks import row_blocks
+from implicit_bias.ground.checks import Array, InputError, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
@@ -66,6 +69,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     solver: str | None = None
     tol: float = 1e-6
     max_seconds: float | None = None
+    device: str = "cpu"
+    n_jobs: int | None = None
+    warm_start: bool = False
     class_weight: Any = None
     random_state: Any = None
 
@@ -102,30 +108,66 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         UserWarning
             If slack is so cheap at this C that the weights are nothing, or all samples are put into one of two classes.
         """
-        for name in ("fit_intercept", "free_intercept"):
+        for name in ("fit_intercept", "free_intercept", "warm_start"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0):
+            raise InputError(
+                f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(self.n_jobs)}"
+            )
         X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight, price = self._weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), self._seed()
         classes, codes = np.unique(y[rows], return_inverse=True)
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
-        shared = self._shared(inputs, seed, weight)
-        problems, solutions = [], []
-        for code in range(len(classes)) if len(classes) > 2 else [1]:
-            problem = self._problem(inputs, np.where(codes == code, 1.0, -1.0), shared, seed)
-            problem = replace(problem, sample_weight=price, intercept=self.free_intercept)
-            solution = solve(problem, self.solver, tol=self.tol, max_seconds=self.max_seconds)
-            self._judge(solution, classes[code], problem, alone=len(classes) == 2)
-            problems.append(problem)
-            solutions.append(solution)
+        problems = self._problems(inputs, codes, self._shared(inputs, seed, weight), seed, price)
+        labels = classes if len(classes) > 2 else classes[1:]
+        posed, solutions = self._solved(problems, labels, self._earlier(classes, len(inputs)))
+        for label, problem, solution in zip(labels, posed, solutions, strict=True):
+            self._warn(solution, label, problem, alone=len(classes) == 2)
         self.classes_ = classes
-        self._keep(problems, solutions)
+        self._keep([problem.gates for problem in posed], solutions)
         support = np.unique(np.concatenate([solution.support for solution in solutions]))
         self.samples_, self.support_ = rows, rows[support]
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         return self
+
+    def _problems(
+        self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, price: Array
+    ) -> Iterator[MarginProblem]:
+        """The problem of each class, or of the second of two; over shared gates they differ in their signs only."""
+        problem: MarginProblem | None = None
+        for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
+            y = np.where(codes == code, 1.0, -1.0)
+            if problem is None or gates is None:
+                problem = replace(
+                    self._problem(X, y, gates, seed), sample_weight=price, intercept=bool(self.free_intercept)
+                )
+            yield problem.restated(y=y)
+
+    def _solved(
+        self, problems: Iterator[MarginProblem], labels: np.ndarray, earlier: list[Solution | None]
+    ) -> tuple[list[MarginProblem], list[Solution]]:
+        """The problems, without their features, which may be large, and their solutions."""
+        posed: list[MarginProblem] = []
+
+        def tasks() -> Iterator[Any]:
+            options = {"tol": self.tol, "max_seconds": self.max_seconds, "device": self.device}
+            for label, problem, start in zip(labels, problems, earlier, strict=True):
+                posed.append(problem.restated(features=None))
+                yield delayed(_separated)(problem, label, self.solver, start=start, **options)
+
+        return posed, Parallel(self.n_jobs)(tasks())
+
+    def _earlier(self, classes: np.ndarray, n: int) -> list[Solution | None]:
+        """What to start each class from: NATIVE's last solution, if it is for as many samples of the same classes."""
+        nothing: list[Solution | None] = [None] * (len(classes) if len(classes) > 2 else 1)
+        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, classes)):
+            return nothing
+        earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
+        native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
+        return earlier if native and len(earlier[0].dual) == n else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
         """The samples that count, their weights (None: all alike), and the prices of their slack."""
@@ -144,13 +186,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _judge(self, solution: Solution, label: Any, problem: MarginProblem, alone: bool) -> None:
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # A search over many fits must end, too.
-        if solution.status.inseparable:
-            raise NotSeparableError(
-                f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})", solution
-            )
+    def _warn(self, solution: Solution, label: Any, problem: MarginProblem, alone: bool) -> None:
         if solution.status is not Status.OPTIMAL:
             warnings.warn(
                 f"class {label}: {solution.status.value} (gap {solution.gap:.1e}; {solution.reason})",
@@ -167,21 +203,30 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if found:
             warnings.warn(f"{found}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
 
-    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+    def _keep(self, gates: list[Gates | None], solutions: list[Solution]) -> None:
         several = len(solutions) > 1
         unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
         self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
-        self.certificate_ = solutions if several else solutions[0]
-        self.gates_: Any = [problem.gates for problem in problems] if several else problems[0].gates
-        self.weights_ = np.stack([solution.weights for solution in solutions]) if several else solutions[0].weights
+        self.certificate_: Any = solutions if several else solutions[0]
+        self.gates_: Any = gates if several else gates[0]
         self.intercept_ = np.array([solution.intercept for solution in solutions])
 
-    def _scores(self, X: Array) -> list[Array]:
-        """The scores (n,) of inputs X (n, d) in the problem of each class."""
-        gates, weights = self.gates_, self.weights_
-        gates, weights = (gates, weights) if isinstance(gates, list) else ([gates], weights[None])
-        features = {key: found(X) for key, found in {id(each): each for each in gates}.items()}
-        return [features[id(g)] @ W + b for g, W, b in zip(gates, weights, self.intercept_, strict=True)]
+    @property
+    def weights_(self) -> Array:
+        """W (k, d), or (classes, k, d): those of the certificates."""
+        found = self.certificate_
+        return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
+
+    def _scores(self, X: Array) -> Array:
+        """The scores (n, classes) of inputs X (n, d), a few thousand at a time: features are computed once."""
+        several = isinstance(self.certificate_, list)
+        gates, found = (self.gates_, self.certificate_) if several else ([self.gates_], [self.certificate_])
+        scores = np.empty((len(X), len(found)))
+        for rows in row_blocks(len(X)):
+            features = {key: each(X[rows]) for key, each in {id(each): each for each in gates}.items()}
+            for code, (each, solution) in enumerate(zip(gates, found, strict=True)):
+                scores[rows, code] = features[id(each)] @ solution.weights + solution.intercept
+        return scores
 
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
@@ -196,7 +241,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
         scores = self._scores(self._inputs(validated(self, X, reset=False, sparse=True)))
-        return np.column_stack(scores) if len(scores) > 1 else scores[0]
+        return scores if scores.shape[1] > 1 else scores[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row of X (n, p); errors as `decision_function`."""
@@ -210,7 +255,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weights_")
+        return hasattr(self, "certificate_")
 
     def _html_repr(self) -> str:
         """What a notebook shows: scikit-learn's diagram, and below it what was proved."""
@@ -222,3 +267,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
         positives = (self.classes_ if several else self.classes_[1:]).tolist()
         return diagram + summary(dict(zip(positives, found, strict=True)), getattr(gates, "groups", None))
+
+
+def _separated(problem: MarginProblem, label: Any, solver: Any, **options: Any) -> Solution:
+    """The solution of the problem of a class, which an interruption and a proof that there is none end."""
+    solution = solve(problem, solver, **options)
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # A search over many fits must end, too.
+    if solution.status.inseparable:
+        message = f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})"
+        raise NotSeparableError(message, solution)
+    return solution

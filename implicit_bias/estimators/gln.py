@@ -31,8 +31,12 @@ class GLNClassifier(MarginClassifier):
         Append the constant input 1, so that every context has a bias of its own (penalised like any weight).
     free_intercept : bool
         Add one bias b that costs nothing, as SVC does. The limit of gradient descent has none: False.
-    solver, tol, max_seconds
+    solver, tol, max_seconds, device
         As for `solve`, for the problem of each class.
+    n_jobs : int, optional
+        Processes that share the classes between them; −1 for one per core. The answer is the same.
+    warm_start : bool
+        Start from the solutions of the last `fit`, if it was on the same samples, at another C say.
     class_weight : dict, 'balanced' or None
         Multiplies the prices of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
     random_state : int, RandomState or None

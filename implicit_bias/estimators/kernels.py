@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -50,9 +50,11 @@ class MultipleKernelClassifier(MarginClassifier):
     normalise : bool
         Divide each kernel by s_m, the (weighted) mean of k_m(x, x) over the training samples; else s_m = 1. A kernel of
         larger values costs less norm.
+    fit_intercept : bool
+        Append the constant input 1, for kernels that make something of it.
     free_intercept : bool
-        The bias b, which costs nothing.
-    solver, tol, max_seconds, class_weight
+        Whether there is a bias b, which costs nothing.
+    solver, tol, max_seconds, device, n_jobs, warm_start, class_weight
         As for `GLNClassifier`.
 
     Attributes
@@ -87,10 +89,7 @@ class MultipleKernelClassifier(MarginClassifier):
     kernels: Sequence[Any] | None = None
     C: float = 1.0
     normalise: bool = field(default=True, kw_only=True)
-    free_intercept: bool = field(default=True, kw_only=True)
-
-    def _inputs(self, X: Array) -> Array:
-        return X
+    fit_intercept: bool = field(default=False, kw_only=True)
 
     def _shared(self, X: Array, seed: int, weight: Array | None) -> Any:
         if not isinstance(self.normalise, bool | np.bool_):
@@ -109,28 +108,37 @@ class MultipleKernelClassifier(MarginClassifier):
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
 
-    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
-        features = problems[0].features
-        assert isinstance(features, _FittedKernels)
-        each = [_predicting(problem, solution, self.tol) for problem, solution in zip(problems, solutions, strict=True)]
-        super()._keep(problems, [solution for _, solution in each])
-        coefficients = np.stack([found for found, _ in each])
+    def _solved(
+        self, problems: Iterator[MarginProblem], labels: np.ndarray, earlier: list[Solution | None]
+    ) -> tuple[list[MarginProblem], list[Solution]]:
+        whole = list(problems)
+        _, solutions = super()._solved(iter(whole), labels, earlier)
+        each = [_predicting(problem, solution, self.tol) for problem, solution in zip(whole, solutions, strict=True)]
+        # What predicts stands where gates do.
+        posed = [
+            problem.restated(gates=(problem.features, found)) for problem, (found, _) in zip(whole, each, strict=True)
+        ]
+        return posed, [solution for _, solution in each]
+
+    def _keep(self, gates: list[Any], solutions: list[Solution]) -> None:
+        super()._keep([None] * len(gates), solutions)
+        features, coefficients = gates[0][0], np.stack([found for _, found in gates])
         used = np.flatnonzero(coefficients.any(axis=(0, 1)))
         coefficients = coefficients[..., used] / features.scales[:, None]
         sizes = length(self.weights_, axis=-1)
         totals = sizes.sum(axis=-1, keepdims=True)
         self.kernel_weights_ = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
-        self.dual_coef_ = coefficients if len(each) > 1 else coefficients[0]
+        self.dual_coef_ = coefficients if len(gates) > 1 else coefficients[0]
         self.support_vectors_, self.kernels_ = features.samples[used], features.functions
 
-    def _scores(self, X: Array) -> list[Array]:
+    def _scores(self, X: Array) -> Array:
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
-        scores = np.repeat(self.intercept_[:, None], len(X), axis=1)
+        scores = np.repeat(self.intercept_[None], len(X), axis=0)
         for m, kernel in enumerate(self.kernels_):
             own: Array = coefficients[:, m]
             if own.any():
-                scores += own @ _evaluated(kernel, m, X, self.support_vectors_).T
-        return [*scores]
+                scores += _evaluated(kernel, m, X, self.support_vectors_) @ own.T
+        return scores
 
 
 @dataclass(frozen=True)

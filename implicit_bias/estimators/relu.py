@@ -27,7 +27,7 @@ class GatedReLUClassifier(MarginClassifier):
     ----------
     units : int
         H half-spaces, or hidden units of the network; without effect for given gates.
-    C, fit_intercept, free_intercept, solver, tol, max_seconds, class_weight, random_state
+    C, fit_intercept, free_intercept, solver, tol, max_seconds, device, n_jobs, warm_start, class_weight, random_state
         As for `GLNClassifier`; a whole `random_state` is the seed of half-spaces, network and training.
     gates : 'random', 'learned' or Gates
         'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class;
@@ -87,7 +87,7 @@ class HiddenLayerClassifier(MarginClassifier):
         Hidden units H.
     training : SGD, optional
         How the network is trained; sample weights play no part in it.
-    C, fit_intercept, free_intercept, solver, tol, max_seconds, class_weight, random_state
+    C, fit_intercept, free_intercept, solver, tol, max_seconds, device, n_jobs, warm_start, class_weight, random_state
         As for `GatedReLUClassifier`; the constant input goes into the network.
 
     Attributes

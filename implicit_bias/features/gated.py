@@ -88,10 +88,13 @@ class GatedFeatures(Features):
         return len(self.X), self.gate_values.shape[1], self.X.shape[1]
 
     def apply(self, W: Any) -> Array:
-        """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d); returns (n,)."""
-        W = as_numbers(W, (self.k, self.d), "weights")
+        """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d), by the gates that have any; returns (n,)."""
+        W, G = as_numbers(W, (self.k, self.d), "weights"), self.gate_values
+        used = W.any(axis=1)
+        if not used.all():
+            W, G = W[used], G[:, used]
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.einsum("nk,nk->n", self.X @ W.T, self.gate_values))
+            return np.asarray(np.einsum("nk,nk->n", self.X @ W.T, G))
 
     def magnitudes(self, W: Any) -> Array:
         """Σ_j |g_j(x_i)| ⟨|w_j|, |x_i|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""

@@ -22,18 +22,22 @@ from implicit_bias.margin.solvers.solution import Status
 #: Samples of a block, and how often each is passed while the block's kernel is at hand.
 BLOCK, PASSES = 64, 3
 #: The power of ‖V_h‖ by which η_h is multiplied, over all blocks of an epoch, and in one block at most.
-POWER, MOST_POWER = 8.0, 0.5
+POWER, MOST_POWER = 4.0, 0.5
 #: What ‖V_h‖ counts at most and its inverse at least: before V has followed η it may be far from 1.
 FASTEST = 1.25
 #: The gap that sorts well, and the epochs after which whatever was found has to do.
 COARSE, EPOCHS = 1e-2, 40
+#: The gap that is enough where few samples are at their price, and the epochs between two looks at all samples.
+LOOSE, CYCLE = 0.3, 2
+#: The samples of the first epoch, which finds how large η is.
+DRAWN = 1000
 #: The share of the positive λ that are at their price from which a sorting saves more than it costs.
-PRICED = 0.25
+PRICED, NEXT_TO = 0.25, 0.99
 
 
 def many_priced(lam: Tensor, prices: Tensor | None) -> bool:
-    """Whether more than PRICED of the positive λ are at their price."""
-    return prices is not None and bool(((lam > 0) & (lam == prices)).sum() > PRICED * (lam > 0).sum())
+    """Whether more than PRICED of the positive λ are at their price, or next to it."""
+    return prices is not None and bool(((lam > 0) & (lam >= NEXT_TO * prices)).sum() > PRICED * (lam > 0).sum())
 
 
 class Ascent:
@@ -61,9 +65,35 @@ class Ascent:
             self.b = self.b + stiffness * (tilt @ (new - lam))
         self.eta = self.eta * block.squares(self.V).sqrt().clip(1 / FASTEST, FASTEST) ** power
 
-    def judged(self, best: Outcome, epoch: int) -> Outcome:
-        """The best bounds and weights."""
-        f, sizes = self.scaled.margins(self.V, self.eta, self.b), self.scaled.squares(self.V).sqrt()
+    def pass_over_all(self, rows: np.ndarray, power: float) -> None:
+        """A pass over these samples, block by block."""
+        if self.tilt is not None:
+            self.b = self.b + self.eta.sum() * (self.tilt @ self.lam)
+        for block in np.split(rows, range(BLOCK, len(rows), BLOCK)):
+            self.pass_over(self.scaled.moved(block), power)
+
+    def rescale(self) -> None:
+        """The best multiple t of η, λ/t being that of λ where no price is in its way: t² Σ_h η_h = Σ_h η_h‖V_h‖².
+
+        Margins stay as they are.
+        """
+        mean = ((self.eta @ self.scaled.squares(self.V)) / self.eta.sum()).sqrt()
+        t = max(mean, (self.lam / self.prices).max())
+        if t > 0:
+            self.eta, self.lam, self.V = t * self.eta, self.lam / t, self.V / t
+
+    def margins(self) -> Tensor:
+        """Of all samples (n,)."""
+        return self.scaled.margins(self.V, self.eta, self.b)
+
+    def open(self, f: Tensor) -> np.ndarray:
+        """The samples with margins f that are not at the bound of λ where they belong."""
+        settled = ((self.lam == 0) & (f >= 1)) | ((self.lam == self.prices) & (f <= 1))
+        return np.asarray((~settled).nonzero()[:, 0].cpu())
+
+    def judged(self, f: Tensor, best: Outcome, epoch: int) -> Outcome:
+        """The best bounds and weights; f: the margins of all samples."""
+        sizes = self.scaled.squares(self.V).sqrt()
         upper = upper_bound(float(self.eta @ sizes), f, self.prices)[0]
         fair = self.lam.clone()
         if self.tilt is not None:
@@ -75,25 +105,30 @@ class Ascent:
 
 
 def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
-    """Ascend to a gap of COARSE or `tol`, or until few samples are priced, in so many epochs, its iterations.
+    """Ascend to a gap of COARSE or `tol`, or of LOOSE where few samples are priced, in so many epochs, its iterations.
 
+    The first epoch passes over a draw, the others over samples that are not settled at the last look at all of them.
     The λ of its weights is at its bounds, 0 and p, wherever it met them. `watch(epoch, bounds)` may return a status to
     stop with.
     """
-    at, random = Ascent(scaled), np.random.default_rng(0)
-    best = scaled.nothing()
+    at, random, best = Ascent(scaled), np.random.default_rng(0), scaled.nothing()
+    rows = np.arange(scaled.n) if scaled.n <= DRAWN else random.choice(scaled.n, DRAWN, replace=False)
     try:
         for epoch in range(1, min(most, EPOCHS) + 1):
-            if at.tilt is not None:
-                at.b = at.b + at.eta.sum() * (at.tilt @ at.lam)
             # In the first epoch V means nothing yet.
-            power = min(POWER * BLOCK / scaled.n, MOST_POWER) if epoch > 1 else 0.0
-            for block in np.split(random.permutation(scaled.n), range(BLOCK, scaled.n, BLOCK)):
-                at.pass_over(scaled.moved(block), power)
-            best = at.judged(best, epoch)
-            stop = watch(epoch, best.bounds)
-            if stop or best.bounds.gap <= max(COARSE, tol) or not many_priced(best.weights[0], at.prices):
-                return replace(best, stopped=stop)
+            power = min(POWER * BLOCK / max(len(rows), 1), MOST_POWER) if epoch > 1 else 0.0
+            at.pass_over_all(random.permutation(rows), power)
+            looks = epoch % CYCLE == 1
+            if looks:
+                f = at.margins()
+                best = at.judged(f, best, epoch)
+            stop, priced = watch(epoch, best.bounds), many_priced(at.lam, at.prices)
+            if stop or best.bounds.gap <= max(COARSE if priced else LOOSE, tol):
+                return replace(best, stopped=stop, iterations=epoch)
+            if looks:
+                rows = at.open(f)
+                if not priced:
+                    at.rescale()
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
     return best

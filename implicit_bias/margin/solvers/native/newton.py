@@ -38,15 +38,13 @@ class Point:
 
     def room(self, direction: Point) -> float:
         """The longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
+        xp = library(self.lam)
+        names = [name for pair in PAIRS for name in pair]
+        value, change = (xp.hstack([getattr(point, name) for name in names]) for point in (self, direction))
         # What is 0 has no partner: an equality has no slack, and what has no price no bound.
-        longest = self.rho / max(-direction.rho, self.rho)
-        for pair, product in zip(PAIRS, self.products().values(), strict=True):
-            for name in pair if len(product) else ():
-                value, change = getattr(self, name), getattr(direction, name)
-                falls = (change < 0) & (product != 0)
-                steps = value / library(value).where(falls, -change, value + (value == 0))
-                longest = min(longest, library(value).where(falls, steps, 1 + 0 * value).min())
-        return float(longest)
+        partnered = xp.hstack([product for product in self.products().values() for _ in range(2)]) != 0
+        falls = xp.where(partnered, -change / value, 0 * change).max()
+        return float(1 / max(falls, -direction.rho / self.rho, 1.0))
 
     def products(self) -> dict[str, Tensor]:
         """λz, ηs and uw, by the name of the first factor."""

@@ -31,6 +31,8 @@ SUPPORT = 1e-5
 NEWCOMER = 0.1
 #: Samples of each class that are solved for one by one after a sorting, whatever their λ.
 NEAREST = 10
+#: So few samples at least are solved for at once, to the end: steps with fewer take no less time.
+FEW = 250
 
 #: Called with the iterations of earlier rounds, the size of the working set, the bounds over all samples, and those of
 #: the present iterate; may return a status to stop with.
@@ -105,12 +107,12 @@ def at_once(scaled: ScaledProblem) -> bool:
 
 
 def first_set(scaled: ScaledProblem, dual: Array | None, known: Outcome) -> WorkingSet:
-    """The first working set: as `known` weights sort the samples, if many of their λ are at the price.
+    """The first working set: as `known` weights sort the samples, if there are any.
 
-    Else nobody is priced, and the set is the support of an earlier λ (n,), else all of few samples or where the
-    features are few, else a seeded draw of many. Where the intercept is free, it holds samples of both classes.
+    Else it is the support of an earlier λ (n,), else all of few samples or where the features are few, else a seeded
+    draw of many. Where the intercept is free, it holds samples of both classes.
     """
-    if many_priced(known.weights[0], scaled.prices):
+    if known.weights[0].any():
         return _sorted(scaled, known)
     n = scaled.n
     rows = np.arange(n)
@@ -129,19 +131,27 @@ def first_set(scaled: ScaledProblem, dual: Array | None, known: Outcome) -> Work
 
 
 def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
-    """One by one: samples whose λ or margin is between, and the nearest few of each class; priced: lower margins."""
+    """One by one: samples whose λ or margin is between, and the nearest few of each class; priced: lower margins.
+
+    Where few are at their price, nobody is priced, and all that carry the weights or violate them are solved for.
+    """
     lam, eta, b = known.weights
     V = scaled.together(lam)
     f = scaled.margins(V, eta, b)
-    least = upper_bound(float(eta @ scaled.squares(V).sqrt()), f, scaled.prices)[1]
+    priced = many_priced(lam, scaled.prices)
+    least = upper_bound(float(eta @ scaled.squares(V).sqrt()), f, scaled.prices)[1] if priced else 1.0
     away = (f / least - 1).nan_to_num(0.0)
-    paid = (lam == scaled.prices) & (away < 0)
-    between = (away.abs() <= known.bounds.gap) | ((lam > 0) & ~paid)
+    low = away < 0
+    if priced:
+        between = (away.abs() <= known.bounds.gap) | ((lam > 0) & ~((lam == scaled.prices) & low))
+    else:
+        between = (lam > 0) | low
+        between[away.argsort()[:FEW]] = True
     between[away.abs().argsort()[SUPPORTING:]] = False
     for side in (scaled.positive, ~scaled.positive):
         own = side.nonzero()[:, 0]
         between[own[away[own].abs().argsort()[:NEAREST]]] = True
-    return WorkingSet(scaled, between.nonzero()[:, 0], (~between & (away < 0)).nonzero()[:, 0])
+    return WorkingSet(scaled, between.nonzero()[:, 0], (~between & low).nonzero()[:, 0] if priced else own[:0])
 
 
 def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: Outcome, watch: WatchAll) -> Outcome:
@@ -152,8 +162,10 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     """
     scaled = chosen.scaled
     left = torch.zeros(scaled.n, dtype=torch.bool, device=scaled.device)
-    # Where samples are sorted, or none is left out, only few have to be found, and one finer round finds them.
-    stage = len(TOLERANCES) - 1 if len(chosen.priced) else int(len(chosen.rows) == scaled.n)
+    stage = int(len(chosen.rows) == scaled.n)
+    if best.iterations:
+        # Where samples are sorted only few have to be found, and one finer round finds them.
+        stage = len(TOLERANCES) - (len(chosen.rows) > FEW + 2 * NEAREST)
     start: Point | None = None
     try:
         while not (best.stopped or best.bounds.gap <= tol):
