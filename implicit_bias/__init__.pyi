@@ -20,6 +20,8 @@ from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
 from .estimators import NotSeparableError as NotSeparableError
 from .experiments.paper.summary import summarise as summarise
+from .features import ChunkedFeatures as ChunkedFeatures
+from .features import ChunkedInputs as ChunkedInputs
 from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
 from .features import KernelFeatures as KernelFeatures

@@ -7,12 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.features import GatedFeatures
+from implicit_bias.features import ChunkedFeatures, GatedFeatures
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
     BorderedKernels,
@@ -20,7 +21,6 @@ from implicit_bias.margin.solvers.native.kernels import (
     GroupKernels,
     LinearKernels,
     StackedKernels,
-    contrasts,
     low_rank,
 )
 
@@ -154,17 +154,29 @@ class GatedProblem(ScaledProblem):
         lengths = np.concatenate([length(features.X[rows], axis=1) for rows in row_blocks(features.n)])
         input_scale = float(length(lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, gate_scale * input_scale)
-        self.X, self.signs = self.moved(features.X), self.moved(problem.y / problem.required_margin / input_scale)
-        self.gate_scale = gate_scale
+        self._prepare(gate_scale, input_scale, contrasts(lambda: [gates / gate_scale], form.groups))
+        self.X, self.G = self.moved(features.X), self.moved(self.contrasts.of(gates / gate_scale))
+
+    def _prepare(self, gate_scale: float, input_scale: float, found: Contrasts) -> None:
+        """What is kept beside inputs and gate values."""
+        self.gate_scale, self.contrasts = gate_scale, found
+        self.signs = self.moved(np.broadcast_to(self.problem.y / self.problem.required_margin, self.n) / input_scale)
         self.members = [np.flatnonzero(self.index == h) for h in range(self.H)]
-        self.inputs = np.flatnonzero(np.abs(features.X).max(axis=0))
-        G, share = contrasts(gates / gate_scale, form.groups)
-        self.G = self.moved(G)
+        self.inputs = np.flatnonzero(self.problem.features.largest().any(axis=0))
+        share = found.share
         if share.shape[0] * share.shape[1] <= DENSE_UP_TO:
             self.share = self.moved(share.toarray())
         else:
             places, values = torch.as_tensor(np.array(share.coords)), torch.as_tensor(share.data)
             self.share = torch.sparse_coo_tensor(places, values, share.shape, check_invariants=True).to(self.device)
+
+    def inputs_of(self, rows: Tensor) -> Tensor:
+        """x_i of some samples, shape (m, d)."""
+        return self.X[rows]
+
+    def gates_of(self, rows: Tensor) -> Tensor:
+        """The contrasts of their gate values, shape (m, k')."""
+        return self.G[rows]
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
@@ -172,13 +184,13 @@ class GatedProblem(ScaledProblem):
             return _one_more(self._stacked(rows), None if more is None else self.together(more, self._stacked))
         if more is not None:
             return BorderedKernels(self.linear(rows), self.together(more))
-        X = self.X[rows]
+        X = self.inputs_of(rows)
         constant = (X[0] == X).all(dim=0)
         if constant.any():
             # Without squares that overflow or vanish.
             size = X.new_tensor(float(length(X[0, constant].cpu().numpy())))
             X = torch.hstack([X[:, ~constant], size.expand(len(X), 1)])
-        return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
+        return GatedKernels(X * self.signs[rows, None], self.gates_of(rows), self.share)
 
     @property
     def columns(self) -> int:
@@ -187,7 +199,7 @@ class GatedProblem(ScaledProblem):
 
     def _stacked(self, rows: Tensor) -> StackedKernels:
         """A_h side by side, shape (m, H, r): the gate values of each group times the inputs."""
-        X = (self.X[rows] * self.signs[rows, None])[:, self.moved(self.inputs)]
+        X = (self.inputs_of(rows) * self.signs[rows, None])[:, self.moved(self.inputs)]
         gates = (self.problem.features.select(rows.cpu().numpy()).gate_values @ self.expand) / self.gate_scale
         grouped = np.zeros((len(rows), self.H, max(map(len, self.members))))
         for h, own in enumerate(self.members):
@@ -196,12 +208,12 @@ class GatedProblem(ScaledProblem):
 
     def kept(self, samples: int) -> int:
         """XXᵀ, the rows of inputs and gates, and products of both."""
-        (columns, d) = self.G.shape[1], self.X.shape[1]
+        columns, d = self.share.shape[0], self.problem.features.d
         return samples**2 + 2 * samples * d + 3 * samples * columns + 2 * columns * d
 
     def linear(self, rows: Tensor) -> GatedKernels:
         """With all inputs; V has a row for each column of gate values, shape (k, d)."""
-        return GatedKernels(self.X[rows] * self.signs[rows, None], self.G[rows], self.share)
+        return GatedKernels(self.inputs_of(rows) * self.signs[rows, None], self.gates_of(rows), self.share)
 
     def squares(self, V: Tensor) -> Tensor:
         """Σ_j S_jh ‖V_j‖²."""
@@ -213,6 +225,32 @@ class GatedProblem(ScaledProblem):
         chunks = (slice(i, i + CHUNK) for i in range(0, self.n, CHUNK))
         parts = [((self.X[chunk] @ W.T).mul_(self.G[chunk])).sum(dim=1) for chunk in chunks]
         return torch.cat(parts) * self.signs
+
+
+class ChunkedProblem(GatedProblem):
+    """Of inputs in chunks: rows of the working set are taken from them, margins of all samples are asked of them."""
+
+    def __init__(self, problem: MarginProblem, form: GroupForm, device: str) -> None:
+        features = problem.features
+        assert isinstance(features, ChunkedFeatures)
+        self.mixed = features.mixed(form.expand)
+        groups = len(np.unique(form.groups))
+        scale = float(length(self.mixed.row_norms() / problem.required_margin)) / np.sqrt(features.n * groups) or 1.0
+        ScaledProblem.__init__(self, problem, form, device, scale)
+        self._prepare(1.0, scale, contrasts(lambda: map(self.mixed.gates, features.X.chunks), form.groups))
+
+    def inputs_of(self, rows: Tensor) -> Tensor:
+        """Read where they lie."""
+        return self.moved(self.mixed.X[rows.cpu().numpy()])
+
+    def gates_of(self, rows: Tensor) -> Tensor:
+        """Turned anew."""
+        return self.moved(self.contrasts.of(self.mixed.gates(rows.cpu().numpy())))
+
+    def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
+        """By the features, where their chunks lie."""
+        W = (V * (self.share @ eta)[:, None]).cpu().numpy()
+        return self.moved(self.mixed.apply(self.contrasts.turn @ W)) * self.signs
 
 
 class BlockProblem(ScaledProblem):
@@ -263,5 +301,7 @@ def _one_more(kernels: StackedKernels, row: Tensor | None) -> StackedKernels:
 
 def scaled(problem: MarginProblem, form: GroupForm, device: str) -> ScaledProblem:
     """The problem in our coordinates for the groups of a form, whichever features it has."""
+    if isinstance(problem.features, ChunkedFeatures):
+        return ChunkedProblem(problem, form, device)
     kind = BlockProblem if problem.features.gate_values is None else GatedProblem
     return kind(problem, form, device)
