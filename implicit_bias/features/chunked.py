@@ -47,6 +47,8 @@ class ChunkedFeatures(Features):
     (ChunkedFeatures(n=3, k=2, d=2), array([2., 4., 7.]))
     """
 
+    gate_values: Any
+
     def __init__(self, X: ChunkedInputs, gate_values: Any = None) -> None:
         if not isinstance(X, ChunkedInputs):
             raise InputError(f"X must be ChunkedInputs(array), not {shown(X)}; GatedFeatures takes arrays")
@@ -55,7 +57,9 @@ class ChunkedFeatures(Features):
             raise InputError(f"gate_values must be a NumPy array of real numbers, shape (n, k), not {shown(values)}")
         if len(values) != len(X):
             raise InputError(f"X has {len(X)} rows and gate_values has {len(values)}; give one row of each per sample")
-        self.X, self.gate_values, self.mixing = X, values, None
+        self.X, self.gate_values = X, values
+        #: T of gate values GT, (k, k̂), if they are mixed.
+        self.mixing: Any = None
         for _ in X.each(_checked, (values,)):
             pass
 

@@ -44,8 +44,8 @@ class Scaling:
 class ChunkedInputs:
     """Inputs X (n, d) over an array that need not fit in memory: x = scale · u + offset, the constant 1 last if asked.
 
-    A pass over all samples reads one chunk after the other; numerical libraries use their threads. Of a Dask array,
-    every pass is computed where its chunks lie: by threads, processes or a cluster, as Dask is set.
+    A pass over all samples reads one chunk after the other; numerical libraries use their threads. Of a Dask array
+    it is computed where the chunks lie: by Dask's threads or, with a `distributed.Client`, the processes of a cluster.
 
     Parameters
     ----------
