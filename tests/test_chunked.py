@@ -23,7 +23,6 @@ from implicit_bias import (
 )
 from implicit_bias.datasets import distorted, distorted_images
 from implicit_bias.ground import memory
-from implicit_bias.margin.solvers.native import working_set
 
 SCALED = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 BUILDS = {
@@ -54,12 +53,6 @@ def engine(request, images, tmp_path):
     else:
         da = pytest.importorskip("dask.array")
         yield ChunkedInputs(da.from_array(images, chunks=(50, 11)), **SCALED)
-
-
-@pytest.fixture
-def tiny_sets(monkeypatch):
-    monkeypatch.setattr(working_set, "ALL_UP_TO", 40)
-    monkeypatch.setattr(working_set, "FIRST", 40)
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
@@ -116,7 +109,7 @@ def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
     problem = svm_gln(ChunkedInputs(images, **SCALED), y, gates)
     known = solve(problem)
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster),
     ):
         X = ChunkedInputs(da.from_array(images, chunks=(60, 30)).persist(), **SCALED)

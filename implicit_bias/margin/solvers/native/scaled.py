@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.features import ChunkedFeatures, GatedFeatures
+from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array
+from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
@@ -72,6 +73,15 @@ class ScaledProblem(ABC):
         else:
             kernels = self.kept(samples) + 2 * samples**2
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
+
+    def check_room(self, samples: int) -> None:
+        """Raise TooLargeError where a step of so many samples takes more memory than the device has free."""
+        check_memory(
+            self.need(samples),
+            f"a step of {samples} samples in {self.H} groups",
+            "use fewer units or samples, or solver='CLARABEL'",
+            torch.cuda.mem_get_info(self.device)[0] if torch.device(self.device).type == "cuda" else None,
+        )
 
     @property
     @abstractmethod
@@ -227,32 +237,6 @@ class GatedProblem(ScaledProblem):
         return torch.cat(parts) * self.signs
 
 
-class ChunkedProblem(GatedProblem):
-    """Of inputs in chunks: rows of the working set are taken from them, margins of all samples are asked of them."""
-
-    def __init__(self, problem: MarginProblem, form: GroupForm, device: str) -> None:
-        features = problem.features
-        assert isinstance(features, ChunkedFeatures)
-        self.mixed = features.mixed(form.expand)
-        groups = len(np.unique(form.groups))
-        scale = float(length(self.mixed.row_norms() / problem.required_margin)) / np.sqrt(features.n * groups) or 1.0
-        ScaledProblem.__init__(self, problem, form, device, scale)
-        self._prepare(1.0, scale, contrasts(lambda: map(self.mixed.gates, features.X.chunks), form.groups))
-
-    def inputs_of(self, rows: Tensor) -> Tensor:
-        """Read where they lie."""
-        return self.moved(self.mixed.X[rows.cpu().numpy()])
-
-    def gates_of(self, rows: Tensor) -> Tensor:
-        """Turned anew."""
-        return self.moved(self.contrasts.of(self.mixed.gates(rows.cpu().numpy())))
-
-    def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
-        """By the features, where their chunks lie."""
-        W = (V * (self.share @ eta)[:, None]).cpu().numpy()
-        return self.moved(self.mixed.apply(self.contrasts.turn @ W)) * self.signs
-
-
 class BlockProblem(ScaledProblem):
     """Of features without gates: the blocks of a group side by side."""
 
@@ -297,11 +281,3 @@ class BlockProblem(ScaledProblem):
 def _one_more(kernels: StackedKernels, row: Tensor | None) -> StackedKernels:
     """With a row (H, r) more, if there is one."""
     return kernels if row is None else StackedKernels(torch.cat([kernels.A, row[None]]))
-
-
-def scaled(problem: MarginProblem, form: GroupForm, device: str) -> ScaledProblem:
-    """The problem in our coordinates for the groups of a form, whichever features it has."""
-    if isinstance(problem.features, ChunkedFeatures):
-        return ChunkedProblem(problem, form, device)
-    kind = BlockProblem if problem.features.gate_values is None else GatedProblem
-    return kind(problem, form, device)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
+from implicit_bias.ground.memory import TooLargeError
 from implicit_bias.margin.solvers.native.coordinate_ascent import many_priced
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.newton import Point
@@ -154,7 +155,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     """Solve for the first working set, then for changed ones, until the gap over all samples is at most `tol`.
 
     `best` is what is known. `watch` is called at every iterate. A sample leaves the rows at most once, so that the
-    rounds end.
+    rounds end; a set that the memory has no room for ends them, too.
     """
     scaled = chosen.scaled
     left = torch.zeros(scaled.n, dtype=torch.bool, device=scaled.device)
@@ -163,6 +164,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     start: Point | None = None
     try:
         while not (best.stopped or best.bounds.gap <= tol):
+            scaled.check_room(len(chosen.rows))
             whole = at_once(scaled) and len(chosen.rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
@@ -182,6 +184,8 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
             chosen, start = chosen.changed(idle, paid, new, near)
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
+    except TooLargeError as error:
+        return replace(best, reason=str(error))
     return best
 
 
