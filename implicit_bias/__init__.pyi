@@ -24,6 +24,8 @@ from .estimators import MultipleKernelClassifier as MultipleKernelClassifier
 from .estimators import NotSeparableError as NotSeparableError
 from .estimators import PrecomputedKernel as PrecomputedKernel
 from .experiments.paper.summary import summarise as summarise
+from .features import ChunkedFeatures as ChunkedFeatures
+from .features import ChunkedInputs as ChunkedInputs
 from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
 from .features import KernelFeatures as KernelFeatures

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 from implicit_bias import (
+    ChunkedFeatures,
+    ChunkedInputs,
     ConstantGate,
     ExpressionNorm,
     Features,
@@ -95,6 +97,7 @@ def _kernels(features: GatedFeatures) -> KernelFeatures:
 #: The features of gates on inputs, as features of each kind; with the same Gram matrix.
 FEATURES: dict[str, Callable[[GatedFeatures], Features]] = {
     "gated": lambda features: features,
+    "chunked": lambda features: ChunkedFeatures(ChunkedInputs(features.X, chunk=7), features.gate_values),
     "blocks": lambda features: KernelFeatures(features.dense().reshape(features.shape)),
     "kernels": _kernels,
     "own": lambda features: OwnFeatures(features.dense().reshape(features.shape)),
@@ -174,13 +177,15 @@ def _belong(gate: str, norm: str, features: str) -> bool:
 
 #: Gates of each class.
 _CLASSES = {type(make(inputs())): gate for gate, make in GATES.items()}
+#: Two gates for what need not be tried with all.
+SOME = ("fixed cutoff", "product")
 #: Every gates, norm and kind of features that belong together, one gates of each class where Φ is not kept as g ⊗ x.
 TRIPLES = [
     (gate, norm, kind)
     for gate in GATES
     for norm in NORMS
     for kind in FEATURES
-    if (kind == "gated" or gate in _CLASSES.values()) and _belong(gate, norm, kind)
+    if (kind == "gated" or gate in (SOME if kind == "chunked" else _CLASSES.values())) and _belong(gate, norm, kind)
 ]
 #: Those of gated features whose norms the native solver takes.
 PAIRS = [(gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("atoms") is None]
@@ -197,7 +202,7 @@ every_norm = pytest.mark.parametrize(
 every_case = pytest.mark.parametrize(("gate", "norm", "kind"), TRIPLES)
 #: As `every_case`, with fewer gates where their kind of features has forgotten them.
 most_cases = pytest.mark.parametrize(
-    ("gate", "norm", "kind"), [case for case in TRIPLES if case[2] == "gated" or case[0] in ("fixed cutoff", "product")]
+    ("gate", "norm", "kind"), [case for case in TRIPLES if case[2] == "gated" or case[0] in SOME]
 )
 
 

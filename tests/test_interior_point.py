@@ -20,9 +20,9 @@ from implicit_bias import (
     solve,
     svm_gln,
 )
+from implicit_bias.margin.solvers.native.chunked import scaled
 from implicit_bias.margin.solvers.native.interior_point import descend
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point
-from implicit_bias.margin.solvers.native.scaled import scaled
 from tests.cases import PAIRS, problem
 
 

@@ -177,8 +177,9 @@ def test_the_margin_path_follows_the_price(gln):
     for C, point in zip(prices, path, strict=True):
         assert point.status is Status.OPTIMAL
         assert point.objective == pytest.approx(solve(dataclasses.replace(gln, C=C)).objective, rel=3e-6)
-    objectives = [point.objective for point in path]
-    assert objectives == sorted(objectives)
+    # The optimum rises with the price: no lower bound exceeds what is reached at the next.
+    assert all(less.lower_bound <= more.objective for less, more in itertools.pairwise(path))
+    assert path[0].objective < path[2].objective < path[-1].objective
 
 
 def test_no_weights_are_best_when_slack_is_cheap(gln):
@@ -226,6 +227,21 @@ def test_what_needs_more_memory_than_is_free_is_refused_before_it_starts(gln, mo
             assert solve(gln).status is Status.OPTIMAL
     many = svm_gln(gln.features.X, gln.y, HyperplaneGates(1000, 2, seed=1))
     assert native.scaled(many, many.norm.group_form(2000), "cpu").need(300) > 16 * 1000**2
+
+
+def test_a_working_set_that_outgrows_the_memory_ends_the_rounds_with_what_is_there(tiny_sets, gln, monkeypatch):
+    need = native.scaled(gln, gln.norm.group_form(gln.features.k), "cpu").need(25)
+    monkeypatch.setattr(memory, "free_memory", lambda: need)
+    found = solve(gln, "NATIVE")
+    assert found.status is Status.INACCURATE
+    assert "GiB of memory" in found.reason
+    assert found.iterations > 0
+    assert 0 < found.lower_bound <= solve_with_room(monkeypatch, gln).objective * (1 + 1e-9)
+
+
+def solve_with_room(monkeypatch, problem):
+    monkeypatch.undo()
+    return solve(problem)
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias.datasets.distorted import DistortedImages, distorted_images
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.pulses import SinglePulse
 from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
@@ -25,10 +26,12 @@ from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, on
 __all__ = [
     "BinaryTask",
     "Clusters",
+    "DistortedImages",
     "LinearClusters",
     "RingProcess",
     "SinglePulse",
     "dataset_names",
+    "distorted_images",
     "linear_clusters",
     "load_binary",
     "noisy_clusters",

@@ -55,6 +55,12 @@ def load_digits() -> tuple[Array, np.ndarray]:
 
 def load_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[Array, np.ndarray]:
     """The 60 000 training or the 10 000 test images of a set: pixels (N, 784) in [−1, 1] and labels (N,)."""
+    pixels, labels = raw_images(name, root, train)
+    return pixels / 127.5 - 1.0, labels
+
+
+def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """The same images as bytes (N, 784)."""
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
@@ -70,7 +76,7 @@ def load_images(name: str, root: str | PathLike[str] | None, train: bool = True)
         if file.startswith("train" if train else "t10k"):
             _check_sum(raw / file, sums[file])
     dataset = _torchvision(folder)(str(top), train=train, download=False)
-    return dataset.data.numpy().reshape(len(dataset.data), -1) / 127.5 - 1.0, dataset.targets.numpy()
+    return dataset.data.numpy().reshape(len(dataset.data), -1), dataset.targets.numpy()
 
 
 def _torchvision(folder: str) -> type:

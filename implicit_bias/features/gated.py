@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,12 +184,17 @@ class GatedFeatures(Features):
         """The features of the inputs times `factor`."""
         return self._with(X=as_factor(factor) * self.X)
 
-    def _with(self, **parts: Array) -> GatedFeatures:
-        """The features with other inputs or gate values, which were computed: their range is nobody's fault."""
-        features = copy.copy(self)
-        for name, values in parts.items():
-            object.__setattr__(features, name, values)
+    @classmethod
+    def of_computed(cls, X: Array, gate_values: Array) -> GatedFeatures:
+        """Of arrays that were computed, or checked before: their range is nobody's fault."""
+        features = cls.__new__(cls)
+        object.__setattr__(features, "X", X)
+        object.__setattr__(features, "gate_values", gate_values)
         return features
+
+    def _with(self, **parts: Array) -> GatedFeatures:
+        """The features with other inputs or gate values, which were computed."""
+        return self.of_computed(**({"X": self.X, "gate_values": self.gate_values} | parts))
 
     def mixed(self, T: Any) -> GatedFeatures:
         """The features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""

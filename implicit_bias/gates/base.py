@@ -10,7 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import has_fit_parameter
 
+from implicit_bias.features.chunked import ChunkedFeatures, gate_values_of
 from implicit_bias.features.gated import GatedFeatures
+from implicit_bias.features.inputs import ChunkedInputs
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.validation import UnfittedError, as_weights, validated
 
@@ -88,8 +90,10 @@ class Gates(TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted
 
-    def __call__(self, X: Any) -> GatedFeatures:
-        """The gated linear features of inputs X (n, d)."""
+    def __call__(self, X: Any) -> GatedFeatures | ChunkedFeatures:
+        """The gated linear features of inputs X (n, d); of `ChunkedInputs`, gate values are computed chunk by chunk."""
+        if isinstance(X, ChunkedInputs):
+            return ChunkedFeatures(X, gate_values_of(X, self.transform))
         return GatedFeatures(X, self.transform(X))
 
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Array, Array | None]:

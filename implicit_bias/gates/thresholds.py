@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 import numpy as np
 from scipy.special import ndtr
 
+from implicit_bias.features.inputs import ChunkedInputs
 from implicit_bias.gates.base import Gates
 from implicit_bias.ground.checks import Array, InputError, as_numbers, as_real, shown
 
@@ -31,10 +32,20 @@ class ThresholdGates(Gates):
         as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
         return super().restore(**learned)
 
+    def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
+        """As for all gates; `ChunkedInputs` stay as they are, for only their projections are asked for."""
+        if not isinstance(X, ChunkedInputs):
+            return super()._first_inputs(X, sample_weight)
+        if sample_weight is not None:
+            raise InputError("fit the gates on ChunkedInputs without sample_weight, or on an array of some samples")
+        self.__dict__.pop(self.learned[-1], None)
+        self.n_features_in_ = X.shape[1]
+        return X, None
+
     def _project(self, X: Any) -> Array:
         return self._fitted_inputs(X) @ self.directions_.T
 
-    def _fit_cutoffs(self, X: Array, random: Array, spread: float, cutoff: Cutoff, weight: Array | None) -> Array:
+    def _fit_cutoffs(self, X: Any, random: Array, spread: float, cutoff: Cutoff, weight: Array | None) -> Array:
         """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""
         if cutoff == "random":
             return random

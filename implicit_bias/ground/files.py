@@ -35,25 +35,40 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     >>> write_atomically(pathlib.Path(folder, "a.txt"), b"done").read_text()
     'done'
     """
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return as_path(path, "the output")
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file beside `path` to write to, which is renamed to `path` if the block ends well, else removed.
+
+    >>> target = Path(tempfile.mkdtemp(), "a.txt")
+    >>> with replacing(target) as temporary:
+    ...     _ = temporary.write_text("done")
+    >>> target.read_text(), len(list(target.parent.iterdir()))
+    ('done', 1)
+    """
     target = as_path(path, "the output")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
             raise IsADirectoryError(21, "it is a folder")
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
+            yield temporary
             umask = os.umask(0)
             os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)
-            Path(temporary).replace(target)
+            temporary.chmod(0o666 & ~umask)
+            temporary.replace(target)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise InputError(f"{target} cannot be written ({error.strerror or error}); choose another place") from None
-    return target
 
 
 def require_writable(folder: str | os.PathLike[str]) -> Path:

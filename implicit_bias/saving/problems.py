@@ -53,7 +53,7 @@ def problem_parts(problem: MarginProblem) -> tuple[dict[str, Any], dict[str, np.
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not _known(all_features, features):
-        raise InputError(f"{type(features).__name__} are code of your own, which a file does not hold")
+        raise InputError(f"{type(features).__name__} are code of your own or lie elsewhere; a file holds neither")
     if not _known(all_norms, norm):
         raise InputError(f"{norm!r} is code of your own, which a file does not hold; take a norm of this package")
     if gates is not None and not _known(all_gates, gates):

@@ -21,6 +21,8 @@ class Answer:
     intercept : float
     multipliers : array, shape (m,), optional
         Of the problem's linear constraints.
+    reason : str
+        Why the solver gave up, if it knows: `Solution.reason` of an answer that is INACCURATE.
 
     Examples
     --------
@@ -44,3 +46,4 @@ class Answer:
     stopped: Status | None = None
     intercept: float = 0.0
     multipliers: Array | None = None
+    reason: str = ""

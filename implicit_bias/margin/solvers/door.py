@@ -129,7 +129,7 @@ def solve(
         status, certificate = _concluded(problem, _best(certificate, again), answer, tol)
         iterations, tried = iterations + max(answer.iterations, 0), [*tried, (other, again.gap)]
     story = [f"{one} ended at a gap of {gap:.1e}" for one, gap in tried[: None if status is Status.INACCURATE else -1]]
-    why = [obstacle(problem, certificate, tol)] if status is Status.INACCURATE else []
+    why = [answer.reason or obstacle(problem, certificate, tol)] if status is Status.INACCURATE else []
     return Solution(
         **vars(certificate),
         status=status,

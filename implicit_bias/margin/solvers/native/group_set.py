@@ -31,8 +31,8 @@ class Found:
 
     @property
     def ended(self) -> bool:
-        """Whether a limit or the user ended it."""
-        return self.answer.stopped is not None
+        """Whether a limit, the user or want of memory ended it."""
+        return self.answer.stopped is not None or bool(self.answer.reason)
 
 
 #: From a form of some groups, the λ that is known, the gap to reach, iterations so far and bounds over all groups.
@@ -69,6 +69,7 @@ def solve_by_groups(problem: MarginProblem, form: GroupForm, tol: float, start: 
             iterations,
             found.answer.stopped,
             found.answer.intercept if found.bounds.upper <= upper else best.intercept,
+            reason=found.answer.reason,
         )
         bounds = Bounds(max(bounds.lower, lower), upper)
         # How far λ may pull: as far as its groups do, or as its prices let it.

@@ -199,7 +199,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best λ met, the best weights, their bounds, all iterates and gaps, and why it stopped early.
+    """The best λ met, the best weights, their bounds, all iterates and gaps, and why it stopped early, or gave up.
 
     Weights are given by (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b (0 or 1,) in the units of ỹ.
     """
@@ -210,6 +210,7 @@ class Outcome:
     iterations: int = 0
     stopped: Status | None = None
     path: list[tuple[float, Point]] = field(default_factory=list)
+    reason: str = ""
 
     def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
         """The best of both sides, after so many iterations."""

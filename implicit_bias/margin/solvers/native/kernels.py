@@ -5,18 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 
-import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from implicit_bias.ground.checks import Array
 from implicit_bias.margin.solvers.native.arrays import add_to_diagonal_
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
-
-#: Columns of a group up to which it is turned into contrasts.
-MOST_CONTEXTS = 64
 
 
 def low_rank(columns: int, samples: int) -> bool:
@@ -233,31 +226,3 @@ class StackedKernels(LinearKernels):
             return self.sweep(change)
         P = (self.stack @ change).T
         return change @ P, P
-
-
-def contrasts(G: Array, groups: np.ndarray) -> tuple[Array, sp.coo_array]:
-    """Fewer columns with the same group kernels: G' (n, k') and S (k', H) with Σ_j∈h g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ.
-
-    A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is turned by
-    Helmert's orthogonal matrix into that constant and c − 1 contrasts; all groups then share one constant column.
-    Columns that are zero in every sample are left out. Groups of more than MOST_CONTEXTS columns stay as they are: one
-    column fewer is not worth the turn.
-    """
-    columns, owners = [np.ones((len(G), 1))], [-1]
-    labels = np.unique(groups)
-    constant = np.zeros(len(labels))
-    for h, label in enumerate(labels):
-        own = G[:, groups == label]
-        sums = own.sum(axis=1)
-        if (sums == sums[0]).all() and sums[0] != 0 and own.shape[1] <= MOST_CONTEXTS:
-            c = own.shape[1]
-            constant[h] = sums[0] ** 2 / c
-            own = own @ scipy.linalg.helmert(c).T if c > 1 else own[:, :0]
-        columns.append(own[:, own.any(axis=0)])
-        owners += [h] * columns[-1].shape[1]
-    H, first = len(labels), int(not constant.any())
-    rows = np.concatenate([np.zeros(H, dtype=np.int64), np.arange(1, len(owners))])
-    places = rows[first * H :] - first, np.concatenate([np.arange(H), owners[1:]]).astype(np.int64)[first * H :]
-    values = np.concatenate([constant, np.ones(len(owners) - 1)])[first * H :]
-    share = sp.coo_array((values, places), shape=(len(owners) - first, H))
-    return np.ascontiguousarray(np.hstack(columns)[:, first:]), share

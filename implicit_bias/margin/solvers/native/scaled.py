@@ -10,9 +10,11 @@ from torch import Tensor
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array
+from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
     BorderedKernels,
@@ -20,7 +22,6 @@ from implicit_bias.margin.solvers.native.kernels import (
     GroupKernels,
     LinearKernels,
     StackedKernels,
-    contrasts,
     low_rank,
 )
 
@@ -72,6 +73,15 @@ class ScaledProblem(ABC):
         else:
             kernels = self.kept(samples) + 2 * samples**2
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
+
+    def check_room(self, samples: int) -> None:
+        """Raise TooLargeError where a step of so many samples takes more memory than the device has free."""
+        check_memory(
+            self.need(samples),
+            f"a step of {samples} samples in {self.H} groups",
+            "use fewer units or samples, or solver='CLARABEL'",
+            torch.cuda.mem_get_info(self.device)[0] if torch.device(self.device).type == "cuda" else None,
+        )
 
     @property
     @abstractmethod
@@ -154,17 +164,29 @@ class GatedProblem(ScaledProblem):
         lengths = np.concatenate([length(features.X[rows], axis=1) for rows in row_blocks(features.n)])
         input_scale = float(length(lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, gate_scale * input_scale)
-        self.X, self.signs = self.moved(features.X), self.moved(problem.y / problem.required_margin / input_scale)
-        self.gate_scale = gate_scale
+        self._prepare(gate_scale, input_scale, contrasts(lambda: [gates / gate_scale], form.groups))
+        self.X, self.G = self.moved(features.X), self.moved(self.contrasts.of(gates / gate_scale))
+
+    def _prepare(self, gate_scale: float, input_scale: float, found: Contrasts) -> None:
+        """What is kept beside inputs and gate values."""
+        self.gate_scale, self.contrasts = gate_scale, found
+        self.signs = self.moved(np.broadcast_to(self.problem.y / self.problem.required_margin, self.n) / input_scale)
         self.members = [np.flatnonzero(self.index == h) for h in range(self.H)]
-        self.inputs = np.flatnonzero(np.abs(features.X).max(axis=0))
-        G, share = contrasts(gates / gate_scale, form.groups)
-        self.G = self.moved(G)
+        self.inputs = np.flatnonzero(self.problem.features.largest().any(axis=0))
+        share = found.share
         if share.shape[0] * share.shape[1] <= DENSE_UP_TO:
             self.share = self.moved(share.toarray())
         else:
             places, values = torch.as_tensor(np.array(share.coords)), torch.as_tensor(share.data)
             self.share = torch.sparse_coo_tensor(places, values, share.shape, check_invariants=True).to(self.device)
+
+    def inputs_of(self, rows: Tensor) -> Tensor:
+        """x_i of some samples, shape (m, d)."""
+        return self.X[rows]
+
+    def gates_of(self, rows: Tensor) -> Tensor:
+        """The contrasts of their gate values, shape (m, k')."""
+        return self.G[rows]
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
@@ -172,13 +194,13 @@ class GatedProblem(ScaledProblem):
             return _one_more(self._stacked(rows), None if more is None else self.together(more, self._stacked))
         if more is not None:
             return BorderedKernels(self.linear(rows), self.together(more))
-        X = self.X[rows]
+        X = self.inputs_of(rows)
         constant = (X[0] == X).all(dim=0)
         if constant.any():
             # Without squares that overflow or vanish.
             size = X.new_tensor(float(length(X[0, constant].cpu().numpy())))
             X = torch.hstack([X[:, ~constant], size.expand(len(X), 1)])
-        return GatedKernels(X * self.signs[rows, None], self.G[rows], self.share)
+        return GatedKernels(X * self.signs[rows, None], self.gates_of(rows), self.share)
 
     @property
     def columns(self) -> int:
@@ -187,7 +209,7 @@ class GatedProblem(ScaledProblem):
 
     def _stacked(self, rows: Tensor) -> StackedKernels:
         """A_h side by side, shape (m, H, r): the gate values of each group times the inputs."""
-        X = (self.X[rows] * self.signs[rows, None])[:, self.moved(self.inputs)]
+        X = (self.inputs_of(rows) * self.signs[rows, None])[:, self.moved(self.inputs)]
         gates = (self.problem.features.select(rows.cpu().numpy()).gate_values @ self.expand) / self.gate_scale
         grouped = np.zeros((len(rows), self.H, max(map(len, self.members))))
         for h, own in enumerate(self.members):
@@ -196,12 +218,12 @@ class GatedProblem(ScaledProblem):
 
     def kept(self, samples: int) -> int:
         """XXᵀ, the rows of inputs and gates, and products of both."""
-        (columns, d) = self.G.shape[1], self.X.shape[1]
+        columns, d = self.share.shape[0], self.problem.features.d
         return samples**2 + 2 * samples * d + 3 * samples * columns + 2 * columns * d
 
     def linear(self, rows: Tensor) -> GatedKernels:
         """With all inputs; V has a row for each column of gate values, shape (k, d)."""
-        return GatedKernels(self.X[rows] * self.signs[rows, None], self.G[rows], self.share)
+        return GatedKernels(self.inputs_of(rows) * self.signs[rows, None], self.gates_of(rows), self.share)
 
     def squares(self, V: Tensor) -> Tensor:
         """Σ_j S_jh ‖V_j‖²."""
@@ -259,9 +281,3 @@ class BlockProblem(ScaledProblem):
 def _one_more(kernels: StackedKernels, row: Tensor | None) -> StackedKernels:
     """With a row (H, r) more, if there is one."""
     return kernels if row is None else StackedKernels(torch.cat([kernels.A, row[None]]))
-
-
-def scaled(problem: MarginProblem, form: GroupForm, device: str) -> ScaledProblem:
-    """The problem in our coordinates for the groups of a form, whichever features it has."""
-    kind = BlockProblem if problem.features.gate_values is None else GatedProblem
-    return kind(problem, form, device)

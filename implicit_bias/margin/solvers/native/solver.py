@@ -5,19 +5,17 @@ from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
-import torch
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.margin.norms import GroupForm, NuclearNorm
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.native.atoms import solve_by_atoms
+from implicit_bias.margin.solvers.native.chunked import scaled
 from implicit_bias.margin.solvers.native.coordinate_ascent import ascend, many_priced
 from implicit_bias.margin.solvers.native.group_set import Found, many, solve_by_groups
 from implicit_bias.margin.solvers.native.interior_point import Bounds
-from implicit_bias.margin.solvers.native.scaled import scaled
 from implicit_bias.margin.solvers.native.working_set import at_once, first_set, solve_in_rounds
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress, end_line, print_line
@@ -95,15 +93,10 @@ def _some_groups(
         with one_thread():
             found = ascend(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
     chosen = first_set(ours, start, found)
-    check_memory(
-        ours.need(len(chosen.rows)),
-        f"a step of {len(chosen.rows)} samples in {ours.H} groups",
-        "use fewer units or samples, or solver='CLARABEL'",
-        torch.cuda.mem_get_info(options.device)[0] if torch.device(options.device).type == "cuda" else None,
-    )
+    ours.check_room(len(chosen.rows))
     with nullcontext() if len(chosen.rows) >= MANY_SAMPLES else one_thread():
         found = solve_in_rounds(chosen, tol, limit, found, watch)
     lam, eta, b = found.weights
     weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
     bounds = Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)
-    return Found(Answer(weights, dual, found.iterations, found.stopped, intercept), bounds)
+    return Found(Answer(weights, dual, found.iterations, found.stopped, intercept, reason=found.reason), bounds)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
+from implicit_bias.ground.memory import TooLargeError
 from implicit_bias.margin.solvers.native.coordinate_ascent import many_priced
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.newton import Point
@@ -21,6 +22,8 @@ from implicit_bias.margin.solvers.solution import Status
 ALL_UP_TO, FIRST, SUPPORTING = 1000, 500, 8000
 #: The relative gaps of the rounds, each used until one round could take in every violated sample.
 TOLERANCES = (3e-2, 1e-2, 1e-3)
+#: Where samples are violated, those join them whose margins are within this share of what is asked.
+NEAR = 0.03
 #: The most that a round adds, as a share of the working set.
 GROWTH = 0.4
 #: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
@@ -78,14 +81,18 @@ class WorkingSet:
         return idle, paid
 
     def violated(self, f: Tensor, least: float) -> tuple[Tensor, bool]:
-        """Idle samples with margins below `least` and priced ones above, worst first; whether more than may join."""
+        """Idle samples with margins below `least` and priced ones above, worst first; whether more than may join.
+
+        If there are any, those that are NEAR to being so follow them.
+        """
         beyond = least - f
         beyond[self.priced] *= -1
         beyond[self.rows] = -float("inf")
         most = max(1, int(GROWTH * len(self.rows)))
         order = torch.argsort(beyond, descending=True)[: most + 1]
-        new = order[beyond[order] > 0]
-        return new[:most], len(new) > most
+        wrong = int((beyond[order] > 0).sum())
+        new = order[beyond[order] > -NEAR * max(least, 0.0)] if wrong else order[:0]
+        return new[:most], wrong > most
 
     def changed(self, idle: Tensor, paid: Tensor, new: Tensor, near: Point) -> tuple[WorkingSet, Point]:
         """Without the idle rows, with those at their price among the priced, and with new ones; and where to start."""
@@ -158,7 +165,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     """Solve for the first working set, then for changed ones, until the gap over all samples is at most `tol`.
 
     `best` is what is known. `watch` is called at every iterate. A sample leaves the rows at most once, so that the
-    rounds end.
+    rounds end; a set that the memory has no room for ends them, too.
     """
     scaled = chosen.scaled
     left = torch.zeros(scaled.n, dtype=torch.bool, device=scaled.device)
@@ -169,6 +176,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     start: Point | None = None
     try:
         while not (best.stopped or best.bounds.gap <= tol):
+            scaled.check_room(len(chosen.rows))
             whole = at_once(scaled) and len(chosen.rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
@@ -180,11 +188,16 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
                 return best
             stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
             idle, paid = (rows & ~left[chosen.rows] for rows in chosen.done(outcome.lam, f, least))
+            if aim <= TOLERANCES[-1] and len(chosen.priced) == 0:
+                # Fewer rows would save less than the rounds that bring some of them back.
+                idle = idle & False
             left[chosen.rows[idle | paid]] = True
             near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
             chosen, start = chosen.changed(idle, paid, new, near)
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
+    except TooLargeError as error:
+        return replace(best, reason=str(error))
     return best
 
 
