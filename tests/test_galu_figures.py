@@ -26,10 +26,12 @@ SMALL = {
         ADAM | {"method": "ReLU", "outputs": 1},
         SIZES | {"method": "alternation", "outputs": 2, "steps": 20},
     ],
-    "clusters": {"clusters": 3, "d": 4, "units": 5, "m": 30, "fresh": 20, "steps": 30, "batch_size": 8},
-    "separable": {"d": 6, "m": 60, "fresh": 40, "bits": 3, "steps": 30, "batch_size": 8, "widest": 16},
+    "clusters": {"clusters": 3, "d": 4, "units": 5, "m": 30, "fresh": 20, "batch_size": 8},
+    "separable": {"d": 6, "m": 60, "fresh": 40, "bits": 3, "steps": 30, "batch_size": 8},
+    "shallow-images": {"steps": 20, "repeats": 2},
+    "alternation": [SIZES | {"m": m, "outputs": 2, "rounds": 5, "steps": 50, "batch": 8, "lr": 0.01} for m in (16, 20)],
     "images": {"steps": 20, "components": 5, "held_out": 100, "widest": 6},
-    "norms": {"clusters": 3, "d": 4, "units": 5, "m": 60},
+    "norms": {"clusters": 3, "d": 4, "units": 5, "m": 60, "steps": 30},
 }
 
 
