@@ -76,23 +76,30 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Errors on the linear rule, and whether any network's test error on the parity differs from a coin's."""
-    linear, odd = (table[table.task == task] for task in TASKS)
-    errors, fitted = means(linear, ["units"], "test_error"), means(odd, ["units"], "train_error")
-    if errors.empty or fitted.empty:
-        return [Verdict.undecided(CLAIM, "both networks on both tasks")]
-    most, ahead = linear.test_error.max(), errors["GaLU"] - errors["ReLU"]
-    chance = (odd.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(odd.fresh)
-    widest, trained = (f"at k = {part.index[-1]}: {named(part.iloc[-1], '.1%')}" for part in (errors, fitted))
-    rule = f"test errors of at most {most:.1%}; {widest}"
-    coins = f"{chance.sum()} of {len(odd)} test as a coin does ({span(odd.test_error, '.1%')}); in training, {trained}"
-    coin = f"all within {DEVIATIONS} standard deviations of 50%"
+    return [*_of_rule(table[table.task == "separable"]), _of_parity(table[table.task == "parity"])]
+
+
+def _of_rule(table: pd.DataFrame) -> list[Verdict]:
+    errors, claims = (
+        means(table, ["units"], "test_error"),
+        ("both networks learn a linear rule", "ReLU errs less on it"),
+    )
+    if errors.empty:
+        return [Verdict.undecided(claim, "both networks at one width") for claim in claims]
+    most, ahead = table.test_error.max(), errors["GaLU"] - errors["ReLU"]
+    rule = f"test errors of at most {most:.1%}; at k = {errors.index[-1]}: {named(errors.iloc[-1], '.1%')}"
+    better = f"GaLU's test error is higher by {span(ahead, '.2%')}".replace("-", "−")
     return [
-        Verdict("both networks learn a linear rule", rule, f"below {LEARNT:.0%}", bool(most < LEARNT)),
-        Verdict(
-            "ReLU errs less on it",
-            f"GaLU's test error is higher by {span(ahead, '.2%')}".replace("-", "−"),
-            "at every width",
-            bool(ahead.min() > 0),
-        ),
-        Verdict("neither learns a parity", coins, coin, bool(chance.all())),
+        Verdict(claims[0], rule, f"below {LEARNT:.0%}", bool(most < LEARNT)),
+        Verdict(claims[1], better, "at every width", bool(ahead.min() > 0)),
     ]
+
+
+def _of_parity(table: pd.DataFrame) -> Verdict:
+    fitted, claim = means(table, ["units"], "train_error"), "neither learns a parity"
+    if fitted.empty:
+        return Verdict.undecided(claim, "both networks at one width")
+    chance = (table.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(table.fresh)
+    told = f"{chance.sum()} of {len(table)} test as a coin does ({span(table.test_error, '.1%')}); in training, "
+    told += f"at k = {fitted.index[-1]}: {named(fitted.iloc[-1], '.1%')}"
+    return Verdict(claim, told, f"all within {DEVIATIONS} standard deviations of 50%", bool(chance.all()))
