@@ -41,11 +41,12 @@ PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Both networks, both tasks, four numbers of steps; five noise levels, four repeats; quick: fewer of all."""
+    """Both networks and tasks, in regression after fewer steps too; five noise levels, four repeats; quick: fewer."""
     fixed = {"clusters": 30, "d": 30, "units": 30, "m": 1000, "fresh": 9000, "sigma_x": 0.1, "batch_size": 128}
     fixed |= {"lr": 2e-3 if quick else 1e-3, "levels": 3 if quick else 5}
-    steps = (500, 8000) if quick else (1000, 4000, 16_000, 100_000)
-    cells = product(task=MOST_NOISE, network=NETWORKS, steps=steps, repeats=(2 if quick else 4,), seed=(1,))
+    early, steps = ((500,), 8000) if quick else ((1000, 4000, 16_000), 100_000)
+    common = {"network": NETWORKS, "repeats": (2 if quick else 4,), "seed": (1,)}
+    cells = product(task=MOST_NOISE, steps=(steps,), **common) + product(task=("regression",), steps=early, **common)
     return [fixed | {"most_noise": MOST_NOISE[cell["task"]]} | cell for cell in cells]
 
 
