@@ -47,7 +47,7 @@ def main() -> int:
             found: dict[str, list[float]] = {way: [] for way in GRADIENTS}
             for _ in range(repeats):
                 for way, gradients in GRADIENTS.items():
-                    stacked.gradients_of = gradients
+                    vars(stacked)["gradients_of"] = gradients
                     found[way].append(milliseconds(networks, data, loss, steps))
             medians = {way: statistics.median(times) for way, times in found.items()}
             row = {"stack": name, "networks": f"{count} {kind.__name__.removesuffix('Network')}"}

@@ -200,7 +200,7 @@ CLEAN = [0, 0, 0.3, 0.3]
         ("outputs", widths((22, 60), (20, 55))[lambda t: t.outputs == 1], "yes undecided undecided", "22 : 20"),
         ("outputs", widths((22, 60), (20, 55))[lambda t: t.outputs > 1], "undecided yes no", "nothing"),
         ("outputs", widths((22, 60), (20, 55)).assign(loss=0.5), "undecided undecided undecided", "nothing"),
-        ("alternation", searched([0.1, 0.3], [0.2, 0.2]), "yes", "m = 64: ACS 0.100, Adam 0.200; m = 128: ACS 0.300"),
+        ("alternation", searched([0.1, 0.3], [0.2, 0.2]), "yes", "m = 64: ACS 0.100, Adam 0.200 (1 of 1 lower)"),
         ("alternation", searched([0.3, 0.1], [0.2, 0.2]), "no", "m = 64: ACS 0.300"),
         ("alternation", searched([0.1, 0.3], [0.2, 0.2])[:3], "undecided", "nothing"),
         (

@@ -57,11 +57,15 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Up to how many samples the search ends at a smaller loss."""
+    """Whether the search ends at a smaller mean loss for the fewest samples, and in how many repeats it does."""
     losses = means(table, ["m"], "loss", METHODS, by="method")
     if len(losses) < 2:
         return [Verdict.undecided(CLAIM, "both methods at two numbers of samples")]
     better = losses["ACS"] < losses["Adam"]
-    told = "; ".join(f"m = {m}: ACS {row['ACS']:.3f}, Adam {row['Adam']:.3f}" for m, row in losses.iterrows())
+    each = means(table, ["m", "repeat"], "loss", METHODS, by="method")
+    ahead = (each["ACS"] < each["Adam"]).groupby(level="m")
+    lower = [f" ({ahead.sum()[m]} of {ahead.size()[m]} lower)" for m in losses.index]
+    pairs = zip(losses.iterrows(), lower, strict=True)
+    told = "; ".join(f"m = {m}: ACS {row['ACS']:.3f}, Adam {row['Adam']:.3f}{count}" for (m, row), count in pairs)
     first = losses.index[0]
     return [Verdict(CLAIM.removesuffix("."), told, f"a smaller mean loss at m = {first}", bool(better.iloc[0]))]
