@@ -160,7 +160,9 @@ def normed(l1):
 def searched(acs, adam):
     """Losses of both methods at two numbers of samples."""
     columns = {"method": ["ACS"] * 2 + ["Adam"] * 2, "m": [64, 128] * 2, "d": 8, "outputs": 4, "loss": [*acs, *adam]}
-    return pd.DataFrame(columns | {"repeat": 1}).sort_values("m")
+    table = pd.DataFrame(columns | {"repeat": 1}).sort_values("m")
+    # The second repeat differs by a hundredth.
+    return pd.concat([table, table.assign(repeat=2, loss=table.loss + 0.01 * (table.method == "ACS"))])
 
 
 def shallow(galu, relu):
@@ -200,9 +202,20 @@ CLEAN = [0, 0, 0.3, 0.3]
         ("outputs", widths((22, 60), (20, 55))[lambda t: t.outputs == 1], "yes undecided undecided", "22 : 20"),
         ("outputs", widths((22, 60), (20, 55))[lambda t: t.outputs > 1], "undecided yes no", "nothing"),
         ("outputs", widths((22, 60), (20, 55)).assign(loss=0.5), "undecided undecided undecided", "nothing"),
-        ("alternation", searched([0.1, 0.3], [0.2, 0.2]), "yes", "m = 64: ACS 0.100, Adam 0.200 (1 of 1 lower)"),
-        ("alternation", searched([0.3, 0.1], [0.2, 0.2]), "no", "m = 64: ACS 0.300"),
-        ("alternation", searched([0.1, 0.3], [0.2, 0.2])[:3], "undecided", "nothing"),
+        (
+            "alternation",
+            searched([0.1, 0.3], [0.2, 0.2]),
+            "yes",
+            "m = 64: ACS 0.105, Adam 0.200 (2 of 2 repeats lower)",
+        ),
+        (
+            "alternation",
+            searched([0.195, 0.3], [0.2, 0.2]),
+            "undecided",
+            "m = 64: ACS 0.200, Adam 0.200 (1 of 2 repeats",
+        ),
+        ("alternation", searched([0.3, 0.1], [0.2, 0.2]), "no", "m = 64: ACS 0.305"),
+        ("alternation", searched([0.1, 0.3], [0.2, 0.2])[:2], "undecided", "nothing"),
         (
             "shallow-images",
             shallow([0.06, 0.05, 0.05], [0.05, 0.04, 0.04]),
