@@ -24,7 +24,11 @@ from implicit_bias import (
     train,
     train_together,
 )
+from implicit_bias.training import stacked_gradients
 from implicit_bias.training.losses import mean_losses
+from implicit_bias.training.stack import Stack, tensors_of
+from implicit_bias.training.stacked import LOSSES
+from implicit_bias.training.stacked_gradients import AutogradGradients, WrittenGradients, gradients_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
@@ -187,6 +191,41 @@ def test_networks_train_together_as_each_would_alone(name, loss, outputs):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
         if outputs == 1 and loss == "squared":
             assert measured == pytest.approx(np.mean((network.decision_function(inputs) - wanted) ** 2), rel=1e-4)
+
+
+@pytest.mark.parametrize(("loss", "outputs"), [(loss, q) for loss in LOSSES for q in (1, 3)])
+@pytest.mark.parametrize("name", [*NETWORKS, "deep relu", "deep readout"])
+def test_written_gradients_are_those_of_autograd(name, loss, outputs, monkeypatch):
+    build = NETWORKS.get(name) or DEEP[name.removeprefix("deep ")]
+    rng = np.random.default_rng(2)
+    for shared, kept in ((True, 2**28), (False, 2**28), (False, 0)):
+        monkeypatch.setattr(stacked_gradients, "KEPT", kept)
+        stack = Stack([build(seed=seed, outputs=outputs) for seed in (1, 2, 3)])
+        inputs = X if shared else rng.normal(size=(3, 40, 4))
+        shape = inputs.shape[:-1]
+        if loss == "squared":
+            targets = rng.normal(size=shape if outputs == 1 else (*shape, outputs))
+        else:
+            targets = rng.integers(0, 3, size=shape) if outputs > 1 else rng.choice([-1.0, 1.0], size=shape)
+        tensors, batch = tensors_of(stack, inputs, targets, loss), torch.tensor([3, 1, 17, 30, 5])
+        written = gradients_of(stack, *tensors, loss)
+        assert isinstance(written, WrittenGradients)
+        torch.testing.assert_close(written.at(batch), AutogradGradients(stack, *tensors, loss).at(batch))
+
+
+def test_gradients_of_networks_that_are_not_known_are_autograds():
+    class Squared(ReLUNetwork):
+        def activations(self, weights, filters, X, opened=None):
+            return super().activations(weights, filters, X, opened) ** 2
+
+    for network in (Squared(4, 6), DEEP["galu"](), DEEP["soft galu"]()):
+        stack = Stack([network])
+        assert isinstance(gradients_of(stack, *tensors_of(stack, X, Y, "squared"), "squared"), AutogradGradients)
+    many, twin = [Squared(4, 3, seed=1), Squared(4, 6, seed=2)], Squared(4, 6, seed=2)
+    config = Adam(steps=20, batch_size=8, lr=1e-2)
+    train_together(many, X, Y, config, seed=4)
+    alone(twin, X, Y, config, 4)
+    np.testing.assert_allclose(many[1].decision_function(X), twin.decision_function(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("cls", [GaLUNetwork, GaLU0Network, ReLUNetwork, LinearNetwork, ReadoutNetwork])

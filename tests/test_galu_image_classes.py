@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.datasets.images import load_classes, load_images
+from implicit_bias.datasets.images import load_classes, load_digits, load_images
 
 
 def test_components_are_those_of_the_training_part():
@@ -22,6 +22,18 @@ def test_components_are_those_of_the_training_part():
     assert not np.array_equal(X, load_classes("digits", components=10, held_out=300, seed=2).X_train[:, :-1])
 
 
+def test_pixels_are_kept_as_they_are_and_none_need_be_held_out():
+    parts = load_classes("digits", components=None, held_out=0)
+    assert [part.shape for part in parts] == [(1348, 65), (1348,), (0, 65), (0,), (449, 65), (449,)]
+    pixels, labels = load_digits()
+    order = np.lexsort(pixels.T)
+    together = np.concatenate([parts.X_train, parts.X_test])
+    again = np.lexsort(together[:, :-1].T)
+    np.testing.assert_array_equal(together[again][:, :-1], pixels[order])
+    np.testing.assert_array_equal(np.concatenate([parts.y_train, parts.y_test])[again], labels[order])
+    assert (together[:, -1] == 1).all()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -29,6 +41,7 @@ def test_components_are_those_of_the_training_part():
         ({"components": 0}, "components"),
         ({"components": 65}, "at most 64, the number of pixels"),
         ({"components": 64}, "only 60 components"),
+        ({"held_out": -1}, "held_out"),
         ({"held_out": 1348}, "held_out must be below 1348"),
         ({"seed": -1}, "seed"),
     ],

@@ -156,7 +156,7 @@ class ImageClasses(NamedTuple):
 
 
 def load_classes(
-    name: str, components: int, held_out: int, root: str | PathLike[str] | None = None, *, seed: int = 1
+    name: str, components: int | None, held_out: int, root: str | PathLike[str] | None = None, *, seed: int = 1
 ) -> ImageClasses:
     """An image set reduced to its principal components, x = Λ^{−½} Uᵀ(pixels − mean), and a constant 1 appended.
 
@@ -167,9 +167,10 @@ def load_classes(
     Parameters
     ----------
     name : 'digits', 'mnist' or 'fashion-mnist'
-    components : int
-        d − 1; no more than have any variance.
+    components : int or None
+        d − 1; no more than have any variance. None keeps the pixels, in [−1, 1], as they are.
     held_out : int
+        None of them, if 0.
     root, and errors : as for `load_binary`
     seed : int
         Of the draws; NumPy's PCG64.
@@ -181,7 +182,8 @@ def load_classes(
     ((1148, 11), [1.0, 1.0, 0.0])
     """
     one_of(name, ["digits", *IMAGE_SETS], "data set")
-    components, held_out = as_count(components, "components"), as_count(held_out, "held_out")
+    components = None if components is None else as_count(components, "components")
+    held_out = as_count(held_out, "held_out", least=0)
     rng = np.random.default_rng(as_seed(seed))
     if name == "digits":
         pixels, labels = load_digits()
@@ -194,8 +196,11 @@ def load_classes(
         raise InputError(f"held_out must be below {len(labels)}, the number of training images, not {held_out}")
     order = rng.permutation(len(labels))
     kept, held = np.sort(order[held_out:]), np.sort(order[:held_out])
-    mean, directions = _principal(pixels[kept], components)
-    parts = [with_constant((values - mean) @ directions) for values in (pixels[kept], pixels[held], test_pixels)]
+    parts = [pixels[kept], pixels[held], test_pixels]
+    if components is not None:
+        mean, directions = _principal(parts[0], components)
+        parts = [(values - mean) @ directions for values in parts]
+    parts = [with_constant(values) for values in parts]
     return ImageClasses(parts[0], labels[kept], parts[1], labels[held], parts[2], test_labels)
 
 

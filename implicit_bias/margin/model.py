@@ -11,7 +11,7 @@ import numpy as np
 
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.features import GatedFeatures
+from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_floats, shown
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
@@ -119,7 +119,7 @@ class MarginModel:
             scores.append(seen[key] @ solution.weights + solution.intercept)
         return scores[0] if len(scores) == 1 else np.column_stack(scores)
 
-    def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> GatedFeatures:
+    def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> Features:
         if problem.gates is not None:
             return problem.gates(X)
         if not isinstance(problem.features, GatedFeatures):

@@ -68,3 +68,26 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
     if outputs.shape[2] == 1:
         return MARGIN_LOSSES[loss]((outputs * targets)[..., 0]).mean(dim=1)
     return CLASS_LOSSES[loss](outputs, targets.expand(outputs.shape[:2])).mean(dim=1)
+
+
+def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
+    """The derivatives (R, b, q) of the `mean_losses`, as autograd has them.
+
+    >>> mean_slopes(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").flatten().tolist()
+    [-0.0, 0.5]
+    """
+    samples, q = outputs.shape[1:]
+    if loss == "squared":
+        return (outputs - targets).mul_(2 / (samples * q))
+    if q == 1:
+        return MARGIN_SLOPES[loss](outputs * targets).mul_(targets).div_(samples)
+    right = targets.expand(outputs.shape[:2])[..., None]
+    if loss == "logistic":
+        slopes, weight = outputs.softmax(dim=2), outputs.new_tensor(-1.0)
+    else:
+        others = outputs.scatter(2, right, -torch.inf)
+        top = others.amax(dim=2, keepdim=True)
+        broken = (1 + top > outputs.gather(2, right)).to(outputs.dtype)
+        best = (others == top).to(outputs.dtype)
+        slopes, weight = broken * best / best.sum(dim=2, keepdim=True), -broken
+    return slopes.scatter_add_(2, right, weight.expand(right.shape)).div_(samples)

@@ -14,8 +14,6 @@ from implicit_bias.training.losses import mean_losses
 
 #: Samples whose outputs are computed at once when a loss is measured.
 CHUNK = 4096
-#: Gate values that are kept for a training, and not computed anew for each batch.
-GATES_AT_ONCE = 2**28
 
 
 class Stack:
@@ -31,23 +29,15 @@ class Stack:
                 "networks that train together must be of one class, with equal inputs, depth, outputs and sharpness"
             )
         self.first = self.networks[0]
-        self.weights = [
-            torch.nn.Parameter(_filled(group)) for group in zip(*(n.layers for n in self.networks), strict=True)
-        ]
+        filled = [_filled(group) for group in zip(*(n.layers for n in self.networks), strict=True)]
+        #: All weights in one row, and each layer's as a view of it.
+        self.flat = torch.cat([weights.flatten() for weights in filled])
+        self.weights = views(self.flat, filled)
         self.filters = [_filled(group) for group in zip(*(n.filters() for n in self.networks), strict=True)]
 
-    @torch.no_grad()
-    def gates(self, X: Tensor) -> list[Tensor] | None:
-        """The gates that training leaves, for all samples; None if there are none or they take too much memory."""
-        units = sum(weights.shape[1] for weights in self.weights[:-1])
-        if len(self.networks) * X.shape[-2] * units > GATES_AT_ONCE:
-            return None
-        gates = self.first.fixed_gates(self.filters, X)
-        return None if gates is None else [values.float() for values in gates]
-
-    def outputs(self, X: Tensor, opened: Sequence[Tensor] | None = None) -> Tensor:
-        """Outputs (R, b, q) for inputs (b, d) or (R, b, d)."""
-        outputs: Tensor = self.first.activations(self.weights, self.filters, X, opened) @ self.weights[-1].mT
+    def outputs(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
+        """Outputs (R, b, q) of some weights for inputs (b, d) or (R, b, d)."""
+        outputs: Tensor = self.first.activations(weights, self.filters, X) @ weights[-1].mT
         return outputs
 
     @torch.no_grad()
@@ -57,7 +47,7 @@ class Stack:
         for first in range(0, X.shape[-2], CHUNK):
             part = slice(first, first + CHUNK)
             wanted = Y[:, part]
-            total += mean_losses(self.outputs(X[..., part, :]), wanted, loss).double() * wanted.shape[1]
+            total += mean_losses(self.outputs(X[..., part, :], self.weights), wanted, loss).double() * wanted.shape[1]
         return (total / X.shape[-2]).numpy()
 
     @torch.no_grad()
@@ -67,6 +57,12 @@ class Stack:
             for network, values in zip(self.networks, weights, strict=True):
                 target = network.layers[index]
                 target.copy_(values[: target.shape[0], : target.shape[1]])
+
+
+def views(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """What lies behind one another in a row, in the shapes of some tensors."""
+    parts = flat.split([tensor.numel() for tensor in like])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
 def _filled(group: Sequence[Tensor]) -> Tensor:

@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
+from torch.optim.adam import adam
 
 from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, one_of, shown
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import LayeredNetwork
-from implicit_bias.training.losses import CLASS_LOSSES, mean_losses
+from implicit_bias.training.losses import CLASS_LOSSES
 from implicit_bias.training.stack import Stack, tensors_of
+from implicit_bias.training.stacked_gradients import gradients_of
 
 #: Losses of classes, and the squared one of any targets.
 LOSSES = ("squared", *CLASS_LOSSES)
@@ -168,19 +170,16 @@ def train_together(
 
 def _steps(stack: Stack, X: Tensor, Y: Tensor, config: Adam, generator: torch.Generator) -> Iterator[int]:
     """Train; yields the number of each step once it is made."""
-    adam = torch.optim.Adam(stack.weights, lr=config.lr, fused=True)
-    step, samples, size = 0, X.shape[-2], int(config.batch_size)
-    gates = stack.gates(X)
+    gradients, samples = gradients_of(stack, X, Y, config.loss), X.shape[-2]
+    first, second, made = torch.zeros_like(stack.flat), torch.zeros_like(stack.flat), torch.zeros(())
+    step = 0
     while step < config.steps:
-        order = torch.randperm(samples, generator=generator)
-        shuffled, wanted = X.index_select(-2, order), Y[:, order]
-        opened = None if gates is None else [values.index_select(-2, order) for values in gates]
-        for first in range(0, samples, size):
-            batch = slice(first, first + size)
-            adam.zero_grad()
-            outputs = stack.outputs(shuffled[..., batch, :], opened and [values[..., batch, :] for values in opened])
-            mean_losses(outputs, wanted[:, batch], config.loss).sum().backward()
-            adam.step()
+        for batch in torch.randperm(samples, generator=generator).split(int(config.batch_size)):
+            with torch.no_grad():
+                adam(
+                    [stack.flat], [gradients.at(batch)], [first], [second], [], [made], fused=True, amsgrad=False,
+                    beta1=0.9, beta2=0.999, lr=config.lr, weight_decay=0.0, eps=1e-8, maximize=False,
+                )  # fmt: skip
             step += 1
             yield step
             if step == config.steps:

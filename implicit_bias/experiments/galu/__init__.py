@@ -3,5 +3,8 @@
 from implicit_bias.experiments.collection import Collection
 
 SOURCE = 'Fiat, Malach & Shalev-Shwartz, "Decoupling Gating from Linearity"'
-NAMES = ("memorisation", "under-parametrised", "outputs", "filters", "images", "separable", "clusters", "norms")
+NAMES = (
+    "memorisation", "under-parametrised", "shallow-images", "separable",
+    "images", "filters", "clusters", "norms", "outputs", "alternation",
+)  # fmt: skip
 COLLECTION = Collection("galu", SOURCE, NAMES, images=True)

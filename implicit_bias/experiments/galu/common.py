@@ -13,6 +13,8 @@ from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
 from implicit_bias.training.stacked import Adam, train_together
 
 T = TypeVar("T")
+#: Widths that a claim of every width needs, lest it turn with the next one.
+WIDTHS = 3
 #: Steps between two looks at whether losses are below a target.
 LOOK = 500
 #: What most claims compare: networks with a trained readout.
@@ -53,6 +55,15 @@ def fits(
     for network, (X, y, *_), value in zip(networks, samples, losses, strict=True):
         scores = network.decision_function(X)
         yield float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
+
+
+def at_every_width(found: pd.Series) -> bool | None:
+    """Whether all of some answers hold: no if any does not, undecided if all of fewer than `WIDTHS` widths do.
+
+    >>> [at_every_width(pd.Series(held)) for held in ([True, False], [True, True], [True] * 3)]
+    [False, None, True]
+    """
+    return False if not found.all() else True if len(found) >= WIDTHS else None
 
 
 def means(
