@@ -9,7 +9,7 @@ from scipy.linalg import block_diag
 
 from implicit_bias import GatedFeatures, least_squares
 from implicit_bias.dynamics import Moments, gradient_flow
-from implicit_bias.dynamics.flow import phi
+from implicit_bias.dynamics.gate_blocks import phi
 from tests.cases import FEW
 from tests.flows import CASES, STRUCTURE, TIMES, exclusive, general, integrated, made, redundant, singular
 

@@ -10,12 +10,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed, where
-from implicit_bias.experiments.localization.networks import MANY, ONE, process_of, seconds, spread, trained
+from implicit_bias.experiments.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "Flips of the gates in training"
 SOURCE = "sign flips of the gates"
 CLAIM = "Gates stop flipping early in training, before the fields localize."
+REVISION = 2
 cost = seconds
 #: Held-out samples.
 HELD_OUT = 4000
@@ -30,15 +31,15 @@ def grid(quick: bool) -> list[Settings]:
     """One unit and forty, three gains; quick: one gain and fewer steps."""
     cells = []
     for base in (ONE, MANY):
-        repeats, part = (10, 4) if base["units"] == 1 else (1, 3)
-        own = {"repeats": repeats, "steps": base["steps"] // part} if quick else {"repeats": 2 * repeats}
+        repeats = 8 if base["units"] == 1 else 1
+        own = {"repeats": repeats, "steps": base["steps"] // 16} if quick else {"repeats": 2 * repeats}
         cells += [base | own | {"process": "NLGP", "gain": g, "seed": 1} for g in ((3.0,) if quick else GAINS)]
     return cells
 
 
 def rows(settings: Settings) -> Rows:
     """A row per time: shares flipped by the end and since the time before (a gap at first), spread of IPR, and loss."""
-    training = trained(settings, record=25)
+    training = trained(settings, record=30)
     X, y = process_of(settings).sample(HELD_OUT, seed=settings["seed"] + 1)
     gates = training.gates(X)
     last = training.flips(X)
@@ -48,7 +49,7 @@ def rows(settings: Settings) -> Rows:
         outputs = np.maximum(w @ X.T, 0.0).mean(axis=1)
         loss = np.median(np.mean((y - outputs) ** 2, axis=1) / 2)
         row = {"time": float(time), "flips": float(np.median(last[:, t])), "recent": float(since[t])}
-        found.append(row | spread(w) | {"loss": float(loss)})
+        found.append(row | spread(w) | {"loss": float(loss)} | end(training))
     return found
 
 
@@ -110,4 +111,4 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         claims = f"K = {units}: gates settle early", f"K = {units}: gates settle before fields localize"
         found.append(decide(claims[0], f"{time}; {start}", settling.time.max(), "at most", most, " % of the time"))
         found.append(decide(claims[1], way, settling.way.max(), "at most", most, " % of the IPR's way"))
-    return found
+    return [*found, stayed(table)]
