@@ -3,5 +3,5 @@
 from implicit_bias.experiments.collection import Collection
 
 SOURCE = "our study of localization, after the notes on gated deep linear networks"
-NAMES = ("gain", "fields", "scales", "flips", "frozen", "pixels", "pulses", "biases")
+NAMES = ("gain", "fields", "scales", "flips", "frozen", "pixels", "pulses", "biases", "tiling", "theory")
 COLLECTION = Collection("localization", SOURCE, NAMES)
