@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 from implicit_bias.dynamics.flow import as_times
+from implicit_bias.dynamics.gate_blocks import SIZES
 from implicit_bias.ground.checks import (
     Array,
     InputError,
@@ -19,6 +20,7 @@ from implicit_bias.ground.checks import (
     as_floats,
     as_numbers,
     as_positive,
+    check_range,
     check_size,
     dimensions,
 )
@@ -126,13 +128,16 @@ class Pathways:
         Raises
         ------
         InputError
-            For arrays that are not finite or do not fit, and for edges that are not P pairs or twice the same.
+            For arrays that are not finite, do not fit or are beyond 1e-60 to 1e60, and for edges that are not P pairs,
+            or twice the same.
         """
         X, G = as_floats(X, "X", 2), as_floats(gates, "gates", 2)
         Y = as_floats(Y, "Y", max(1, dimensions(Y)))
         Y = Y[:, None] if Y.ndim == 1 else Y
         if len(Y) != len(X) or len(G) != len(X) or Y.ndim != 2:
             raise InputError(f"X, Y and gates must have one row a sample, not {X.shape}, {Y.shape} and {G.shape}")
+        for values, what in ((X, "X"), (Y, "Y"), (G, "the gates")):
+            check_range(np.array([np.abs(values).max()]), what, *SIZES)
         P, d = G.shape[1], X.shape[1]
         check_size(P * P * d * d, "the moments")
         given = [(p, p) for p in range(P)] if edges is None else list(edges)
