@@ -167,7 +167,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     random, pixel = where(table, gates="random").ipr.max(), where(table, gates="pixel").ipr.min()
     text = f"median IPR up to {start:.3f}; random gates up to {random:.3f}, pixel gates at least {pixel:.2f}"
     named = where(table, gates="chosen")
-    placed_ = [f"{100 * row.placed:.0f} % (K = {row.units}, g = {row.gain:g})" for row in named.itertuples()]
+    each = zip(named.placed, named.units, named.gain, strict=True)
+    placed_ = [f"{100 * share:.0f} % (K = {units}, g = {gain:g})" for share, units, gain in each]
     ahead = f"within 2 pixels of the network's in {', '.join(placed_)}; by chance 12 %"
     least, of = 100 * named.placed.min(), " % of the units"
     found.append(decide("a choice up front finds the places", ahead, least, "at least", 100 * FOUND, of))

@@ -74,7 +74,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     texts = [f"median IPR {row.ipr:.3f} ({name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]
     plain = table[~table.signs & ~table.flip]
     plain_text = "; ".join(
-        f"{NAMES[name]} {part.ipr.min():.3f} to {part.ipr.max():.3f}"
+        f"{NAMES[str(name)]} {part.ipr.min():.3f} to {part.ipr.max():.3f}"
         for name, part in plain.groupby("activation", sort=False)
     )
     count = f"; {(table.ipr > LOCAL).sum()} of {len(table)} variants are local"

@@ -69,7 +69,7 @@ def rows(settings: Settings) -> Rows:
     return found
 
 
-def _gates(opened: Array, case: str) -> Array:
+def _gates(opened: np.ndarray, case: str) -> Array:
     one = opened.astype(float)
     others = {"single": [], "exclusive": [1 - one], "redundant": [one], "general": [np.ones(len(one))]}
     return np.column_stack([one, *others[case]])

@@ -9,6 +9,7 @@ frequencies that the other has. All are judged on fresh samples too.
 """
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -110,11 +111,10 @@ def _pair(orbit: OrbitMoments, mean: Array, i: int, j: int) -> Array:
     return _pair(orbit, mean, j, i).T if i < 0 else np.asarray(orbit.A[(j - i) % orbit.k])
 
 
-def _annealed(loss: object, n: int, settings: Settings) -> tuple[tuple[int, ...], int]:
+def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settings) -> tuple[tuple[int, ...], int]:
     """A set of places that exchanges one at a time, worse ones with a probability that falls to none."""
-    assert callable(loss)
     rng = np.random.default_rng([settings["seed"], settings["units"]])
-    now = tuple(rng.choice(n, settings["units"], replace=False).tolist())
+    now = tuple(int(i) for i in rng.permutation(n)[: settings["units"]])
     value = loss(now)
     best, least = now, value
     for step in range(settings["steps"]):
@@ -128,9 +128,8 @@ def _annealed(loss: object, n: int, settings: Settings) -> tuple[tuple[int, ...]
     return best, settings["steps"] + 1
 
 
-def _judged(process: RingProcess, gates: object, settings: Settings) -> tuple[float, float]:
+def _judged(process: RingProcess, gates: Callable[[Array], Array], settings: Settings) -> tuple[float, float]:
     """The least loss over samples, and the loss of these weights over fresh ones."""
-    assert callable(gates)
     pairs = [process.sample(settings["samples"], seed=settings["seed"] + k) for k in (10, 11)]
     here, fresh = (Moments.from_samples(GatedFeatures(X, gates(X)), y) for X, y in pairs)
     return here.best_loss, fresh.loss(here.best_weights)
