@@ -10,6 +10,7 @@ frequencies that the other has. All are judged on fresh samples too.
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -67,10 +68,11 @@ def _pixels(process: RingProcess, settings: Settings) -> Found:
     tiles = {p: Moments.from_samples(GatedFeatures(X[few], _cells(X[few], p)), y[few]).best_loss for p in places}
     best = min(tiles, key=lambda place: tiles[place])
     sets, tried = _best_set(process, settings)
-    ways = [("tiling", best, _cells, len(tiles)), ("overlapping", sets, _opened, tried)]
+    ways = [("tiling", best, partial(_cells, places=best), len(tiles))]
+    ways.append(("overlapping", sets, partial(_opened, places=sets), tried))
     return [
-        (kind, *_judged(process, lambda X, p=p, g=gates: g(X, p), settings), count, " ".join(map(str, p)))
-        for kind, p, gates, count in ways
+        (kind, *_judged(process, gates, settings), count, " ".join(map(str, places)))
+        for kind, places, gates, count in ways
     ]
 
 
