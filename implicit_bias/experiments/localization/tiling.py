@@ -181,7 +181,7 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """The least loss against the number of gates."""
-    axes = panels(TITLE, size=(4.6, 3.4))
+    axes = panels(TITLE, size=(7.0, 3.4))
     ax = axes[0, 0]
     for (family, kind), part in table.groupby(["family", "kind"], sort=False):
         colour, text = FAMILIES[str(family)]
