@@ -9,7 +9,7 @@ from scipy.linalg import block_diag
 
 from implicit_bias import GatedFeatures, least_squares
 from implicit_bias.dynamics import Moments, gradient_flow
-from implicit_bias.dynamics.flow import phi
+from implicit_bias.dynamics.gate_blocks import phi
 from tests.cases import FEW
 from tests.flows import CASES, STRUCTURE, TIMES, exclusive, general, integrated, made, redundant, singular
 
@@ -221,8 +221,36 @@ def test_erratum_a_is_made_of_second_moments():
     assert np.linalg.matrix_rank(printed) == 2 < np.linalg.matrix_rank(A)
 
 
-def test_erratum_differences_of_copies_have_no_transient():
-    """(26): what copies of a gate differ by is there for ever, by integration and in closed form."""
+def test_erratum_redundant_gates_always_make_a_singular():
+    """(9)–(11) hold Λ⁻¹, but weights with Σw = 0 over the copies of a gate (27), (28) are a null space of A."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, gate = rng.normal(size=(60, 3)), rng.random((60, 1))
+        dense = GatedFeatures(X, np.hstack([gate, gate, rng.random((60, 1))])).dense()
+        values = np.linalg.eigvalsh(dense.T @ dense / 60)
+        assert np.abs(values[:3]).max() < 1e-14 < 1e-3 < values[3]
+
+
+def test_erratum_the_limit_of_an_exclusive_gate_has_no_transient():
+    """(26): w₁(∞) = A₁₁⁻¹b₁, with no Pe^{−tΛ/Kτ+C}1, at every t; by integration and in closed form."""
+    features, y, dense, w0 = made(exclusive)
+    n, d = features.X.shape
+    A, b = dense.T @ dense / n, dense.T @ y / n
+    A11, b1 = A[:d, :d], b[:d]
+    assert not A[:d, d:].any()
+    late = 30 * features.k / np.linalg.eigvalsh(A11).min()
+    end = integrated(A, b, w0.ravel(), [0.0, late], features.k)[-1, :d]
+    limit = np.linalg.solve(A11, b1)
+    np.testing.assert_allclose(end, limit, atol=1e-8)
+    np.testing.assert_allclose(gradient_flow(features, w0, [0.0], y=y).limit[0], limit, atol=1e-12)
+    values, P = np.linalg.eigh(A11)
+    q = P.T @ (A11 @ w0[0] - b1)
+    printed = np.linalg.solve(A11, P @ (np.exp(-values / features.k) * q) + b1)
+    assert np.abs(printed - limit).max() > 0.1
+
+
+def test_the_differences_of_copies_are_constant():
+    """After (28): what copies of a gate differ by is there for ever, by integration and in closed form."""
     features, y, dense, w0 = made(redundant)
     A, b = dense.T @ dense / features.n, dense.T @ y / features.n
     integral = integrated(A, b, w0.ravel(), TIMES, features.k).reshape(len(TIMES), *w0.shape)

@@ -39,7 +39,8 @@ SHORTER = {
     "limit": {"network": "linear", "max_seconds": 1e6},
     **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
     **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
-    **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "frozen")},
+    **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},
+    "localization theory": {"lr": 0.1},
 }
 #: The committed tables of the limit.
 LIMITS = {"limit deep", "limit one_layer", "limit seed1", "limit seed2"}

@@ -13,28 +13,34 @@ TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "erf"
 SMALL = {"units": 3, "repeats": 2, "steps": 30, "batch_size": 50, "scale": 1.0, "seed": 4}
 
 
+@pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("activation", TORCH)
-def test_torch_trains_the_same_networks(activation, biases):
-    found = train_online(PROCESS, activation=activation, lr=0.2, biases=biases, record=[7], **SMALL)
-    w = torch.tensor(found.weights[0], requires_grad=True)
-    b = torch.tensor(found.biases[0], requires_grad=True)
-    trained = (w, b) if biases else (w,)
+def test_torch_trains_the_same_networks(activation, biases, loss):
+    """Without biases, and with those of the units and of the output."""
+    options = {"lr": 0.2, "biases": biases, "output_bias": biases, "loss": loss, "record": [7]}
+    found = train_online(PROCESS, activation=activation, **options, **SMALL)
+    w, b, c = (torch.tensor(part[0], requires_grad=True) for part in (found.weights, found.biases, found.output_biases))
+    trained = (w, b, c) if biases else (w,)
     assert found.steps.tolist() == [0, 7, 30]
     for step, (X, y) in enumerate(PROCESS.stream(31, 50, seed=4)):
         X, y = torch.tensor(X), torch.tensor(y)
-        outputs = TORCH[activation](torch.einsum("rkn,mn->rkm", w, X) + b[..., None]).mean(dim=1)
-        losses = ((y - outputs) ** 2).mean(dim=1)
+        outputs = TORCH[activation](torch.einsum("rkn,mn->rkm", w, X) + b[..., None]).mean(dim=1) + c[:, None]
+        if loss == "squared":
+            losses, factor = ((y - outputs) ** 2).mean(dim=1), 0.5
+        else:
+            each = torch.nn.functional.binary_cross_entropy_with_logits
+            losses, factor = each(outputs, y.expand_as(outputs), reduction="none").mean(dim=1), 1.0
         if step in found.steps:
             at = found.steps.tolist().index(step)
-            np.testing.assert_allclose(found.weights[at], w.detach(), atol=1e-13)
-            np.testing.assert_allclose(found.biases[at], b.detach(), atol=1e-13)
-            np.testing.assert_allclose(found.losses[at], losses.detach(), atol=1e-13)
-        gradients = torch.autograd.grad(losses.sum() / 2, trained)
+            for part, value in (("weights", w), ("biases", b), ("output_biases", c), ("losses", losses)):
+                np.testing.assert_allclose(getattr(found, part)[at], value.detach(), atol=1e-13)
+        gradients = torch.autograd.grad(factor * losses.sum(), trained)
         with torch.no_grad():
             for parameter, gradient in zip(trained, gradients, strict=True):
-                parameter -= 0.2 * 3 * gradient
-    assert np.abs(found.fields - found.weights[0]).max() > 0.1
+                parameter -= 0.2 * (1 if parameter is c else 3) * gradient
+    assert np.abs(found.fields - found.weights[0]).max() > 0.02
+    assert (found.output_biases[-1] != 0).all() == biases
 
 
 @pytest.mark.parametrize("biases", [False, True])
@@ -96,6 +102,33 @@ def test_what_is_recorded_and_told():
         3,
         5,
     ]
+
+
+def test_training_ends_when_the_fields_stay():
+    """The change is that of the IPRs since half the time; the least time at which it is small enough ends training."""
+    process = nonlinear_gaussian_process(40, (3.0, 1.0), gain=3.0, labels=(1.0, 0.0))
+    options = {"units": 2, "repeats": 3, "batch_size": 100, "steps": 1600, "lr": 0.2, "record": []}
+    whole = train_online(process, stay=1e-9, **options)
+    assert whole.steps.tolist() == [0, 100, 200, 400, 800, 1600]
+    changes = np.abs(np.diff(ipr(whole.weights[1:]), axis=0)).mean(axis=(1, 2))
+    assert whole.change == pytest.approx(changes[-1])
+    assert changes.argmin() > 0
+    for k, change in enumerate(changes):
+        if change < changes[:k].min(initial=np.inf):
+            cut = train_online(process, stay=1.0001 * change, **options)
+            assert cut.steps[-1] == whole.steps[k + 2]
+            assert cut.fields.tobytes() == whole.weights[k + 2].tobytes()
+            assert cut.change == pytest.approx(change)
+    free = train_online(process, **options)
+    assert free.change is None
+    assert free.fields.tobytes() == whole.fields.tobytes()
+
+
+def test_an_output_bias_alone_learns_the_mean():
+    """Units that are silent, K=1: b₂ follows ⟨y⟩ (1 − (1 − lr)^s)."""
+    X, y = PROCESS.sample(10, seed=2)
+    found = train_online((np.zeros_like(X), y), output_bias=True, lr=0.1, steps=20, record=[10])
+    np.testing.assert_allclose(found.output_biases[:, 0], y.mean() * (1 - 0.9**found.steps), rtol=1e-12)
 
 
 def interrupt(*, at=0):
@@ -192,6 +225,9 @@ def test_nonlinear_data_localize_one_relu_and_their_clone_does_not():
         ({"record": [2001]}, "record must hold steps of at most 2000, not 2001"),
         ({"record": [0.5]}, "a recorded step must be"),
         ({"progress": 3}, "progress must be a function"),
+        ({"stay": 0.0}, "stay must be a positive number"),
+        ({"stay": 0.1, "steps": 15}, "stay needs at least 16 steps, not 15"),
+        ({"loss": "hinge"}, "unknown loss 'hinge'; known: squared, cross-entropy"),
         ({"lr": 1e3, "seed": 0}, "training diverged by step .*; use a smaller lr than 1000"),
         ({"repeats": 10**9}, "the weights at all times would hold"),
     ],
@@ -208,11 +244,12 @@ def test_bad_input_is_refused(options, words):
         ("pulses", "data must be a process on a ring, or a pair"),
         ((np.ones((3, 2)), [1.0]), "y has 1 targets for 3 samples"),
         ((np.ones((3, 2)), [1.0, np.nan, 0.0]), "y holds NaN"),
+        ((np.ones((3, 2)), [1.0, -1.0, 0.0]), "cross-entropy needs targets from 0 to 1"),
     ],
 )
 def test_bad_data_are_refused(data, words):
     with pytest.raises(InputError, match=words):
-        train_online(data)
+        train_online(data, loss="cross-entropy")
 
 
 def test_gates_of_other_inputs_are_refused():

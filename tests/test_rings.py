@@ -1,5 +1,7 @@
 """Patterns on a ring: what is drawn has the exact moments, two classes in balance, and bad input is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,18 @@ FAMILIES = [
     SinglePulse(n=7, lengths=(3, 2), flip=True),
     SinglePulse(n=7, lengths=(3, 2), signs=True, flip=True, labels=(0.0, 5.0)),
 ]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=range(len(FAMILIES)))
+def test_classes_that_are_not_balanced_are_drawn_one_by_one(family):
+    """The number of a class is binomial: over 200 chunks of 50 its variance is 12.5, and that of balanced ones 0."""
+    counts = {
+        balanced: [np.sum(y == family.labels[0]) for _, y in replace(family, balanced=balanced).stream(200, 50)]
+        for balanced in (True, False)
+    }
+    assert set(counts[True]) == {25}
+    assert np.mean(counts[False]) == pytest.approx(25, abs=1)
+    assert 8 < np.var(counts[False]) < 18
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=range(len(FAMILIES)))
@@ -108,6 +122,7 @@ def test_small_integers_do_not_overflow():
         (lambda: SinglePulse(lengths=(41, 3)), "at most n = 40"),
         (lambda: SinglePulse(lengths=(3,)), "two ranges"),
         (lambda: SinglePulse(lengths=((1, 2, 3), 3)), "a pair of the least and the largest"),
+        (lambda: SinglePulse(balanced=0.5), "balanced must be True or False, not 0.5"),
         (lambda: SinglePulse().sample(0), "m must be a whole number"),
         (lambda: SinglePulse().stream(1, 0), "size must be a whole number"),
         (lambda: nonlinear_gaussian_process(length_scales=(5.0, -1.0)), "two positive numbers"),

@@ -23,7 +23,7 @@ class SinglePulse(Ring):
     lengths : two ranges
         Lengths of class 0 and of class 1: a whole number, or the pair of the least and the largest; from 1 to n.
     signs, flip : bool
-    labels, and errors : as for `RingProcess`
+    labels, balanced, and errors : as for `RingProcess`
 
     References
     ----------
@@ -44,6 +44,7 @@ class SinglePulse(Ring):
     signs: bool = False
     flip: bool = False
     labels: tuple[float, float] = (1.0, -1.0)
+    balanced: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", as_count(self.n, "n"))

@@ -34,7 +34,8 @@ LABELS, SPECTRA = (1e-60, 1e60), (1e-100, 1e100)
 class Ring(ABC):
     """Patterns x ∈ R^n of two classes that look the same from every pixel; `RingProcess` and `SinglePulse` are such.
 
-    The classes are numbered 0 and 1; half of the samples are of each (of an odd number, the odd one is of either).
+    The classes are numbered 0 and 1; half of the samples are of each (of an odd number, the odd one is of either), or,
+    not `balanced`, each sample is of either with probability ½.
 
     >>> from implicit_bias.datasets import SinglePulse
     >>> X, y = SinglePulse(n=8, lengths=(3, 1)).sample(4, seed=1)
@@ -44,6 +45,7 @@ class Ring(ABC):
 
     n: int
     labels: tuple[float, float]
+    balanced: bool
 
     @abstractmethod
     def _inputs(self, first: np.ndarray, rng: np.random.Generator) -> Array:
@@ -56,7 +58,7 @@ class Ring(ABC):
         return self._draw(m, np.random.default_rng(as_seed(seed)))
 
     def stream(self, chunks: int, size: int, *, seed: int = 1) -> Iterator[tuple[Array, Array]]:
-        """So many chunks X (size, n), y (size,), one after the other from one generator; each is balanced.
+        """So many chunks X (size, n), y (size,), one after the other from one generator; each is drawn as a sample is.
 
         Raises
         ------
@@ -69,8 +71,11 @@ class Ring(ABC):
         return (self._draw(size, rng) for _ in range(chunks))
 
     def _draw(self, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        first = np.arange(m) < (m + int(rng.integers(2))) // 2
-        rng.shuffle(first)
+        if self.balanced:
+            first = np.arange(m) < (m + int(rng.integers(2))) // 2
+            rng.shuffle(first)
+        else:
+            first = rng.random(m) < 0.5
         return self._inputs(first, rng), np.where(first, *self.labels)
 
     def _check_labels(self) -> None:
@@ -79,6 +84,8 @@ class Ring(ABC):
             raise InputError(f"labels must be two different numbers, one per class, not {shown(self.labels)}")
         check_range(np.abs(labels), "labels", *LABELS)
         object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
+        if not isinstance(self.balanced, bool):
+            raise InputError(f"balanced must be True or False, not {shown(self.balanced)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +103,8 @@ class RingProcess(Ring):
         g, from 1e-6 to 1e6, for which C must have the diagonal 1. Without it x = z.
     labels : two numbers
         y of class 0 and of class 1.
+    balanced : bool
+        Whether half of the samples are of each class; otherwise each is of either with probability ½.
 
     Raises
     ------
@@ -119,6 +128,7 @@ class RingProcess(Ring):
     spectra: Array
     gain: float | None = None
     labels: tuple[float, float] = (1.0, -1.0)
+    balanced: bool = True
 
     def __post_init__(self) -> None:
         spectra = as_floats(self.spectra, "spectra", 2)
@@ -196,6 +206,7 @@ def nonlinear_gaussian_process(
     length_scales: tuple[float, float] = (5.0, 1.0),
     gain: float = 1.0,
     labels: tuple[float, float] = (1.0, -1.0),
+    balanced: bool = True,
 ) -> RingProcess:
     """The nonlinear Gaussian process (NLGP) of length-scales ξ and gain g: a `RingProcess` of C_ij = exp(−d_ij²/ξ²).
 
@@ -208,7 +219,7 @@ def nonlinear_gaussian_process(
     length_scales : two numbers
         ξ of class 0 and of class 1: positive, and at most about n/7, or the ring cannot have such a covariance. Near
         that, eigenvalues down to −1e-6 of the largest count as zeros, and C differs from the formula by as little.
-    gain, labels, and errors : as for `RingProcess`
+    gain, labels, balanced, and errors : as for `RingProcess`
 
     References
     ----------
@@ -238,7 +249,7 @@ def nonlinear_gaussian_process(
             "take them at most about n/7"
         )
     spectra = np.maximum(spectra, 0.0)
-    return RingProcess(spectra / spectra.mean(axis=1, keepdims=True), as_positive(gain, "gain"), labels)
+    return RingProcess(spectra / spectra.mean(axis=1, keepdims=True), as_positive(gain, "gain"), labels, balanced)
 
 
 def as_class(which: Any) -> int:

@@ -65,11 +65,7 @@ class GradientFlow:
         at = self.times if times is None else as_times([times] if single else times)
         check_size(len(at) * self.w0.size, "the weights at all times")
         shares = shares_of(at, self.moments.k, self.tau)
-        steps = []
-        for start, s in zip(self.moments.coordinates(self.w0), self.moments.spectra, strict=True):
-            # Where λ = 0 there is no pull, and the start stays.
-            steps.append(phi(s.values, shares) * (s.pull - s.values * start))
-        found = self.w0 + self.moments.combine(steps)
+        found = self.moments.moved(self.w0, shares)
         return np.asarray(found[0]) if single else np.asarray(found)
 
 
@@ -136,20 +132,6 @@ def gradient_flow(
         ends.append(along(left, s.values))
         losses += np.exp(-2 * shares[:, None] * s.values) @ along(left, np.sqrt(s.values)) ** 2
     return GradientFlow(moments, start, tau, at, losses, start + moments.combine(ends))
-
-
-def phi(values: Array, shares: Array) -> Array:
-    """φ(λ) = (1 − e^{−λs})/λ, and s where λ = 0, for eigenvalues λ ≥ 0 (p,) and s = t/Kτ ≥ 0 (T,); shape (T, p).
-
-    To a few units in the last place for every λs.
-
-    >>> phi(np.array([0.0, 1e-12, 1e12]), np.array([1.0])).tolist()
-    [[1.0, 0.9999999999995, 1e-12]]
-    """
-    exponents = shares[:, None] * values
-    whole = np.broadcast_to(shares[:, None], exponents.shape).copy()
-    result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
-    return result
 
 
 def shares_of(times: Array, k: int, tau: float) -> Array:

@@ -147,3 +147,17 @@ def spectrum_of(block: Block, copies: np.ndarray, d: int) -> Spectrum:
 def along(pull: Array, values: Array) -> Array:
     """pull/λ, and 0 where λ = 0."""
     return np.divide(pull, values, out=np.zeros_like(pull), where=values > 0)
+
+
+def phi(values: Array, shares: Array) -> Array:
+    """φ(λ) = (1 − e^{−λs})/λ, and s where λ = 0, for eigenvalues λ ≥ 0 (p,) and s = t/Kτ ≥ 0 (T,); shape (T, p).
+
+    To a few units in the last place for every λs.
+
+    >>> phi(np.array([0.0, 1e-12, 1e12]), np.array([1.0])).tolist()
+    [[1.0, 0.9999999999995, 1e-12]]
+    """
+    exponents = shares[:, None] * values
+    whole = np.broadcast_to(shares[:, None], exponents.shape).copy()
+    result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
+    return result

@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from implicit_bias.dynamics.gate_blocks import ROUNDING, SIZES, Block, MomentSums, Spectrum, along, refined, spectrum_of
+from implicit_bias.dynamics.gate_blocks import (
+    ROUNDING,
+    SIZES,
+    Block,
+    MomentSums,
+    Spectrum,
+    along,
+    phi,
+    refined,
+    spectrum_of,
+)
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import (
     Array,
@@ -242,6 +252,12 @@ class Moments:
     def best_weights(self) -> Array:
         """A⁺b, the best readout of least norm, shape (k, d)."""
         return self.combine([along(s.pull, s.values) for s in self.spectra])
+
+    def moved(self, W: Array, shares: Array) -> Array:
+        """Where the flow dw/ds = b − Aw leads from weights (k, d) at each s = t/Kτ of `shares` (T,): (T, k, d)."""
+        # Where λ = 0 there is no pull, and the start stays.
+        pairs = zip(self.spectra, self.coordinates(W), strict=True)
+        return W + self.combine([phi(s.values, shares) * (s.pull - s.values * c) for s, c in pairs])
 
     def coordinates(self, W: Array) -> list[Array]:
         """Vᵀu of each block (qd,), where u_g = Σ w_i/√m_g over the m_g copies i of gate g, for weights (k, d)."""

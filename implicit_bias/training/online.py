@@ -1,30 +1,33 @@
 """Gradient descent of networks with a mean readout, whose gates learn: what the closed forms are held against."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.datasets.rings import Ring
+from implicit_bias.dynamics.receptive_fields import ipr
 from implicit_bias.ground.checks import (
     Array,
     InputError,
-    as_column,
     as_count,
     as_floats,
     as_positive,
     as_seed,
     check_callable,
     check_size,
-    shown,
+    one_of,
 )
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
+from implicit_bias.training.online_steps import LOSSES, Descent, State, batches_of, between_0_and_1
 
 #: How many times beyond those of the start, 1 and K · targets pre-activations are when training has diverged.
 FAR = 1e8
+#: Fields are looked at after these parts of the steps, from the first to the last: each half of the next.
+HALVINGS = (16, 8, 4, 2, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +44,12 @@ class OnlineTraining:
     weights : array, shape (T, R, K, n)
     biases : array, shape (T, R, K)
         Zeros in networks without.
+    output_biases : array, shape (T, R)
+        b₂, zeros in networks without.
     losses : array, shape (T, R)
-        ⟨(y − ŷ)²⟩ over the samples of the next step: fresh ones, unless samples were given.
+        The loss over the samples of the next step: fresh ones, unless samples were given.
+    change : float or None
+        With `stay`: how much the IPRs of units have changed on average in the second half of the training.
     interrupted : bool
         Whether Ctrl-C ended it early; the last record is then that of the interruption.
 
@@ -63,7 +70,9 @@ class OnlineTraining:
     steps: np.ndarray = field(repr=False)
     weights: Array = field(repr=False)
     biases: Array = field(repr=False)
+    output_biases: Array = field(repr=False)
     losses: Array = field(repr=False)
+    change: float | None = None
     interrupted: bool = False
 
     @property
@@ -98,21 +107,26 @@ def train_online(
     activation: str | Activation = "relu",
     *,
     steps: int = 1000,
+    stay: float | None = None,
     lr: float = 0.1,
+    loss: str = "squared",
     batch_size: int = 500,
     scale: float = 0.1,
     biases: bool = False,
+    output_bias: bool = False,
     repeats: int = 1,
     record: int | Sequence[int] = 20,
     seed: int = 1,
     progress: Callable[[int, float], None] | None = None,
 ) -> OnlineTraining:
-    """Descend L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k), with fresh samples at every step.
+    """Descend L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k) + b₂, with fresh samples at every step.
 
         w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k alike, where there are biases
+        b₂ ← b₂ − ½ lr ∂L/∂b₂ = b₂ + lr ⟨y − ŷ⟩, where there is one
 
-    so that units move alike at every K. After s steps the time is t = lr · s: as lr → 0 with gates g that do not flip,
-    ReLU networks follow K · gradient_flow(features, w₀/K, times, y=y).weights(), where τ = 1.
+    so that units move alike at every K. Cross-entropy, L = ⟨log(1 + e^ŷ) − yŷ⟩, has no ½ and 1/(1 + e^−ŷ) in place of
+    ŷ on the right. After s steps the time is t = lr · s: as lr → 0 with gates g that do not flip, ReLU networks follow
+    K · gradient_flow(features, w₀/K, times, y=y).weights(), where τ = 1.
 
     Parameters
     ----------
@@ -123,18 +137,23 @@ def train_online(
     activation : str or Activation
         σ, by a name of `kernels.activation` or made by one of the functions there.
     steps : int
+    stay : float, optional
+        Train until the fields stay: `steps`, then at least 16, are the most, and training ends after ⅛, ¼ or ½ of them
+        already if since half that time the IPR of a unit's w_k has changed by at most `stay` on average.
     lr : float
+    loss : {"squared", "cross-entropy"}
+        Cross-entropy is for targets from 0 to 1.
     batch_size : int
         For a process.
     scale : float
-        w_k ~ N(0, scale²/n · I), b_k = 0 at the start.
-    biases : bool
-        Whether b_k are trained; otherwise they stay 0.
+        w_k ~ N(0, scale²/n · I), b_k = b₂ = 0 at the start.
+    biases, output_bias : bool
+        Whether b_k, and b₂, are trained; otherwise they stay 0.
     repeats : int
         R networks that differ in their start only: they see the same samples.
     record : int, or numbers of steps
         At most how many times are recorded, at a constant ratio as far as whole numbers allow; or after which steps.
-        The start and the end are recorded in any case.
+        The start and the end are recorded in any case, and with `stay` the times at which fields are looked at.
     seed : int
         The samples are those of `data.stream(steps + 1, batch_size, seed=seed)`.
     progress : callable(step, loss), optional
@@ -166,78 +185,63 @@ def train_online(
     steps, units, repeats = as_count(steps, "steps"), as_count(units, "units"), as_count(repeats, "repeats")
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
     check_callable(progress, "progress")
-    n, batches = _batches(data, steps, batch_size, as_seed(seed))
-    times = set(_recorded(record, steps))
+    n, batches = batches_of(data, steps, batch_size, as_seed(seed))
+    descent = Descent(chosen, units, lr, LOSSES[one_of(loss, LOSSES, "loss")], bool(biases), bool(output_bias))
+    if loss == "cross-entropy":
+        batches = between_0_and_1(batches)
+    looks = _looks(steps, stay)
+    times = {*_recorded(record, steps), *looks}
     check_size(len(times) * repeats * units * n, "the weights at all times")
     # A stream of its own: the samples' is begun from the bare seed.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
-    kept: list[_State] = []
-    latest, interrupted = None, False
+    kept: list[State] = []
+    latest, interrupted, change = None, False, None
     try:
-        for latest in _descend(batches, chosen, units, lr, W, biases):
+        for latest in descent(batches, W):
             if latest.step in times:
                 kept.append(_checked(latest, kept, units, lr))
                 if progress is not None:
                     progress(latest.step, float(latest.losses.mean()))
+            if latest.step in looks[1:]:
+                change = _change(kept, looks[looks.index(latest.step) - 1])
+                if change <= (stay or 0.0):
+                    break
     except KeyboardInterrupt:
         if latest is None:
             raise
         interrupted = True
         if not kept or kept[-1] is not latest:
             kept.append(_checked(latest, kept, units, lr))
+    parts = (np.array([getattr(state, part) for state in kept]) for part in ("step", "W", "b", "c", "losses"))
+    made, W, b, c, losses = parts
     shape = (len(kept), repeats, units)
-    W, b, losses = (np.array([getattr(state, part) for state in kept]) for part in ("W", "b", "losses"))
-    made = np.array([state.step for state in kept])
-    return OnlineTraining(chosen.name, lr, made, W.reshape(*shape, n), b.reshape(shape), losses, interrupted)
+    found = (made, W.reshape(*shape, n), b.reshape(shape), c, losses)
+    return OnlineTraining(chosen.name, lr, *found, change, interrupted)
 
 
-class _State(NamedTuple):
-    """R networks after some steps: W (RK, n), b (RK,), and what they make of the samples of the next step."""
-
-    step: int
-    W: Array
-    b: Array
-    losses: Array
-    #: The largest pre-activation and target, as absolute values.
-    largest: float
-    target: float
+def _looks(steps: int, stay: float | None) -> list[int]:
+    """The steps after which fields are looked at, in order."""
+    if stay is None:
+        return []
+    as_positive(stay, "stay")
+    if steps < HALVINGS[0]:
+        raise InputError(f"stay needs at least {HALVINGS[0]} steps, not {steps}; train longer or leave it out")
+    return [-(-steps // part) for part in HALVINGS]
 
 
-def _descend(
-    batches: Iterator[tuple[Array, Array]], activation: Activation, units: int, lr: float, W: Array, biases: bool
-) -> Iterator[_State]:
-    """The networks before each batch; arrays are new at every step."""
-    b = np.zeros(len(W))
-    for step, (X, y) in enumerate(batches):
-        with np.errstate(over="ignore", invalid="ignore"):
-            a = X @ W.T + b
-            left = activation.function(a).reshape(len(X), -1, units).mean(axis=2) - y[:, None]
-            state = _State(step, W, b, np.mean(left**2, axis=0), float(np.abs(a).max()), float(np.abs(y).max()))
-            slope = activation.derivative(a) * np.repeat(left, units, axis=1)
-            W = W - lr / len(X) * (slope.T @ X)
-            if biases:
-                b = b - lr * slope.mean(axis=0)
-        yield state
+def _change(kept: list[State], since: int) -> float:
+    """The mean change of the units' IPR from a recorded step to the last."""
+    before = next(state for state in kept if state.step == since)
+    return float(np.abs(ipr(kept[-1].W) - ipr(before.W)).mean())
 
 
-def _checked(state: _State, kept: list[_State], units: int, lr: float) -> _State:
+def _checked(state: State, kept: list[State], units: int, lr: float) -> State:
     """The state, if training is sane."""
     first = kept[0] if kept else state
     # Units that saturate or are silent have finite losses wherever their weights are.
     if np.isfinite(state.losses).all() and state.largest <= FAR * max(1.0, first.largest, units * first.target):
         return state
     raise InputError(f"training diverged by step {state.step}; use a smaller lr than {lr:g}")
-
-
-def _batches(data: Any, steps: int, size: Any, seed: int) -> tuple[int, Iterator[tuple[Array, Array]]]:
-    """The number of inputs, and the samples of every step and of the loss after the last."""
-    if isinstance(data, Ring):
-        return data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InputError(f"data must be a process on a ring, or a pair (X, y) of samples, not {shown(data)}")
-    X = as_floats(data[0], "X", 2)
-    y = as_column(data[1], len(X), kind="target")
-    return X.shape[1], ((X, y) for _ in range(steps + 1))
 
 
 def _recorded(record: Any, steps: int) -> list[int]:

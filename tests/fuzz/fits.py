@@ -176,6 +176,23 @@ def _weights(t: Any) -> Any:
 
 row(_weights, name="GradientFlow.weights", t=_time, same=None)
 
+
+def _changing(draw: Draw) -> dict[str, Any]:
+    """Two sets of moments, one after the other, or what is none."""
+    k, d = draw.whole(1, 3), draw.whole(1, 3)
+    made = []
+    for _ in range(2):
+        root, w = draw.normal(k * d + 1, k * d), draw.normal(k * d)
+        A = root.T @ root
+        made.append(dynamics.Moments.from_arrays((A @ w).reshape(k, d), A, 2 * float(w @ A @ w)))
+    one, two = made
+    bad = [[], [(0.5, one)], [(0.0, 3)], [(1.0, one), (0.0, two)], [(0.0, one), (np.nan, two)], [one], None, "x"]
+    start = _start_of_flow(draw, k, d)
+    return {"gates": draw.either([(0.0, one), (1.0, two)], bad)} | start
+
+
+row(dynamics.changing_flow, _changing, share=3, fine=lambda c, f: f.weights.shape == (len(c.times), *c.w0.shape), **TAU)
+
 # ---------------------------------------------------------------------------------------------------- receptive fields
 
 

@@ -139,6 +139,11 @@ def _is_online(c: Any, found: Any) -> bool:
 
 
 ONLINE: dict[str, Any] = dict.fromkeys(("units", "repeats"), count(1, 3, cap=50, vast=10**3))
-ONLINE |= {"activation": choice("relu", "sigmoid", "erf"), "scale": number(0.1, 1, 1e-9), "fine": _is_online}
+ONLINE |= {
+    "loss": choice("squared"),
+    "activation": choice("relu", "sigmoid", "erf"),
+    "scale": number(0.1, 1, 1e-9),
+    "fine": _is_online,
+}
 ONLINE |= {"steps": count(1, 2, 9, cap=100, vast=ENDLESS), "lr": ARGUMENTS["lr"]}
 row(ib.train_online, _online, share=3, **ONLINE, may=lambda c: max(float(c.lr), float(c.scale)) > 10)

@@ -20,6 +20,7 @@ from implicit_bias.experiments.galu.common import NETWORKS, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
 from implicit_bias.experiments.galu.least_units import draw_least_units, least_units, least_width
 from implicit_bias.experiments.runner import Rows, Settings, Verdict, product, span
+from implicit_bias.features import GatedFeatures
 from implicit_bias.regression import alternate_convex_search
 
 TITLE = "Units needed for vector outputs"

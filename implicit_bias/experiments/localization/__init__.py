@@ -1,7 +1,7 @@
-"""The figures of the notes on localization in gated deep linear networks: one module each."""
+"""Our figures on localization, after the notes on gated deep linear networks: one module each."""
 
 from implicit_bias.experiments.collection import Collection
 
-SOURCE = "the notes on localization and gated deep linear networks"
-NAMES = ("gain", "fields", "scales", "flips", "frozen", "pixels", "pulses", "biases")
+SOURCE = "our study of localization, after the notes on gated deep linear networks"
+NAMES = ("gain", "fields", "scales", "flips", "frozen", "pixels", "pulses", "biases", "tiling", "theory")
 COLLECTION = Collection("localization", SOURCE, NAMES)

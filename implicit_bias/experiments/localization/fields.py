@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr
 from implicit_bias.experiments.localization.drawing import LOCAL, scales, where
-from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, seconds, trained
+from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, end, seconds, stayed, trained
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "Receptive fields of ReLU units"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Fields are local bumps where the data are nonlinear, and spread over the ring where they are Gaussian."
+REVISION = 2
 cost = seconds
 #: Fields per panel.
 SHOWN = 4
@@ -26,10 +27,10 @@ COLUMNS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 
 def grid(quick: bool) -> list[Settings]:
-    """One unit and forty, three gains and a clone; quick: fewer steps of the forty."""
+    """One unit and forty, three gains and a clone; quick: fewer steps."""
     cells = []
     for base, (process, gain) in ((base, column) for base in (ONE, MANY) for column in COLUMNS):
-        steps = base["steps"] // 3 if quick and base["units"] > 1 else base["steps"]
+        steps = base["steps"] // 16 if quick else base["steps"]
         repeats = SHOWN if base["units"] == 1 else 1
         cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
     return cells
@@ -37,9 +38,10 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """A row (unit, pixel, weight) for every pixel of the first four fields."""
-    shown = trained(settings).fields.reshape(-1, settings["n"])[:SHOWN]
+    training = trained(settings)
+    shown = training.fields.reshape(-1, settings["n"])[:SHOWN]
     return [
-        {"unit": unit, "pixel": pixel, "weight": float(f"{weight:.4g}")}
+        {"unit": unit, "pixel": pixel, "weight": float(f"{weight:.4g}")} | end(training)
         for unit, field in enumerate(shown)
         for pixel, weight in enumerate(field)
     ]
@@ -91,4 +93,4 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
             claim = f"K = {units}, {process}, g = {gain:g}: fields are {'local' if relation == 'above' else 'spread'}"
             decided.append(decide(claim, text, field.ipr, relation, LOCAL))
-    return decided
+    return [*decided, stayed(table)]

@@ -3,20 +3,26 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.runner import Rows, Settings
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining, train_online
 
 N = 40
-COMMON: Settings = {"n": N, "batch": 500, "biases": False, "label": 0.0}
-#: One ReLU unit, and forty: length-scales, and the rate and the steps until IPRs stay.
-ONE = COMMON | {"activation": "relu", "units": 1, "xi0": 3.0, "xi1": 1.0, "scale": 0.1, "lr": 0.1, "steps": 1000}
-MANY = ONE | {"units": 40, "xi0": 2.0, "lr": 0.2, "steps": 4000}
-#: Rates and starts for units that saturate, whose slopes are smaller.
-SATURATING: dict[str, Settings] = {"sigmoid": {"scale": 1.0, "lr": 4.0}, "erf": {"scale": 1.0, "lr": 1.0}}
+#: How much a unit's IPR may change on average in the second half of a training whose fields stay.
+STAY = 0.02
+COMMON: Settings = {"n": N, "batch": 500, "biases": False, "output_bias": False, "label": 0.0}
+#: One ReLU unit, and forty: length-scales, the rate, and the most steps until fields stay.
+ONE = COMMON | {"activation": "relu", "units": 1, "xi0": 3.0, "xi1": 1.0, "scale": 0.1, "lr": 0.1, "steps": 8000}
+MANY = ONE | {"units": 40, "xi0": 2.0, "lr": 0.2, "steps": 32_000, "batch": 300}
+#: Rates, starts and steps for units that saturate, whose slopes are smaller.
+SATURATING: dict[str, Settings] = {
+    "sigmoid": {"scale": 1.0, "lr": 4.0, "steps": 16_000},
+    "erf": {"scale": 1.0, "lr": 1.0, "steps": 16_000},
+}
 PROCESSES = ("NLGP", "Gaussian")
 
 
@@ -33,9 +39,9 @@ def process_of(settings: Settings) -> RingProcess:
 
 
 def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
-    """The networks of the settings, on their process unless there are other data."""
-    given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "repeats", "seed")}
-    given |= {"batch_size": settings["batch"], "record": []} | options
+    """The networks of the settings when their fields stay, on their process unless there are other data."""
+    given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "output_bias", "repeats", "seed")}
+    given |= {"batch_size": settings["batch"], "record": [], "stay": STAY} | options
     data = process_of(settings) if data is None else data
     training = train_online(data, settings["units"], settings["activation"], **given)
     if training.interrupted:
@@ -57,13 +63,30 @@ def spread(fields: Array) -> dict[str, float]:
     }
 
 
+def end(training: OnlineTraining) -> dict[str, float]:
+    """The steps that were made, and how much IPRs changed in the second half of them."""
+    return {"made": int(training.steps[-1]), "change": float(training.change or 0.0)}
+
+
 def one_row(settings: Settings, data: Any = None) -> Rows:
     """The spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
     training = trained(settings, data)
-    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2}]
+    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2} | end(training)]
 
 
 def seconds(settings: Settings) -> float:
-    """About how long the training takes on one core."""
+    """About how long the training takes on one core, if it ends after half of the most steps."""
     units = settings["units"] * settings["repeats"]
-    return float(settings["steps"] * settings["batch"] * (4e-6 + 6e-8 * units))
+    return float(settings["steps"] / 2 * settings["batch"] * (2e-6 + 2e-8 * units))
+
+
+def stayed(table: pd.DataFrame) -> Verdict:
+    """Whether the fields of all cells stay at their ends, by a table whose rows say `end`.
+
+    >>> stayed(pd.DataFrame({"made": [10, 80], "change": [0.01, 0.03]})).found
+    'in 1 of 2 trainings of 10 to 80 steps; IPRs change by up to 0.030 in the second half'
+    """
+    ends = table[["made", "change"]].dropna().drop_duplicates()
+    stay = f"in {(ends.change <= STAY).sum()} of {len(ends)} trainings of {ends.made.min()} to {ends.made.max()} steps"
+    text = f"{stay}; IPRs change by up to {ends.change.max():.3f} in the second half"
+    return decide("fields stay", text, ends.change.max(), "at most", STAY)
