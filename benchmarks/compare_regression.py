@@ -26,7 +26,7 @@ def layer(m: int, d: int, k: int) -> tuple[GatedFeatures, Array]:
     """Gaussian inputs and targets, Gaussian filters; seed 0 of PCG64."""
     rng = np.random.default_rng(0)
     X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
-    return ReLUGates(U)(X), rng.normal(size=m)
+    return GatedFeatures(X, ReLUGates(U).transform(X)), rng.normal(size=m)
 
 
 def dense_ways(features: GatedFeatures, y: Array) -> dict[str, Callable[[], Any]]:

@@ -8,6 +8,7 @@ import argparse
 import resource
 import time
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ COLUMNS = ("n", "status", "gap", "objective", "iterations", "support vectors", "
 #: Seconds after which a size is given up: ten days.
 LONGEST = 864_000.0
 #: What scales bytes to [−1, 1], with the constant input.
-PIXELS = {"scale": 2 / 255, "offset": -1.0, "constant": True}
+PIXELS: dict[str, Any] = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 
 
 def measure(connection: Connection, n: int, options: argparse.Namespace) -> None:
