@@ -4,7 +4,7 @@ Every class follows scikit-learn's transformers: `fit(X)`, `transform(X)`, `get_
 called on inputs gives their features: `gates(X) @ W`.
 """
 
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -90,6 +90,10 @@ class Gates(TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted
 
+    @overload
+    def __call__(self, X: ChunkedInputs) -> ChunkedFeatures: ...
+    @overload
+    def __call__(self, X: Any) -> GatedFeatures: ...
     def __call__(self, X: Any) -> GatedFeatures | ChunkedFeatures:
         """The gated linear features of inputs X (n, d); of `ChunkedInputs`, gate values are computed chunk by chunk."""
         if isinstance(X, ChunkedInputs):

@@ -93,6 +93,6 @@ class HiddenActivations(ConstantGate):
             raise InputError(f"HiddenActivations needs a network with hidden(X), not {type(self.network).__name__}")
         return super().fit(X, y, sample_weight)
 
-    def __call__(self, X: Any) -> GatedFeatures:
+    def __call__(self, X: Any) -> Any:
         """The activations as features: d = H, k = 1."""
         return GatedFeatures(self.network.hidden(self._fitted_inputs(X)))
