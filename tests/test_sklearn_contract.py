@@ -1,13 +1,11 @@
 """scikit-learn's own checks of its contract, on all estimators and gates."""
 
-import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from implicit_bias import (
     SGD,
     ConstantGate,
-    FunctionGates,
     GaLUClassifier,
     GaLURegressor,
     GatedReLUClassifier,
@@ -19,10 +17,6 @@ from implicit_bias import (
 )
 
 SHORT = SGD(steps=60)
-
-
-def _halves(X):
-    return np.hstack([X > 0, X <= 0])
 
 
 ESTIMATORS = [
@@ -38,7 +32,7 @@ ESTIMATORS = [
     GaLURegressor(ridge=0.0),
     GaLURegressor(steps=5),
     GaLURegressor(20, sharpness=2.0, steps=2, fit_intercept=False),
-    GaLURegressor(gates=FunctionGates(_halves)),
+    GaLURegressor(gates=HyperplaneGates(3, 2)),
     GaLUClassifier(),
     GaLUClassifier(steps=5, class_weight="balanced"),
     HyperplaneGates(),
