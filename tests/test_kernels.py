@@ -248,6 +248,15 @@ def test_splines_are_torchs_and_have_the_means_of_their_pieces(name):
             assert found(pair)[0] == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
+def test_splines_at_equal_points_are_the_mean_square_of_their_slopes():
+    """Where a breakpoint meets itself: 0.1 r/r − 0.1 is not always 0 in doubles."""
+    lengths = np.random.default_rng(0).uniform(0.3, 2.0, 40)
+    found = gram_matrix(lengths[:, None], spline([0.1], [[0, 1, 2], [1, -1]])).values.diagonal()
+    z = np.random.default_rng(1).normal(size=400_000) * lengths[:, None]
+    means = np.mean(np.where(z < 0.1, 1 + 4 * z, -1.0) ** 2, axis=1)
+    np.testing.assert_allclose(found, lengths**2 * means, rtol=2e-2)
+
+
 def test_a_spline_that_bends_at_zero_is_the_relu_and_one_without_kinks_a_polynomial():
     X = np.random.default_rng(7).normal(size=(6, 3))
     X = np.vstack([X, X[0] * (1 + 1e-9), -X[1], X[2] + 1e-7])

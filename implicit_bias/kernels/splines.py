@@ -171,8 +171,10 @@ def conditional(p: GaussianPairs, t: float, other: Truncated, powers: int) -> li
     if math.isinf(other.start):
         above, edge = 1.0 + 0.0 * middle, 0.0 * middle
     else:
+        # `middle` less the start, which is 0 for equal points and breakpoints, and not their rounding.
+        ahead = ((t * p.s - other.start * p.r) - t * p.s * (2 * np.sin(p.angle / 2) ** 2)) / p.r
         with np.errstate(over="ignore"):
-            beyond = np.minimum(np.maximum((middle - other.start) / spread, -FAR), FAR)
+            beyond = np.minimum(np.maximum(ahead / spread, -FAR), FAR)
         above, edge = scipy.special.ndtr(beyond), np.exp(-beyond * beyond / 2) / (math.sqrt(2 * math.pi) * spread)
     found = [above]
     for k in range(1, powers):

@@ -135,3 +135,36 @@ def _custom(draw: Draw) -> None:
     draw.call(kernels.gram_matrix, draw.normal(2, 3), made)
     without = kernels.custom_activation(draw.pick(NO_GRAMS))
     draw.call(kernels.gram_matrix, draw.normal(2, 3), without, must=True)
+
+
+@entry(kernels.spline)
+def _spline(draw: Draw) -> None:
+    """A piecewise polynomial, whose Gram matrix has no negative eigenvalue beyond its error."""
+    k = draw.whole(1, 3)
+    breaks = np.sort(draw.normal(k))
+    pieces = [draw.normal(draw.whole(1, 3)).tolist() for _ in range(k + 1)]
+    bad_breaks: list[Any] = [breaks[::-1] if k > 1 else [], [np.nan], "01", None, [0.0, 0.0]]
+    bad_pieces: list[Any] = [pieces[:-1], [[1.0, 2.0, 3.0, 4.0]] * (k + 1), "p", None, [[0.0]] * (k + 1)]
+    given = draw.either(breaks, bad_breaks), draw.either(pieces, bad_pieces)
+    flat = all(len(piece) == 1 for piece in pieces)
+    activation = draw.call(kernels.spline, *given, may=flat)
+    found = kernels.gram_matrix(draw.normal(4, 3), activation)
+    least, trace = np.linalg.eigvalsh(found.values)[0], float(np.trace(found.values))
+    expect(least >= -float(found.error) - 1e-12 * trace, f"an eigenvalue of {least:g}")
+
+
+@entry(kernels.predict)
+def _predict(draw: Draw) -> None:
+    """Means and variances of what infinite networks predict; where Θ is singular it says so."""
+    n, d = draw.whole(1, 5), draw.whole(1, 3)
+    network = kernels.InfiniteNetwork(draw.pick(["relu", "erf", "gelu"]), 2, bias_variance=0.1)
+    X, Z = draw.normal(n, d), draw.normal(draw.whole(1, 3), d)
+    options = {
+        "time": draw.either(draw.pick([0.0, 1.0, np.inf]), [-1.0, "t", np.nan]),
+        "trained": draw.either(draw.pick(["all", "readout"]), ["none", None]),
+        "ridge": draw.either(draw.pick([0.0, 0.1]), [-0.1, "r"]),
+    }
+    arrays = draw.array(X, rounded=False), draw.array(draw.normal(n), rounded=False), draw.array(Z, rounded=False)
+    found = draw.call(kernels.predict, network, *arrays, may=n > d, **options)
+    scale = 1 + abs(found.covariance).max()
+    expect(np.isfinite(found.mean).all() and np.diag(found.covariance).min() >= -1e-6 * scale, "no variances")

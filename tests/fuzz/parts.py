@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 import implicit_bias as ib
-from implicit_bias import Frobenius, GatedFeatures, KernelFeatures, MarginProblem
+from implicit_bias import Frobenius, GatedFeatures, KernelFeatures, MarginProblem, datasets
 from tests.cases import OwnFeatures
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
@@ -107,6 +107,19 @@ _norm(ib.GroupLasso, _groups)
 _norm(ib.PredictorL2, _shape, may=lambda c: c.units * c.contexts > 64)
 
 
+def _matrices(draw: Draw) -> dict[str, Any]:
+    """Groups of equal rows, in any order, or of unequal ones."""
+    H, R, C = draw.whole(1, 3), draw.whole(1, 3), draw.whole(1, 2)
+    order = draw.rng.permutation(H * R * C)
+    groups, rows = np.repeat(np.arange(H), R * C)[order], np.tile(np.repeat(np.arange(R), C), H)[order]
+    draw.sizes["k"] = len(groups)
+    bad: list[Any] = [rows[:-1], np.append(rows, 0), rows + 0.5, None, "rows", np.where(order == 0, 7, rows)]
+    return {"groups": draw.either(groups, [None, "01", [0.5]]), "rows": draw.either(rows.tolist(), bad)}
+
+
+_norm(ib.NuclearNorm, _matrices)
+
+
 class _Own(ib.Norm):
     """The sum of the singular values, of which only CVXPY knows more."""
 
@@ -187,3 +200,59 @@ _builder(ib.svm_l2, gates=_contexts)
 _builder(ib.svm_shallow, gates=_contexts)
 _builder(ib.svm_lc, network=_network)
 _builder(ib.svm_hl, network=_network)
+
+
+@entry(ib.svm_classes)
+def _classes(draw: Draw) -> str:
+    """Several classes at once, solved to the optimum of their pairs."""
+    X, _ = problems.clean_task(draw)
+    n = len(X)
+    labels = np.array(draw.pick([["a", "b", "c"], [0, 1, 2], [1.5, -1.0, 7.0]]))[np.arange(n) % draw.pick([2, 3])]
+    bad = [labels[:-1], np.zeros(n), None, [[1], [2]], 3]
+    gates = draw.either(problems.fitted_gates(draw, X), [None, "gates", ib.HyperplaneGates])
+    parts: dict[str, Any] = {"C": 0.1, "shared": draw.chance(0.5)}
+    problem = draw.call(ib.svm_classes, draw.array(X, rounded=False), draw.either(labels, bad), gates, **parts)
+    solution = ib.solve(problem, tol=1e-4)
+    expect(solution.gap <= 1e-4 or solution.status is not ib.Status.OPTIMAL, "OPTIMAL with a gap")
+    scores = problem.decision_function(solution.weights, X)
+    expect(scores.shape == (n, len(set(labels.tolist()))) and np.isfinite(scores).all(), "scores of another shape")
+    return "correct"
+
+
+# ----------------------------------------------------------------------------------------------------- inputs in chunks
+
+
+@entry(ib.ChunkedInputs)
+def _chunked_inputs(draw: Draw) -> None:
+    """Bytes or floats that are scaled chunk by chunk are what they are scaled at once."""
+    n, d = draw.whole(1, 9), draw.whole(1, 4)
+    source = draw.rng.integers(0, 256, (n, d)).astype(draw.pick([np.uint8, np.int16, np.float32, np.float64]))
+    bad: list[Any] = [None, "bytes", source.astype(str), source[:0], source[0], source.astype(complex)]
+    given = draw.either(source, bad)
+    options = {
+        "scale": draw.either(draw.pick([1.0, 1 / 255, 0.5]), ["x", np.nan, [1.0] * (d + 1)]),
+        "offset": draw.either(draw.pick([0.0, -1.0]), ["x", np.inf]),
+        "chunk": draw.either(draw.pick([1, 2, 5, None]), [-3, "two", 1.5]),
+    }
+    inputs = draw.call(ib.ChunkedInputs, given, **options)
+    expected = source.astype(np.float64) * options["scale"].plain + options["offset"].plain
+    expect(np.array_equal(np.asarray(inputs), expected), "other numbers than those scaled at once")
+
+
+@entry(ib.ChunkedFeatures)
+def _chunked_features(draw: Draw) -> None:
+    """Features in chunks are those of the whole."""
+    n, k, d = draw.whole(1, 9), draw.whole(1, 3), draw.whole(1, 4)
+    X, values = draw.normal(n, d), draw.rng.integers(0, 2, (n, k)).astype(draw.pick([np.int8, np.float64]))
+    inputs = draw.either(ib.ChunkedInputs(X, chunk=draw.whole(1, 4)), [X, None, "X"])
+    found = draw.call(ib.ChunkedFeatures, inputs, draw.either(values, [values[:-1], "G", values[0]]))
+    whole, W = GatedFeatures(X, values), draw.normal(k, d)
+    expect(np.allclose(found @ W, whole @ W, rtol=1e-12, atol=1e-12), "another ΦW")
+
+
+@entry(datasets.distorted_images, share=1)
+def _distorted(draw: Draw) -> None:
+    """Without the files of a set there are no copies, and nothing is written."""
+    name = draw.either("mnist", ["digits", "cifar", None])
+    draw.call(datasets.distorted_images, name, draw.either(5, [0, -1, "5"]), draw.folder, root=draw.folder, must=True)
+    expect(not list(draw.folder.glob("*.npy")), "something was written")
