@@ -197,7 +197,7 @@ def test_the_share_of_theorem_5_holds_for_every_move_at_once(m, delta):
         moves = np.sort(np.abs(X @ start.T).ravel())
         excess = np.arange(1, m * k + 1) / (m * k) - np.array([math.erf(move / math.sqrt(2)) for move in moves])
         epsilon = moves[excess.argmax()]
-        found = galu_excess(X, start, start + [epsilon, 0, 0], np.ones(k), delta=delta)
+        found = galu_excess(X, start, start + epsilon * np.eye(1, 3), np.ones(k), delta=delta)
         assert found.epsilon == pytest.approx(epsilon)
         beyond.append(np.mean(moves <= epsilon) > found.share)
     assert np.mean(beyond) <= delta

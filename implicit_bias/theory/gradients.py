@@ -108,8 +108,8 @@ def gaussian_gradient(target: ArrayLike) -> InitialGradient:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 4: 1(t > 0) = ½ + ½ sign t, and the expectation of the odd function
-    sign⟨w*, x⟩ sign⟨u, x⟩ x is 0.
+    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4: 1(t > 0) = ½ + ½ sign t, and the
+    expectation of the odd function sign⟨w*, x⟩ sign⟨u, x⟩ x is 0.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
+    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
 
     Examples
     --------

@@ -48,7 +48,7 @@ class SphereWidth:
 
 
 def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
-    """Lemma 2: a width that memorises, of the order (m/d) log m if c₁ and r stay bounded, as on the sphere they do.
+    """Lemma 2: a width that memorises, of the order (m/d) log m while r is bounded and c₁ not near 0.
 
         λ(X) ≥ σ_min(X ⋆ X)²/2π,    (X ⋆ X)(X ⋆ X)ᵀ = (XXᵀ) ∘ (XXᵀ)
 
