@@ -197,6 +197,11 @@ def test_bad_parameters(table, model, words):
         model.fit(table[0], (table[1] > 100).astype(int))
 
 
+def test_targets_whose_mean_is_infinite_are_refused_as_too_large(table):
+    with pytest.raises(InputError, match="the targets y have sizes"):
+        GaLURegressor().fit(table[0][:9], np.full(9, 1.7e308))
+
+
 def test_bad_samples():
     with pytest.raises(InputError, match="not fitted"):
         GaLURegressor().predict([[1.0]])

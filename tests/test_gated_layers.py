@@ -159,6 +159,12 @@ def test_a_model_of_gated_layers_trains_as_any_other():
     assert losses[-1] < 0.05 * losses[0]
 
 
+def test_layers_without_storage():
+    layer = GaLULinear.frozen(nn.Linear(6, 5, device="meta"))
+    assert (layer.filters.device.type, layer.filters.shape) == ("meta", (5, 6))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element")
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -167,6 +173,10 @@ def test_a_model_of_gated_layers_trains_as_any_other():
         (lambda: GaLULinear(6, 5, gate="relu"), "function"),
         (lambda: GaLULinear(6, 5, filters=torch.ones(4, 6)), r"filters must have shape \(5, any\)"),
         (lambda: GaLULinear(6, 5, filters="none"), "filters must be a tensor"),
+        (lambda: GaLULinear(6, 5, filters=1j * torch.ones(5, 6)), "array of real numbers"),
+        (lambda: GaLULinear(6, 0), r"shape \(0, 6\)"),
+        (lambda: GaLULinear(0, 5), r"shape \(5, 0\)"),
+        (lambda: GaLULinear(6, 5)(torch.ones(3, 6), np.ones((3, 5))), "gates must be a tensor, not ndarray"),
         (lambda: GaLULinear(6, 5, filters=torch.full((5, 6), torch.nan)), "NaN"),
         (lambda: GaLULinear(6, 5, offsets=torch.ones(4)), r"offsets must have shape \(5\)"),
         (lambda: GaLULinear(6, 5)(torch.ones(3, 7)), r"\(…, 6\), not \(3, 7\)"),

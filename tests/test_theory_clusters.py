@@ -40,6 +40,8 @@ def test_small_caps_are_filled_evenly_and_shares_are_kept():
     data = linear_clusters(30_000, np.eye(d)[:2], radius, shares=[3.0, 1.0], seed=2)
     assert np.mean(data.cluster) == pytest.approx(0.25, abs=3 * 0.44 / np.sqrt(30_000))
     apart = np.linalg.norm(data.X - data.centres[data.cluster], axis=1) / radius
+    few, same = (linear_clusters(99, np.eye(d)[:2], radius, shares=Q) for Q in ([3.0, 1.0], [1.5e308, 0.5e308]))
+    np.testing.assert_array_equal(few.cluster, same.cluster)
     # Evenly in three dimensions: the radius has the distribution function r³.
     assert np.mean(apart**3) == pytest.approx(0.5, abs=3 * 0.29 / np.sqrt(30_000))
     assert np.mean(apart**6) == pytest.approx(1 / 3, abs=3 * 0.3 / np.sqrt(30_000))

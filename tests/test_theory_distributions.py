@@ -132,6 +132,17 @@ def test_parity_gradients_are_exponentially_small():
     assert parity_gradient(np.zeros(3), 1).samples == np.inf
 
 
+def test_inputs_on_the_hyperplane_of_a_gate_give_odd_parities_a_gradient():
+    found = parity_gradient([1.0, 1.0, 1.0, 1.0], 3)
+    assert found.mean.tolist() == [1 / 16, 1 / 16, 1 / 16, -3 / 16]
+    assert type(found.noise) is float
+
+
+def test_first_gradients_are_below_what_no_float_squares():
+    found = first_gradient_norm([[1.0, 0.0], [0.6, 0.8]], [1, -1], 5)
+    assert (found.at_most(1e200), found.at_least(1e200)) == (1, 0)
+
+
 def test_ties_of_sums_are_closed_gates():
     shares = parity_gradient([0.1, 0.2, -0.3], 1)
     integers = parity_gradient([1, 2, -3], 1)

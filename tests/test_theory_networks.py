@@ -187,6 +187,22 @@ def test_theorem_5_holds_for_the_worst_moves_and_the_printed_chain_does_not():
         assert (found.on_samples > chain) == lost
 
 
+@pytest.mark.parametrize("delta", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("m", [1, 30])
+def test_the_share_of_theorem_5_holds_for_every_move_at_once(m, delta):
+    """The ε that is worst for the gates drawn, over all ε, in a share of at most δ of the draws beyond the bound."""
+    X, rng, k, beyond = unit(m, 3, seed=10), np.random.default_rng(11), 25, []
+    for _ in range(300):
+        start = rng.normal(size=(k, 3))
+        moves = np.sort(np.abs(X @ start.T).ravel())
+        excess = np.arange(1, m * k + 1) / (m * k) - np.array([math.erf(move / math.sqrt(2)) for move in moves])
+        epsilon = moves[excess.argmax()]
+        found = galu_excess(X, start, start + epsilon * np.eye(1, 3), np.ones(k), delta=delta)
+        assert found.epsilon == pytest.approx(epsilon)
+        beyond.append(np.mean(moves <= epsilon) > found.share)
+    assert np.mean(beyond) <= delta
+
+
 def test_weights_that_stay_lose_nothing():
     start = np.random.default_rng(9).normal(size=(6, 3))
     found = galu_excess(unit(5, 3), start, start, np.ones(6))

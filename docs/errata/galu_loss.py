@@ -15,7 +15,10 @@ for name, factor in (("F = ‖X̄w − y‖²/2m", 1 / 20), ("L_S = ‖X̄w − 
         w = w - step * factor * features.adjoint(features @ w - y)
     print(f"{name}: ‖X̄w − y‖² {np.sum(y**2):.1f} at first, {np.sum((features @ w - y) ** 2):.3g} after 100 steps")
 
-m, d, gates = 100, 40, 50_000
-printed = corollary_samples(gates, d, 0.7, m / d**2)
+m, d, gates, c1, c2 = 100, 40, 30_000, 0.5, 0.125
+printed = corollary_samples(gates, d, c1, c2)
 bound = 1 - printed / m
-print(f"Corollary 1, m={m}, d={d}, k={gates}, c₁=0.7, c₂={m / d**2}: m' {printed}, and the bound is {bound:.1f}")
+print(
+    f"Corollary 1, m={m}, d={d}, k={gates}, c₁={c1}, c₂={c2}: d ≤ m' = {printed} ≤ c₂d² = {c2 * d * d:.0f}, and the "
+    f"bound is {bound:.1f}"
+)

@@ -152,6 +152,7 @@ def linear_clusters(
     weights = np.ones(n) if shares is None else as_floats(shares, "shares", 1)
     if len(weights) != n or not (weights > 0).all():
         raise InputError(f"shares must be {n} positive numbers, one per centre")
+    weights = weights / weights.max()
     rng = np.random.default_rng(as_seed(seed))
     maps, cluster = rng.normal(size=(n, d)), rng.choice(n, size=m, p=weights / weights.sum())
     near, ways = V[cluster], rng.normal(size=(m, d))

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates, ReLUGates, SoftGates
-from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, check_size, one_of, shown
+from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, check_range, check_size, one_of, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.regression import FilterSearch, improve_filters, least_squares
 from implicit_bias.regression.filters import root_weights
@@ -37,6 +37,8 @@ class _GatedLeastSquares(BaseEstimator):
         """Solve for targets Y (n,) or (n, q) of inputs X (n, p) with weights c (n,), some of which may be 0."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
+        # The mean of larger targets may be infinite.
+        check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
         inputs, Y, weight = self._inputs(X[used]), Y[used], weight[used]
         shares = None if np.ptp(weight) == 0 else weight

@@ -116,7 +116,8 @@ class GaLUNetwork(LayeredNetwork):
         gates : ReLUGates or SoftGates
             The fitted gates, whose filters the network takes.
         weights : array, shape (k, d), or (q, k, d) for q outputs
-            Such as those of `least_squares` on `gates(X)`; `effective_weights` gives them back.
+            Such as those of `least_squares` on `gates(X)`; `effective_weights` gives them back, with several outputs in
+            parts, one for each unit behind a gate.
 
         Raises
         ------

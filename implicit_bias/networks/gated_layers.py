@@ -34,6 +34,8 @@ class _GatedLayer(nn.Module):
         check_callable(gate, "gate")
         self.sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
         self.gate: Gate | None = gate
+        if 0 in self.weight.shape:
+            raise InputError(f"a layer needs inputs and outputs, and its weight has shape {tuple(self.weight.shape)}")
         like, bound = self.weight.detach(), self.weight[0].numel() ** -0.5
         if generator is not None:
             for drawn in self.parameters():
@@ -61,6 +63,8 @@ class _GatedLayer(nn.Module):
         self._check(input, self.weight.shape[1])
         outputs = self._linear(input, self.weight, self.bias)
         gates = self.gates(input) if gates is None else gates
+        if not isinstance(gates, Tensor):
+            raise InputError(f"gates must be a tensor, not {type(gates).__name__}")
         if gates.shape != outputs.shape:
             raise InputError(f"gates must have the outputs' shape {tuple(outputs.shape)}, not {tuple(gates.shape)}")
         return gates.to(outputs.dtype) * outputs
@@ -81,13 +85,16 @@ class _GatedLayer(nn.Module):
 def _given(values: Any, like: Tensor, name: str, shape: tuple[int | None, ...]) -> Tensor:
     """A copy of `values` as a tensor of this shape (None: any size), in the layer's dtype and on its device."""
     try:
-        tensor = torch.as_tensor(values).detach().to(like.device, like.dtype, copy=True)
+        given = torch.as_tensor(values).detach()
+        if given.is_complex():
+            raise TypeError
+        tensor = given.to(like.device, like.dtype, copy=True)
     except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{name} must be a tensor or array of numbers, not {shown(values)}") from None
+        raise InputError(f"{name} must be a tensor or array of real numbers, not {shown(values)}") from None
     if tensor.ndim != len(shape) or any(b not in (None, a) for a, b in zip(tensor.shape, shape, strict=True)):
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise InputError(f"{name} must have shape ({wanted}), not {tuple(tensor.shape)}")
-    if not bool(tensor.isfinite().all()):
+    if not tensor.is_meta and not bool(tensor.isfinite().all()):
         raise InputError(f"{name} hold NaN or infinity")
     return tensor
 

@@ -199,7 +199,8 @@ def slab_probability(d: int, r: float) -> float:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Lemma 5: r² has the distribution Beta(½, (d − 1)/2).
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Lemma 5; ⟨u, x⟩² has the distribution
+    Beta(½, (d − 1)/2).
 
     Examples
     --------

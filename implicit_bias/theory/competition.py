@@ -28,9 +28,9 @@ class GaLUExcess:
         L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)|: on these samples, for certain.
     bound : float
         L ε min(‖α‖₂ √s, √k ‖α‖_∞ s): on any distribution of x with ‖x‖ ≤ 1 that is independent of U, these
-        samples among them, with probability at least 1 − δ.
+        samples among them, with probability at least 1 − δ, for all U* and their ε at once.
     share : float
-        s = P(|N(0, 1)| ≤ ε) + √(log(1/δ)/2k), at most 1: `moved_gates(…).mean`.
+        s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k, at most 1, with e^{−2c²} = min(δ, ½).
     printed : float
         L √(5√(3d)ε/√(2π)) max_j ‖α_j u*_j‖, as Theorem 5 has it.
     conditions_hold : bool
@@ -80,6 +80,9 @@ def galu_excess(
 
         |N^G − N^R| ≤ (ε/√k) Σ_{flipped} |α_j| ≤ ε min(‖α‖₂ √s(x), √k ‖α‖_∞ s(x)).
 
+    ε is read off the trained network, so the mean of s(x) is bounded for every ε at once, by the inequality of
+    Dvoretzky, Kiefer and Wolfowitz with Massart's constant; `moved_gates(…).mean` is for an ε chosen before U.
+
     Parameters
     ----------
     X : array, shape (m, d)
@@ -113,6 +116,7 @@ def galu_excess(
     start, trained = as_floats(start, "start", 2), as_floats(trained, "trained", 2)
     alpha, lipschitz = as_floats(readout, "readout", 1), as_positive(lipschitz, "lipschitz")
     _check_shapes(X, start, trained, alpha)
+    check_range(np.array([lipschitz]), "lipschitz", 1e-100, 1e100)
     opened, outputs = X @ start.T >= 0, X @ trained.T
     flipped = opened != (outputs >= 0)
     apart = np.where(opened, outputs, 0.0) - np.maximum(outputs, 0.0)
@@ -123,9 +127,16 @@ def galu_excess(
     # Weights that did not move are those of every ball.
     gates = moved_gates(d, k, max(epsilon, SMALLEST_MOVE), delta)
     printed = lipschitz * size * math.sqrt(gates.printed_theorem)
-    bound = lipschitz * epsilon * min(float(length(alpha)) * math.sqrt(gates.mean), root * largest * gates.mean)
+    share = _share(epsilon, k, delta)
+    bound = lipschitz * epsilon * min(float(length(alpha)) * math.sqrt(share), root * largest * share)
     flips, conditions = float(flipped.mean()), gates.conditions_hold
-    return GaLUExcess(epsilon, flips, on_samples, bound, gates.mean, printed, conditions, k, delta)
+    return GaLUExcess(epsilon, flips, on_samples, bound, share, printed, conditions, k, delta)
+
+
+def _share(epsilon: float, k: int, delta: float) -> float:
+    """A bound of the mean share of k gates within ε of a sample, for all ε at once with probability 1 − δ."""
+    c = math.sqrt(-math.log(min(delta, 0.5)) / 2)
+    return min(1.0, math.erf(epsilon / math.sqrt(2)) + (c + 1 / (4 * c)) / math.sqrt(k))
 
 
 def _check_shapes(X: Array, start: Array, trained: Array, alpha: Array) -> None:

@@ -108,8 +108,8 @@ def gaussian_gradient(target: ArrayLike) -> InitialGradient:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 4: 1(t > 0) = ½ + ½ sign t, and the expectation of the odd function
-    sign⟨w*, x⟩ sign⟨u, x⟩ x is 0.
+    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4: 1(t > 0) = ½ + ½ sign t, and the
+    expectation of the odd function sign⟨w*, x⟩ sign⟨u, x⟩ x is 0.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
         E[y 1(⟨u, x⟩ > 0) x_i] = ĥ(S △ {i}),   h(x) = 1(⟨u, x⟩ > 0),   ĥ(V) = E[h(x) Π_{l ∈ V} x_l]
 
     Over all sets S of b = `bits` inputs, ‖mean‖² is on average at most (max(b, d − b) + 1)/(2·binom(d, b)). It is
-    exactly 0 for b = 3, 5, 7, …, unless an input is constant: h − ½ is odd, and S △ {i} even and not empty.
+    exactly 0 for b = 3, 5, 7, …, if no ⟨u, x⟩ is 0: h − ½ is odd, and S △ {i} even and not empty.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
+    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
 
     Examples
     --------
@@ -169,4 +169,4 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     totals = [np.subtract(*values.reshape(-1, 2, 2**i).sum(axis=(0, 2))) for i in range(len(u))]
     mean = np.array(totals, dtype=np.float64) / 2.0 ** len(u)
     opened = np.count_nonzero(values) / len(values)
-    return InitialGradient(mean, len(u) * opened - float(np.sum(mean**2)))
+    return InitialGradient(mean, float(len(u) * opened - np.sum(mean**2)))

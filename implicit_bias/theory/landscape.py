@@ -62,12 +62,13 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
     Raises
     ------
     InputError
-        As for `least_squares`, and for weights that are not finite or of other shapes.
+        As for `least_squares`, and for weights that are not finite, of other shapes, or so large that a figure is not
+        finite.
 
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), section 3, by a theorem on linear networks; the proof above is ours and needs
-    of the loss only that it is convex in w̃.
+    of the loss only that it is convex and twice differentiable in w̃.
 
     Examples
     --------
@@ -86,12 +87,16 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
         raise InputError(f"readout must have {features.k} numbers, one per gate, not {len(alpha)}")
     if not np.isfinite(W).all():
         raise InputError("the weights hold NaN or infinity; give finite ones")
-    residual = features @ (alpha[:, None] * W) - y
-    slopes = 2 / features.n * features.adjoint(residual)
-    gradient = np.concatenate([(alpha[:, None] * slopes).ravel(), np.sum(W * slopes, axis=1)])
-    loss = float(np.mean(residual**2))
-    excess = max(0.0, loss - least_squares(features, y).loss)
-    return Landscape(loss, excess, float(np.linalg.norm(gradient)), _curvature(features, slopes, W, alpha))
+    least = least_squares(features, y).loss
+    with np.errstate(over="ignore", invalid="ignore"):
+        residual = features @ (alpha[:, None] * W) - y
+        slopes = 2 / features.n * features.adjoint(residual)
+        gradient = np.concatenate([(alpha[:, None] * slopes).ravel(), np.sum(W * slopes, axis=1)])
+        loss = float(np.mean(residual**2))
+        size, curvature = float(np.linalg.norm(gradient)), _curvature(features, slopes, W, alpha)
+    if not np.isfinite([loss, size, curvature]).all():
+        raise InputError("loss, gradient or curvature leave floating point; scale weights, readout and labels down")
+    return Landscape(loss, max(0.0, loss - least), size, curvature)
 
 
 def _curvature(features: GatedFeatures, slopes: Array, W: Array, alpha: Array) -> float:

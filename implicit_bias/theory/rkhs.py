@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_column, as_floats, as_positive, as_probability
+from implicit_bias.ground.checks import InputError, as_column, as_floats, as_positive, as_probability, check_range
 from implicit_bias.ground.scaling import UNIT_TOLERANCE, length
 from implicit_bias.theory.generalisation import kernel_energy
 from implicit_bias.theory.kernel import positive_kernel
@@ -91,6 +91,7 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     """
     X, radius, delta = as_floats(X, "X", 2), as_positive(radius, "radius"), as_probability(delta)
     y = as_column(y, len(X))
+    check_range(np.array([radius]), "radius", 1e-100, 1e100)
     longest = float(length(X, axis=1).max())
     if longest > 1 + UNIT_TOLERANCE or np.abs(y).max() > 1:
         raise InputError("Theorem 3 is for samples of length at most 1 and labels from −1 to 1; divide them")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_number_of, as_positive, as_probability
-from implicit_bias.ground.scaling import unit_samples
+from implicit_bias.ground.scaling import UNIT_TOLERANCE, unit_samples
 from implicit_bias.theory.kernel import gate_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 
@@ -48,7 +48,7 @@ class SphereWidth:
 
 
 def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
-    """Lemma 2: a width that memorises, of the order (m/d) log m if c₁ and r stay bounded, as on the sphere they do.
+    """Lemma 2: a width that memorises, of the order (m/d) log m while r is bounded and c₁ not near 0.
 
         λ(X) ≥ σ_min(X ⋆ X)²/2π,    (X ⋆ X)(X ⋆ X)ᵀ = (XXᵀ) ∘ (XXᵀ)
 
@@ -166,13 +166,13 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
     ----------
     k, d : int
     c1, c2 : float
-        c₁ = σ_min(X ⋆ X) on m' samples, as in `sphere_width`; c₂ ≥ m'/d².
+        c₁ = σ_min(X ⋆ X) on m' samples, as in `sphere_width`, at most 1; c₂ ≥ m'/d².
     delta : float
 
     Raises
     ------
     InputError
-        For numbers out of range, and for c₂d² ≤ δ.
+        For numbers out of range, c₁ above 1, and c₂d² ≤ δ.
 
     References
     ----------
@@ -186,6 +186,8 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
     """
     k, d, delta = as_number_of(k, "k"), as_number_of(d, "d"), as_probability(delta)
     c1, c2 = as_positive(c1, "c1"), as_positive(c2, "c2")
+    if c1 > 1 + UNIT_TOLERANCE:
+        raise InputError(f"c1 is a singular value of unit rows, at most 1, not {c1:.6g}")
     logarithm = 2 * math.log(d) + math.log(c2) - math.log(delta)
     if logarithm <= 0:
         raise InputError(f"c2 d² must be larger than delta, not {c2 * d**2:.4g}; give a larger c2")

@@ -36,20 +36,26 @@ class FirstGradientNorm:
 
     def at_most(self, epsilon: float) -> float:
         """A lower bound of P(‖∂L_S/∂W‖ ≤ ε), for ε² above the mean square: Markov's or Hoeffding's; else 0."""
-        square = as_positive(epsilon, "epsilon") ** 2
+        square = _squared(epsilon)
         if square <= self.mean_square:
             return 0.0
         return 1 - min(self.mean_square / square, self._tail(square))
 
     def at_least(self, epsilon: float) -> float:
         """A lower bound of P(‖∂L_S/∂W‖ ≥ ε), for ε² below the mean square: Hoeffding's; else 0."""
-        square = as_positive(epsilon, "epsilon") ** 2
+        square = _squared(epsilon)
         return 1 - self._tail(square) if square < self.mean_square else 0.0
 
     def _tail(self, square: float) -> float:
         """exp(−2k(ε² − mean)²/largest⁴), the square being a mean of k independent terms from 0 to largest²."""
         apart = (square - self.mean_square) / self.largest**2
-        return math.exp(-2 * self.k * apart**2)
+        return math.exp(-2 * self.k * apart * apart)
+
+
+def _squared(epsilon: float) -> float:
+    """ε², infinite if it leaves floating point."""
+    epsilon = as_positive(epsilon, "epsilon")
+    return epsilon * epsilon
 
 
 def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm:
