@@ -137,7 +137,8 @@ class InfiniteNetwork:
 
         with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are in closed form for relu, leaky relu, erf,
         gelu, elu, selu and polynomials, otherwise Hermite series. `error` of each counts rounding, the series, and
-        what later layers make of either; condition numbers of lengths are by quadrature, and count twice.
+        what later layers make of either; condition numbers of lengths are by quadrature, and count twice: they are
+        estimates, which `is_certified` takes for granted.
 
         Parameters
         ----------

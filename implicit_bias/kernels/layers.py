@@ -148,7 +148,7 @@ def angle_errors(cosines: Array, off: Array) -> Array:
 
 
 def next_pairs(
-    lengths: tuple[Array, Array], covariances: Array, off: Array, lengths_off: float, same: Array
+    lengths: tuple[Array, Array], covariances: Array, off: Array, lengths_off: float, same: NDArray[np.bool_]
 ) -> tuple[GaussianPairs, PairErrors]:
     """Pairs with these standard deviations and covariances, known to `off`; those that are `same` are no pair."""
     r, s = lengths
