@@ -168,3 +168,15 @@ def test_times_may_repeat():
     start = np.full((3, 2), 0.1), np.full((3, 2), 0.1)
     found, once = paths.race(*start, [0.0, 1.0, 1.0]), paths.race(*start, [0.0, 1.0])
     np.testing.assert_array_equal(found.strengths, once.strengths[[0, 1, 1]])
+
+
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_large_inputs_make_a_stiff_race_and_no_endless_one(size):
+    """Against the logistic curve of a pathway alone, up to more than 10⁷ relaxations."""
+    X = 2 * size * np.vstack([np.eye(2), -np.eye(2)])
+    paths = Pathways.from_samples(X, X * [3.0, 1.0], np.ones((4, 1)))
+    times = np.array([0.0, 0.5 / size**2, 2 / size**2, 20.0])
+    (a,), (b,) = paths.modes[0][0], paths.modes[1]
+    expected = b / (a + (100 * b - a) * np.exp(-2 * b * times[:, None]))
+    found = paths.race([[0.1, 0.1]], [[0.1, 0.1]], times).strengths[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-8)

@@ -25,8 +25,10 @@ from implicit_bias.ground.checks import (
     dimensions,
 )
 
-#: Tolerances of the integrator.
-EXACT = {"method": "DOP853", "rtol": 1e-10, "atol": 1e-12}
+#: Tolerances of the integrators.
+EXACT = {"rtol": 1e-11, "atol": 1e-13}
+#: LSODA takes long steps where large inputs make the flow stiff, and holds the square of so many numbers.
+STIFF = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +260,8 @@ def _integrated(slope: Any, start: Array, times: Array, tau: float) -> Array:
         return np.tile(start, (len(times), 1))
     # The integrator takes no time twice.
     stops, which = np.unique(times / tau, return_inverse=True)
-    found = solve_ivp(slope, (0.0, stops[-1]), start, t_eval=stops, **EXACT)
+    method = "LSODA" if start.size <= STIFF else "DOP853"
+    found = solve_ivp(slope, (0.0, stops[-1]), start, method, t_eval=stops, **EXACT)
     if not found.success:
         raise InputError(f"the race could not be integrated ({found.message}); rescale targets or inputs")
     return np.asarray(found.y.T[which])
