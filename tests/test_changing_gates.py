@@ -123,6 +123,16 @@ def test_thresholds_that_rise_on_the_fourier_basis():
     assert np.abs(ways[0].weights[2] - ways[0].weights[0]).max() > 0.1
 
 
+def of_ring(gate):
+    return OrbitMoments.from_samples(gate, np.ones((3, 2)), np.ones(3))
+
+
+def test_pieces_after_the_last_time_do_not_matter():
+    moments = at_time(0.0)
+    found = changing_flow([(0.0, moments), (1e200, moments)], np.ones((2, 3)), TIMES)
+    np.testing.assert_array_equal(found.weights, gradient_flow(moments, np.ones((2, 3)), TIMES).weights())
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -133,8 +143,14 @@ def test_thresholds_that_rise_on_the_fourier_basis():
         (lambda m: changing_flow([(0.0, m)], [[0.0, 1.0]], [0.0]), "w0 must have shape"),
         (lambda m: changing_flow([(0.0, m)], [[0.0]], [-1.0]), "times must start at 0"),
         (lambda m: changing_flow([(0.0, m), (1.0, at_time(0.0))], [[0.0]], [0.0]), "are of 2 gates and 3 inputs"),
+        (lambda m: changing_flow([(0.0, m)], [[np.nan]], [0.0, 1.0]), "w0 holds NaN"),
+        (lambda m: changing_flow([(0.0, m)], [[1e300]], [0.0, 1.0]), "the weights w0 have sizes"),
         (lambda m: changing_flow(lambda t: m, [[0.0]], [0.0, 1.0], tolerance=0.0), "tolerance must be a positive"),
-        (lambda m: OrbitMoments.from_samples(lambda X: X, np.ones((3, 2)), np.ones(3)), "the gate's values must"),
+        (lambda m: of_ring(None), "the gate must be a function of samples"),
+        (lambda m: of_ring(lambda X: X), "the gate's values must have 1 dimension"),
+        (lambda m: of_ring(lambda X: X[:, 0] * np.nan), "the gate's values holds NaN"),
+        (lambda m: of_ring(lambda X: X[:, 0] * 1e200), "the gate's values have sizes"),
+        (lambda m: of_ring(lambda X: ["open"] * len(X)), "the gate's values must hold real numbers"),
     ],
 )
 def test_bad_input_is_refused(call, words):

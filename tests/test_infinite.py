@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -21,7 +22,14 @@ from implicit_bias import (
     Status,
     solve,
 )
-from implicit_bias.kernels import InfiniteNetwork, custom_activation, gram_matrix, predict, smallest_eigenvalue
+from implicit_bias.kernels import (
+    InfiniteNetwork,
+    custom_activation,
+    deep_gram,
+    gram_matrix,
+    predict,
+    smallest_eigenvalue,
+)
 from implicit_bias.kernels.activations import ACTIVATIONS
 from tests.test_kernels import by_quadrature
 
@@ -328,7 +336,9 @@ def test_activations_of_ones_own_are_estimates():
         (lambda: InfiniteNetwork().kernels([[1.0]], [[0.0]]), "row 0 of Z is zero"),
         (lambda: InfiniteNetwork().kernels([[1.0]], [[1.0, 2.0]]), "different numbers of columns"),
         (lambda: InfiniteNetwork().kernels([[np.nan]]), "NaN or infinity"),
-        (lambda: InfiniteNetwork("square", 60).kernels([[30.0]]), "leave floating point; scale the points"),
+        (lambda: InfiniteNetwork("square", 60).kernels([[30.0]]), "leaves floating point; take fewer layers"),
+        (lambda: InfiniteNetwork("tanh", 30, 1e-10).kernels([[1.0]]), "leaves floating point; take fewer layers"),
+        (lambda: predict("relu", X, Y, Z), "network must be an InfiniteNetwork, not 'relu'"),
         (lambda: InfiniteNetwork("tanh").kernels([[1e9]]), "too many nodes"),
         (lambda: predict(InfiniteNetwork(), X, Y[:3], Z), "3 targets for 9 samples"),
         (lambda: predict(InfiniteNetwork(), X, Y, Z, time=-1), "time must be"),
@@ -346,3 +356,23 @@ def test_bad_input_is_refused_in_one_sentence(act, message):
 def test_rows_of_zeros_need_a_bias():
     found = InfiniteNetwork("relu", 2, 2.0, 0.5).kernels(np.zeros((1, 3)))
     assert found.nngp.values[0, 0] == pytest.approx(1.5)
+
+
+def test_points_that_only_rounding_makes_one_are_not_one():
+    """An angle of 5.6e-19: tanh multiplies 1 − ρ by 1.18 a layer, so that 700 layers bring any two points to ρ = 0."""
+    rng = np.random.default_rng(0)
+    while True:
+        a = rng.normal(size=2)
+        b = a * rng.uniform(0.1, 1.0)
+        area = Fraction(a[0]) * Fraction(b[1]) - Fraction(a[1]) * Fraction(b[0])
+        if area and (a / np.linalg.norm(a) == b / np.linalg.norm(b)).all():
+            break
+    for partner, one in ((b, False), (2 * a, True), (a, True)):
+        found = deep_gram([a, partner], "tanh", 700)
+        assert (found.error < 1e-10) == one
+        diagonal, other = found.values[0]
+        assert other == pytest.approx(diagonal) if one else diagonal < found.error < 100
+    network = InfiniteNetwork("erf", layers=60, weight_variance=25.0)
+    near = [[1.0], [np.nextafter(1.0, 2.0)]]
+    assert network.kernels([[1.0], [1.0]]).nngp.error < 1e-6
+    assert network.kernels(near).nngp.error > 1.0

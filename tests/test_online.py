@@ -187,6 +187,12 @@ def test_divergence_is_seen_where_units_saturate_or_fall_silent(activation, lr):
         train_online(PROCESS, activation=activation, lr=lr, steps=20)
 
 
+def test_divergence_of_the_output_bias_alone_is_seen():
+    """The unit falls silent, and b₂ goes on from 1 to −1.5, 2.25, …"""
+    with pytest.raises(InputError, match="training diverged by step"):
+        train_online(([[1.0], [1.0]], [1.0, 1.0]), lr=2.5, steps=400, output_bias=True)
+
+
 def test_large_targets_inputs_and_starts_are_no_divergence():
     X, y = PROCESS.sample(40, seed=2)
     for data, options in (((X, 1e9 * y), {}), ((1e9 * X, y), {"lr": 1e-20}), ((X, y), {"scale": 1e9, "lr": 1e-9})):

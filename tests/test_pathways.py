@@ -139,6 +139,8 @@ def test_a_layer_that_is_shared_learns_faster():
         ({"edges": [(0, 0), (0, 0)]}, "edges must be 2 different pairs"),
         ({"edges": [(0, 0), (2, 0)]}, "without gaps"),
         ({"edges": [(0, 0), (-1, 0)]}, "a layer must be"),
+        ({"edges": [0, 1]}, "edges must be a list of pairs"),
+        ({"edges": [(0, 0, 0), (1, 1, 1)]}, "edges must be a list of pairs"),
         ({"gates": np.ones((3, 2))}, "one row a sample"),
         ({"Y": np.full((4, 2), np.nan)}, "Y holds NaN"),
     ],
@@ -153,5 +155,28 @@ def test_bad_starts_are_refused():
     paths, _ = general(None)
     with pytest.raises(InputError, match="first must have shape"):
         paths.race(np.ones((2, 2)), np.ones((3, 2)), [0.0])
+    with pytest.raises(InputError, match="second holds NaN"):
+        paths.race(np.ones((3, 2)), np.full((3, 2), np.nan), [0.0])
+    with pytest.raises(InputError, match="seed must be"):
+        paths.start(np.ones((3, 2)), np.ones((3, 2)), width=2, seed=-1)
     with pytest.raises(InputError, match="width must be at least the number of modes"):
         paths.start(np.ones((3, 2)), np.ones((3, 2)), width=1)
+
+
+def test_times_may_repeat():
+    paths, _ = general(None)
+    start = np.full((3, 2), 0.1), np.full((3, 2), 0.1)
+    found, once = paths.race(*start, [0.0, 1.0, 1.0]), paths.race(*start, [0.0, 1.0])
+    np.testing.assert_array_equal(found.strengths, once.strengths[[0, 1, 1]])
+
+
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_large_inputs_make_a_stiff_race_and_no_endless_one(size):
+    """Against the logistic curve of a pathway alone, up to more than 10⁷ relaxations."""
+    X = 2 * size * np.vstack([np.eye(2), -np.eye(2)])
+    paths = Pathways.from_samples(X, X * [3.0, 1.0], np.ones((4, 1)))
+    times = np.array([0.0, 0.5 / size**2, 2 / size**2, 20.0])
+    (a,), (b,) = paths.modes[0][0], paths.modes[1]
+    expected = b / (a + (100 * b - a) * np.exp(-2 * b * times[:, None]))
+    found = paths.race([[0.1, 0.1]], [[0.1, 0.1]], times).strengths[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-8)

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.dynamics.flow import as_times, shares_of
+from implicit_bias.dynamics.flow import as_start, as_times, shares_of
 from implicit_bias.dynamics.moments import Moments
 from implicit_bias.dynamics.orbits import OrbitMoments
 from implicit_bias.ground.checks import (
     Array,
     InputError,
     as_floats,
-    as_numbers,
     as_positive,
     check_callable,
     check_size,
@@ -93,8 +92,8 @@ def changing_flow(
     Raises
     ------
     InputError
-        For times as `gradient_flow` does, pieces that do not begin at 0 or are not in order, moments of different
-        shapes, and gates that need more than 16 384 pieces between two times.
+        For times and weights as `gradient_flow` does, pieces that do not begin at 0 or are not in order, moments of
+        different shapes, and gates that need more than 16 384 pieces between two times.
 
     References
     ----------
@@ -112,12 +111,12 @@ def changing_flow(
     check_callable(progress, "progress")
     if callable(gates):
         first = _known(gates(float(at[0])))
-        start = as_numbers(w0, (first.k, first.d), "w0")
+        start = as_start(w0, (first.k, first.d))
         weights, pieces, error = _refined(gates, first, start, at, tau, as_positive(tolerance, "tolerance"), progress)
         found = [_alike(gates(float(t)), first) for t in at]
     else:
         begins, known = _pieces(gates)
-        start = as_numbers(w0, (known[0].k, known[0].d), "w0")
+        start = as_start(w0, (known[0].k, known[0].d))
         weights, pieces, error = _through(begins, known, start, at, tau), len(known), 0.0
         found = [known[int(np.searchsorted(begins, t, side="right")) - 1] for t in at]
     losses = np.array([moments.loss(w) for moments, w in zip(found, weights, strict=True)])
@@ -157,7 +156,7 @@ def _through(begins: Array, known: Sequence[Any], w: Array, at: Array, tau: floa
     check_size(len(at) * w.size, "the weights at all times")
     found = np.empty((len(at), *w.shape))
     for piece, moments in enumerate(known):
-        last = piece + 1 == len(known)
+        last = piece + 1 == len(known) or begins[piece + 1] > at[-1]
         end = np.inf if last else begins[piece + 1]
         inside = (at >= begins[piece]) & (at < end)
         until = at[inside] - begins[piece]
@@ -166,6 +165,8 @@ def _through(begins: Array, known: Sequence[Any], w: Array, at: Array, tau: floa
             reached = moments.moved(w, shares_of(stops, moments.k, tau))
             found[inside] = reached[: len(until)]
             w = reached[-1]
+        if last:
+            break
     return found
 
 

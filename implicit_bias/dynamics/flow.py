@@ -120,10 +120,7 @@ def gradient_flow(
     (True, (3, 2, 3), True)
     """
     moments = _moments(data, y)
-    start = as_numbers(w0, (moments.k, moments.d), "w0")
-    if not np.isfinite(start).all():
-        raise InputError("w0 holds NaN or infinity; start from finite weights")
-    check_range(np.abs(start).max(keepdims=True).ravel(), "the weights w0", 1e-100, 1e60)
+    start = as_start(w0, (moments.k, moments.d))
     at, tau = as_times(times), as_positive(tau, "tau")
     shares = shares_of(at, moments.k, tau)
     losses, ends = np.full(len(at), moments.best_loss), []
@@ -132,6 +129,15 @@ def gradient_flow(
         ends.append(along(left, s.values))
         losses += np.exp(-2 * shares[:, None] * s.values) @ along(left, np.sqrt(s.values)) ** 2
     return GradientFlow(moments, start, tau, at, losses, start + moments.combine(ends))
+
+
+def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
+    """Finite weights of this shape."""
+    start = as_numbers(w0, shape, name)
+    if not np.isfinite(start).all():
+        raise InputError(f"{name} holds NaN or infinity; start from finite weights")
+    check_range(np.abs(start).max(keepdims=True).ravel(), f"the weights {name}", 1e-100, 1e60)
+    return start
 
 
 def shares_of(times: Array, k: int, tau: float) -> Array:

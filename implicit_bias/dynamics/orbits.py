@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.dynamics.gate_blocks import ROUNDING, SIZES, along, phi
-from implicit_bias.ground.checks import Array, as_column, as_floats, as_numbers, check_range, check_size
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_column,
+    as_floats,
+    as_numbers,
+    check_range,
+    check_size,
+    shown,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +65,17 @@ class OrbitMoments:
         Raises
         ------
         InputError
-            For samples that are not finite or beyond 1e-60 to 1e60, and for gates of another shape.
+            For samples and gates that are not finite or beyond 1e-60 to 1e60, and for gates of another shape.
         """
         X = as_floats(X, "X", 2)
         m, n = X.shape
+        if not callable(gate):
+            raise InputError(f"the gate must be a function of samples (m, n), not {shown(gate)}")
         y = as_column(y, m, kind="target")
         check_size(n**3, "the moments")
         rolled = np.stack([np.roll(X, -k, axis=1) for k in range(n)])
-        G = np.stack([as_numbers(np.asarray(gate(part), dtype=float), (m,), "the gate's values") for part in rolled])
-        for sizes, what in ((X, "the samples"), (y, "y")):
+        G = np.stack([as_column(gate(part), m, "the gate's values", "number") for part in rolled])
+        for sizes, what in ((X, "the samples"), (y, "y"), (G, "the gate's values")):
             check_range(np.array([np.abs(sizes).max()]), what, *SIZES)
         A, b = np.zeros((n, n, n)), np.zeros(n)
         for k in range(n):

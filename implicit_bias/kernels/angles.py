@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
@@ -130,6 +131,29 @@ def angles_between(X: Array, Z: Array, cosines: Array) -> Array:
         apart = np.linalg.norm(X[i] - Z[j], axis=1), np.linalg.norm(X[i] + Z[j], axis=1)
         angles[i, j] = 2 * np.arctan2(*apart)
     return angles
+
+
+def repeated(X: Array, Z: Array, angles: Array, parallel: bool = False) -> NDArray[np.bool_]:
+    """Which rows of X (m, d) and Z (m', d) at these angles (m, m') are one point, or parallel, without any rounding.
+
+    An angle that rounds to 0 is not enough: layers that pull points apart double what rounding hid of it.
+    """
+    same: NDArray[np.bool_] = angles == 0
+    close = np.argwhere(same)
+    for first in range(0, len(close), PAIRS_AT_ONCE):
+        i, j = close[first : first + PAIRS_AT_ONCE].T
+        equal = (X[i] == Z[j]).all(axis=1)
+        if parallel:
+            equal[~equal] = [are_parallel(x, z) for x, z in zip(X[i[~equal]], Z[j[~equal]], strict=True)]
+        same[i, j] = equal
+    return same
+
+
+def are_parallel(x: Array, z: Array) -> bool:
+    """Whether two rows (d,) of no large angle are multiples of each other, in rational arithmetic."""
+    most = int(np.abs(x).argmax())
+    up, down = Fraction(float(x[most])), Fraction(float(z[most]))
+    return all(Fraction(a) * down == Fraction(b) * up for a, b in zip(x.tolist(), z.tolist(), strict=True))
 
 
 def many_angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:

@@ -40,7 +40,7 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
 
     References
     ----------
-    Panigrahi, Shetty & Goyal (2020), on data in two dimensions.
+    Ours, for what Panigrahi, Shetty & Goyal (2020), abstract, say of data that span few dimensions.
 
     Examples
     --------

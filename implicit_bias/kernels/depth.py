@@ -1,12 +1,12 @@
 """Gram matrices through depth: the last hidden layer of a wide network whose layers keep lengths."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from implicit_bias.ground.checks import Array, InputError, as_count
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import GaussianPairs, Points, mirror, unit_pairs
+from implicit_bias.kernels.angles import GaussianPairs, Points, mirror, repeated, unit_pairs
 from implicit_bias.kernels.gram import TOLERANCE, Gram, gram_matrix
 from implicit_bias.kernels.layers import EPS, Layer, PairErrors, first_errors, next_pairs
 
@@ -57,19 +57,22 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int, *, centre
     mean = float(layer.values(unit_pairs(np.array([np.pi / 2])))[0]) if centred else 0.0
     if layer.squares[0] - mean <= 4 * layer.error * layer.squares[0]:
         raise InputError(f"{chosen.name} minus its mean is 0 up to rounding; leave out centred")
-    n = len(points)
+    n, given = len(points), as_floats(X, "X", 2)
     values, sums = np.empty((n, n)), np.zeros(n)
     for rows, columns, pairs in points.blocks():
-        block, off = through(layer, layers, mean, pairs, first_errors(points))
+        same = repeated(given[rows], given[columns], pairs.angle, parallel=True)
+        block, off = through(layer, layers, mean, pairs, first_errors(points), same)
         mirror(values, rows, columns, block)
         sums[rows] += off.sum(axis=1)
         sums[rows.stop :] += off[:, len(block) :].sum(axis=0)
     return Gram(values, float(sums.max()), chosen.is_certified, layer.terms)
 
 
-def through(layer: Layer, layers: int, mean: float, pairs: GaussianPairs, off: PairErrors) -> tuple[Array, Array]:
+def through(
+    layer: Layer, layers: int, mean: float, pairs: GaussianPairs, off: PairErrors, same: NDArray[np.bool_]
+) -> tuple[Array, Array]:
     """E[σ'σ'](ρ_L) ρ_L of a block of pairs, with bounds of its errors; `mean` is E[σ]², or 0."""
-    same, spread = pairs.angle == 0, layer.squares[0] - mean
+    spread = layer.squares[0] - mean
     ones = np.ones((1, 1)), np.ones((1, 1))
     off = PairErrors(0.0, off.cosine, off.angle)
     pairs = GaussianPairs(*ones, pairs.cosine, pairs.angle)

@@ -108,7 +108,8 @@ def gram_matrix(
 
     References
     ----------
-    Panigrahi, Shetty & Goyal (2020), "Effect of activation functions on the training of overparametrized neural nets".
+    Panigrahi, Shetty & Goyal (2020), "Effect of activation functions on the training of overparametrized neural nets",
+    whose abstract names a Gram matrix and does not define it: that it is this one is our reading.
 
     Examples
     --------

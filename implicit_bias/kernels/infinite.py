@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from implicit_bias.ground.checks import (
     Array,
@@ -20,7 +20,7 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import GaussianPairs, Points, mirror
+from implicit_bias.kernels.angles import GaussianPairs, Points, mirror, repeated
 from implicit_bias.kernels.gram import TOLERANCE, Gram
 from implicit_bias.kernels.layers import EPS, Layer, PairErrors, first_errors, next_pairs
 
@@ -28,6 +28,8 @@ from implicit_bias.kernels.layers import EPS, Layer, PairErrors, first_errors, n
 MOST_LAYERS = 1000
 #: Sizes of variances: more or less of them leave nothing of lengths.
 VARIANCES = (1e-10, 1e10)
+#: Of standard deviations of pre-activations, as of points.
+LENGTHS = (1e-60, 1e60)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ class InfiniteNetwork:
 
         with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are in closed form for relu, leaky relu, erf,
         gelu, elu, selu and polynomials, otherwise Hermite series. `error` of each counts rounding, the series, and
-        what later layers make of either; condition numbers of lengths are by quadrature, and count twice.
+        what later layers make of either; condition numbers of lengths are by quadrature, and count twice: they are
+        estimates, which `is_certified` takes for granted.
 
         Parameters
         ----------
@@ -147,7 +150,8 @@ class InfiniteNetwork:
         Raises
         ------
         InputError
-            As `gram_matrix` does, and for numbers of columns that differ.
+            As `gram_matrix` does, for numbers of columns that differ, and for pre-activations whose standard deviations
+            leave 1e-60 to 1e60.
 
         Examples
         --------
@@ -165,8 +169,11 @@ class InfiniteNetwork:
         check_size(n * m, "the kernel")
         depths = self.depths(first, second, allowed)
         values, sums = np.empty((2, n, m)), np.zeros((2, n + m))
+        given = as_floats(X, "X", 2)
+        others = given if Z is None else as_floats(Z, "Z", 2)
         for rows, columns, pairs in first.blocks(second):
-            blocks = self.through(pairs, first_errors(first), depths)
+            same = repeated(given[rows], others[columns], pairs.angle)
+            blocks = self.through(pairs, first_errors(first), depths, same)
             for k, (block, off) in enumerate(blocks):
                 add_errors(sums[k], off, rows, columns, None if second is None else n)
                 if second is None:
@@ -197,16 +204,23 @@ class InfiniteNetwork:
             layer = Layer.of(activation_of(self.activation), np.unique(lengths[-1]), tolerance)
             squares = self.weight_variance * layer.squares[layer.indices(lengths[-1])]
             total = self.bias_variance + squares
+            if not (total.min() >= LENGTHS[0] ** 2 and total.max() <= LENGTHS[1] ** 2):
+                raise InputError(
+                    f"after {len(layers) + 1} of {self.layers} layers pre-activations have variances from "
+                    f"{total.min():.1e} to {total.max():.1e}, which leaves floating point; take fewer layers, or "
+                    "variances that keep them"
+                )
             grown = (squares / total).max() * (layer.error + 2 * layer.stretch * off[-1]) / 2
             layers.append(layer)
             lengths.append(np.sqrt(total))
             off.append(float(grown) + 2 * EPS)
         return Depths(lengths, layers, off)
 
-    def through(self, pairs: GaussianPairs, off: PairErrors, depths: Depths) -> list[tuple[Array, Array]]:
+    def through(
+        self, pairs: GaussianPairs, off: PairErrors, depths: Depths, same: NDArray[np.bool_]
+    ) -> list[tuple[Array, Array]]:
         """K and Θ of a block of pairs after the last layer, each with bounds of its errors."""
         weight, bias = self.weight_variance, self.bias_variance
-        same = (pairs.angle == 0) & (pairs.r == pairs.s)
         first = pairs.r, pairs.s
         kernel = pairs.r * pairs.s * pairs.cosine
         kernel_off = pairs.r * pairs.s * (off.cosine + 2 * off.lengths)

@@ -148,13 +148,14 @@ def angle_errors(cosines: Array, off: Array) -> Array:
 
 
 def next_pairs(
-    lengths: tuple[Array, Array], covariances: Array, off: Array, lengths_off: float, same: Array
+    lengths: tuple[Array, Array], covariances: Array, off: Array, lengths_off: float, same: NDArray[np.bool_]
 ) -> tuple[GaussianPairs, PairErrors]:
     """Pairs with these standard deviations and covariances, known to `off`; those that are `same` are no pair."""
     r, s = lengths
     size = r * s
     cosines = np.clip(covariances / size, -1.0, 1.0)
-    cosines_off = off / size + 2 * lengths_off + 4 * EPS
+    # No cosine, nor what is taken for it, leaves −1 … 1.
+    cosines_off = np.minimum(off / size + 2 * lengths_off + 4 * EPS, 2.0)
     cosines[same], cosines_off[same] = 1.0, 0.0
     angles = np.arccos(cosines)
     return GaussianPairs(r, s, cosines, angles), PairErrors(

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_positive, as_targets, dimensions, one_of
+from implicit_bias.ground.checks import Array, InputError, as_positive, as_targets, dimensions, one_of, shown
 from implicit_bias.kernels.infinite import InfiniteNetwork
 
 #: Which weights train.
@@ -79,7 +79,8 @@ def predict(
     Raises
     ------
     InputError
-        As `InfiniteNetwork.kernels` does, and if t = ∞ without a ridge while Θ is singular up to rounding.
+        As `InfiniteNetwork.kernels` does, for what is no network, and if t = ∞ without a ridge while Θ is singular up
+        to rounding.
 
     References
     ----------
@@ -93,6 +94,8 @@ def predict(
     >>> found.mean.round(4).tolist(), found.deviation.round(4).tolist()
     ([0.0, 0.5003], [0.0, 0.0758])
     """
+    if not isinstance(network, InfiniteNetwork):
+        raise InputError(f"network must be an InfiniteNetwork, not {shown(network)}")
     until, which = as_positive(time, "time", infinite=True, zero=True), one_of(trained, TRAINED, "trained")
     most = as_positive(ridge, "ridge", zero=True)
     own, cross, new = network.kernels(X), network.kernels(Z, X), network.kernels(Z)

@@ -24,7 +24,7 @@ from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
 from implicit_bias.training.online_steps import LOSSES, Descent, State, batches_of, between_0_and_1
 
-#: How many times beyond those of the start, 1 and K · targets pre-activations are when training has diverged.
+#: How many times beyond those of the start, 1 and K · targets pre-activations or b₂ are when training has diverged.
 FAR = 1e8
 #: Fields are looked at after these parts of the steps, from the first to the last: each half of the next.
 HALVINGS = (16, 8, 4, 2, 1)
@@ -164,7 +164,7 @@ def train_online(
     ------
     InputError
         For values out of range, samples that are not finite, and training that diverges: at a recorded time losses are
-        not finite, or pre-activations 10⁸ times beyond the largest at the start, 1 and K · targets.
+        not finite, or pre-activations or b₂ 10⁸ times beyond the largest at the start, 1 and K · targets.
 
     References
     ----------

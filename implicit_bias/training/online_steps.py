@@ -26,7 +26,7 @@ class State(NamedTuple):
     #: b₂.
     c: Array
     losses: Array
-    #: The largest pre-activation and target, as absolute values.
+    #: The largest of pre-activations and b₂, and of targets, as absolute values.
     largest: float
     target: float
 
@@ -49,7 +49,9 @@ class Descent(NamedTuple):
                 a = X @ W.T + b
                 outputs = self.activation.function(a).reshape(len(X), -1, self.units).mean(axis=2) + c
                 left, losses = self.loss(outputs, y[:, None])
-                state = State(step, W, b, c, losses, float(np.abs(a).max()), float(np.abs(y).max()))
+                state = State(
+                    step, W, b, c, losses, max(float(np.abs(a).max()), float(np.abs(c).max())), float(np.abs(y).max())
+                )
                 slope = self.activation.derivative(a) * np.repeat(left, self.units, axis=1)
                 W = W + self.lr / len(X) * (slope.T @ X)
                 if self.biases:

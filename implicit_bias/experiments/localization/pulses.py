@@ -81,6 +81,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     return [
         decide("every variant localizes fields", texts[0] + count, least.ipr, "above", LOCAL),
         decide("some variant localizes fields", texts[1], best.ipr, "above", LOCAL),
-        decide("plain pulses localize fields", plain_text, plain.ipr.max(), "above", LOCAL),
+        decide("plain pulses localize some fields", plain_text, plain.ipr.max(), "above", LOCAL),
         stayed(table),
     ]
