@@ -125,7 +125,7 @@ def wine():
 
 def test_classes_are_the_problems_one_by_one(wine):
     X, y = wine
-    model = GLNClassifier(5, C=0.1, random_state=2).fit(X, y)
+    model = GLNClassifier(5, C=0.1, free_intercept=False, random_state=2).fit(X, y)
     gates, inputs = HyperplaneGates(5, 2, seed=2), np.c_[X, np.ones(len(X))]
     for label, weights, score in zip(model.classes_, model.weights_, model.decision_function(X).T, strict=True):
         alone = svm_gln(inputs, np.where(y == label, 1, -1), gates, C=0.1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProblem, Status, solve, svm_gln
-from implicit_bias.margin.solvers.native import coordinate_ascent, group_set, kernels, scaled, working_set
+from implicit_bias.margin.solvers.native import chunked, coordinate_ascent, group_set, kernels, scaled, working_set
 from implicit_bias.margin.solvers.native.kernels import DenseFactor, LowRankFactor
 from tests.cases import FEATURES, PAIRS, problem
 
@@ -108,7 +108,7 @@ def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm,
 def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
     """Of all tη with λ/t, ½ Σ (‖W_h‖²/(tη_h) + tη_h) is least; prices bound λ/t."""
     case = dataclasses.replace(problem(*PAIRS[seed]), C=1e6)
-    ours = scaled.scaled(case, case.norm.group_form(case.features.k), "cpu")
+    ours = chunked.scaled(case, case.norm.group_form(case.features.k), "cpu")
     at = coordinate_ascent.Ascent(ours)
     at.pass_over_all(np.arange(ours.n), 0.3)
     before, sizes = at.margins(), (at.eta**2 * ours.squares(at.V), at.eta)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from implicit_bias.datasets.images import IMAGE_SETS, raw_images
 from implicit_bias.ground.checks import InputError, as_count, as_path, as_seed, one_of
@@ -71,6 +70,8 @@ def distorted_images(
     pixels, labels = raw_images(name, root)
     every = labels[np.arange(n) % len(labels)]
     if not path.exists():
+        from tqdm import tqdm  # Which other data sets do without.
+
         _require_room(place, n * pixels.shape[1])
         with replacing(path) as temporary:
             images = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(n, pixels.shape[1]))

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, shown
 from implicit_bias.ground.memory import check_memory
@@ -156,6 +155,8 @@ class ChunkedInputs:
             tasks = [ask(block, tuple(part[rows] for part in split), common) for rows, block in blocks]
             yield from dask.compute(*tasks)
             return
+        from tqdm import tqdm  # Which inputs in memory do without.
+
         bar = tqdm(self.chunks, "pass over the samples", unit="chunk", delay=PATIENCE, leave=False, disable=None)
         for rows in bar:
             yield function(self.source[rows], tuple(part[rows] for part in split), shared)

@@ -19,7 +19,7 @@ class Cell:
     >>> (norms,) = COLLECTION.chosen("norms")
     >>> cell = cells_of(norms, norms.grid(True))[0]
     >>> str(cell)
-    'norms: clusters=30, units=30, d=30, m=1000, sigma_x=0.1, sigma_y=0.0, seed=1'
+    'norms: fit=least squares, clusters=30, units=30, d=30, m=1000, sigma_x=0.1, sigma_y=0.0, seed=1'
     >>> sorted(cell.key())
     ['experiment', 'revision', 'settings']
     """

@@ -18,9 +18,9 @@ from implicit_bias.margin.solvers.native.interior_point import Bounds
 #: Rounds after which what was found has to do.
 ROUNDS = 200
 #: The relative gap of the first round, which only looks for a λ, and the share of the gap that is left for the next.
-COARSE, FINER = 1e-2, 0.1
+COARSE, FINER = 1e-2, 0.3
 #: An atom is dropped that pulls less than this share of the most that it may.
-IDLE = 0.8
+IDLE = 0.95
 #: Singular values of the weights that are this small, against the largest, have no atoms.
 NEGLIGIBLE = 1e-7
 
