@@ -111,7 +111,8 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
 def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
     """The problem of what `problem_parts` gave."""
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
-    made = next(kind for kind in kinds if kind.made_of is not None and set(kind.made_of) <= set(arrays))
+    saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
+    made = next(kind for kind in saved if set(kind.made_of) <= set(arrays))
     features = made(*(arrays[name] for name in made.made_of))
     norm = getattr(all_norms, about["norm"])
     constraints = None
