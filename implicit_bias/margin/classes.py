@@ -100,9 +100,9 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     >>> from implicit_bias import HyperplaneGates, solve, svm_classes
     >>> digits = load_digits()
     >>> X = np.c_[digits.data / 16, np.ones(len(digits.data))]
-    >>> problem = svm_classes(X[:100], digits.target[:100], HyperplaneGates(3, 2, seed=1).fit(X))
+    >>> problem = svm_classes(X[:300], digits.target[:300], HyperplaneGates(3, 2, seed=1).fit(X))
     >>> solution = solve(problem)
-    >>> solution.status.name, bool(np.mean(problem.predict(solution.weights, X[100:]) == digits.target[100:]) > 0.8)
+    >>> solution.status.name, bool(np.mean(problem.predict(solution.weights, X[300:]) == digits.target[300:]) > 0.8)
     ('OPTIMAL', True)
     """
     if not isinstance(gates, Gates):
