@@ -9,9 +9,12 @@ from implicit_bias import (
     ChunkedFeatures,
     ChunkedInputs,
     ConstantGate,
+    Frobenius,
     FunctionGates,
     HyperplaneGates,
     InputError,
+    MarginModel,
+    MarginProblem,
     RandomHalfSpaces,
     SoftGates,
     Status,
@@ -153,6 +156,16 @@ def test_gates_that_need_all_inputs_get_them(images, y):
     np.testing.assert_array_equal(gates.fit(X)(X).gate_values, gates.fit(X[:])(X[:]).gate_values)
     plain = ChunkedFeatures(X)
     np.testing.assert_array_equal(plain.select(slice(None)).gate_values, ConstantGate().fit(X[:])(X[:]).gate_values)
+
+
+def test_a_model_scores_inputs_through_given_gate_values(images, y):
+    G = images[:, :3] > 100
+    problem = MarginProblem(ChunkedFeatures(ChunkedInputs(images, **SCALED, chunk=64), G), y, Frobenius(), C=0.1)
+    model = MarginModel([problem], [solve(problem)])
+    X = ChunkedInputs(images, **SCALED)[:9]
+    np.testing.assert_allclose(model.decision_function(X, G[:9]), y[:9] * model.solutions[0].margins[:9])
+    with pytest.raises(InputError, match="give those of the new inputs"):
+        model.predict(X)
 
 
 @pytest.mark.parametrize(

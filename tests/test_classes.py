@@ -6,7 +6,19 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import FunctionGates, HyperplaneGates, InputError, Status, solve, svm_classes, svm_gln
+from implicit_bias import (
+    FunctionGates,
+    HyperplaneGates,
+    InputError,
+    MarginModel,
+    Status,
+    load_problem,
+    save_problem,
+    solve,
+    svm_classes,
+    svm_gln,
+)
+from implicit_bias.ground.memory import TooLargeError
 from tests.cases import inputs
 
 X = inputs(n=24, d=4)
@@ -72,6 +84,9 @@ def test_labels_of_any_kind_and_bad_ones():
     problem = svm_classes(wine[::2], y[::2], HyperplaneGates(4, 2), C=1.0)
     solution = solve(problem)
     assert np.mean(problem.predict(solution.weights, wine[1::2]) == y[1::2]) > 0.9
+    for labels in (["a", None] * 12, [np.nan, 1.0] * 12, [[1], [2, 3]] * 12):
+        with pytest.raises(InputError, match="numbers or texts"):
+            svm_classes(X, labels, GATES)
     for labels in (np.zeros(24), LABELS[:-1], LABELS[:, None]):
         with pytest.raises(InputError, match="labels must be 24, one per sample, of at least two classes"):
             svm_classes(X, labels, GATES)
@@ -79,6 +94,37 @@ def test_labels_of_any_kind_and_bad_ones():
         svm_classes(X, LABELS, 3)
     with pytest.raises(InputError, match="no common intercept"):
         svm_classes(X, LABELS, GATES).decision_function(np.zeros((18, 4)), X, 1.0)
+    with pytest.raises(InputError, match="weights must have shape"):
+        svm_classes(X, LABELS, GATES).outputs(np.zeros((17, 4)))
     odd = FunctionGates(lambda X: np.column_stack([X[:, 0] > 0, X[:, 1] > 0, X[:, 2] > 0]), [0, 0, 1])
     with pytest.raises(InputError, match="the same rows"):
         svm_classes(X, LABELS, odd.fit(X), shared=True)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("labels", [LABELS, LABELS.astype(object), np.arange(24) % 3])
+def test_what_is_saved_loads_equal_and_predicts(shared, labels, tmp_path):
+    problem = svm_classes(X, labels, GATES, 0.2, shared=shared)
+    again = load_problem(save_problem(problem, tmp_path / "classes.npz"))
+    solution = solve(problem)
+    assert solve(again).objective == solution.objective
+    assert (again.predict(solution.weights, X) == problem.predict(solution.weights, X)).all()
+
+
+def test_a_model_of_one_problem_of_several_classes_is_refused():
+    problem = svm_classes(X, np.where(LABELS == "a", "a", "b"), GATES)
+    with pytest.raises(InputError, match="a model itself"):
+        MarginModel([problem], [solve(problem)], classes=["a", "b"])
+
+
+def test_atoms_that_do_not_fit_are_told(monkeypatch):
+    def full(need, what, remedy, free=None):
+        calls.append(need)
+        if len(calls) > 8:
+            raise TooLargeError("no room")
+
+    calls = []
+    monkeypatch.setattr("implicit_bias.margin.solvers.native.scaled.check_memory", full)
+    solution = solve(svm_classes(X, LABELS, GATES, shared=True), "NATIVE", tol=1e-9)
+    assert (solution.status, solution.reason) == (Status.INACCURATE, "no room")
+    assert np.isfinite(solution.objective)

@@ -125,6 +125,7 @@ def test_bad_kernels(cancer):
         (["gauss"], "unknown kernel 'gauss'"),
         ([3], "a kernel is a function, a name"),
         ([lambda X: X], "kernel 0 cannot be called"),
+        (["linear", "chi2"], "kernel 1 cannot be called: X contains negative"),
         ([lambda X, Z: X], "kernel 0 must give shape"),
         ([lambda X, Z: -(X @ Z.T)], "not positive semidefinite"),
         ([PrecomputedKernel(np.eye(3))], "row numbers from 0 to 2"),

@@ -345,3 +345,17 @@ def test_a_thousand_images_and_a_hundred_units(mnist_root):
     found = solve(case, tol=1e-8)
     assert found.status is Status.OPTIMAL
     assert found.iterations <= 40
+
+
+def test_arrays_that_must_not_be_written_to_are_taken_without_a_warning(recwarn):
+    """As the processes of `n_jobs` get them."""
+    case = problem("contexts 2", "group lasso", 1.0)
+    features = GatedFeatures(case.features.X, case.features.gate_values)
+    features.X.flags.writeable = features.gate_values.flags.writeable = False
+    torch.set_warn_always(True)
+    try:
+        found = solve(dataclasses.replace(case, features=features), "NATIVE")
+    finally:
+        torch.set_warn_always(False)
+    assert found.objective == solve(case, "NATIVE").objective
+    assert [str(each.message) for each in recwarn] == []

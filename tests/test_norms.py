@@ -15,6 +15,7 @@ from implicit_bias import (
     InputError,
     MarginProblem,
     Norm,
+    NuclearNorm,
     PredictorL2,
     solve,
     svm_l2,
@@ -187,6 +188,24 @@ def test_bounds_hold_in_spite_of_rounding(name, spread):
                 assert upper <= 2 * norm.dual(rows[:, None])
 
 
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1.0, 1e150, 1e300])
+@pytest.mark.parametrize("rank", [1, 3])
+def test_bounds_of_singular_values_hold_in_spite_of_rounding(size, rank):
+    rng, norm = np.random.default_rng(rank), NuclearNorm([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
+    with mpmath.workdps(60):
+        for _ in range(20):
+            W = rng.integers(-9, 10, size=(2, 3, rank)) @ rng.integers(-9, 10, size=(rank, 4)) * size
+            W[1] *= 10.0 ** rng.uniform(-170, 0)
+            values = [mpmath.svd_r(mpmath.matrix(exactly(M)), compute_uv=False) for M in W]
+            total, most = sum(map(sum, values)), max(map(max, values))
+            W, lengths = W.reshape(6, 4), np.full(6, size)
+            smallest = 2 * mpmath.mpf(5e-324)
+            assert total <= norm.value_bound(W) <= total * (1 + mpmath.mpf(1e-12)) + smallest
+            assert most <= norm.dual_upper(W) <= most * (1 + mpmath.mpf(1e-11)) + smallest
+            moved = (most + mpmath.sqrt(3) * mpmath.mpf(size)) * (1 + mpmath.mpf(1e-11)) + smallest
+            assert most <= norm.dual_upper(W, lengths) <= moved
+
+
 @pytest.mark.parametrize(("H", "K"), [(3, 2), (2, 4), (4, 1), (1, 4)])
 @pytest.mark.parametrize("share", [1e-16, 1e-9, 1.0])
 def test_the_predictor_dual_counts_the_error_that_leads_out_of_the_range(H, K, share):
@@ -216,11 +235,13 @@ def test_bounds_of_nothing_and_of_what_is_no_number():
         Frobenius(),
         GroupLasso([0, 1]),
         PredictorL2(2, 1),
+        NuclearNorm([0, 0], [0, 1]),
         ExpressionNorm(cp.norm1, lambda V: np.abs(V).max()),
     ):
         zero = np.zeros((2, 3))
         assert norm.value_bound(zero) == norm.dual_upper(zero) == norm.dual_upper(zero, np.zeros(2)) == 0
         assert norm.dual_upper(zero, np.ones(2)) >= 0.5
+        assert norm.value_bound(zero * np.nan) == np.inf
         assert norm.dual_upper(zero * np.nan) == norm.dual_upper(zero, np.full(2, np.inf)) == np.inf
     with pytest.raises(InputError, match="1e-150"):
         GroupLasso([0, 1], [1.0, 1e-200])

@@ -222,7 +222,9 @@ def _evaluated(function: Kernel, m: int, X: Array, Z: Array) -> Array:
     """k_m(X, Z), shape (n, m)."""
     try:
         values = as_floats(function(X, Z), f"the values of kernel {m}", 2)
-    except TypeError as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
         raise InputError(f"kernel {m} cannot be called: {error}") from error
     if values.shape != (len(X), len(Z)):
         raise InputError(f"kernel {m} must give shape {(len(X), len(Z))} here, and gave {values.shape}")

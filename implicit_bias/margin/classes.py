@@ -9,7 +9,7 @@ import numpy as np
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_floats, check_size
+from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, as_numbers, check_size, without_torch
 from implicit_bias.margin.norms import GroupLasso, NuclearNorm
 from implicit_bias.margin.problem import MarginProblem
 
@@ -34,10 +34,16 @@ class ClassMarginProblem(MarginProblem):
 
     classes: Any = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        K = len(self.classes) if np.ndim(self.classes) == 1 else 0
+        if K < 2 or self.features.k % K:
+            raise InputError(f"classes must be two or more labels that share {self.features.k} gates evenly")
+
     def outputs(self, W: Any) -> Array:
         """The weights (K, k, d) of each output."""
-        W = as_floats(W, "weights", 2)
-        return W.reshape(len(self.classes), -1, W.shape[1])
+        _, k, d = self.features.shape
+        return as_numbers(W, (k, d), "weights").reshape(len(self.classes), -1, d)
 
     def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
         """f_c(x) of new inputs X (n, d), shape (n, K); `b`, which cancels in every margin, must be 0."""
@@ -94,19 +100,17 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     >>> from implicit_bias import HyperplaneGates, solve, svm_classes
     >>> digits = load_digits()
     >>> X = np.c_[digits.data / 16, np.ones(len(digits.data))]
-    >>> problem = svm_classes(X[:100], digits.target[:100], HyperplaneGates(3, 2, seed=1).fit(X))
+    >>> problem = svm_classes(X[:300], digits.target[:300], HyperplaneGates(3, 2, seed=1).fit(X))
     >>> solution = solve(problem)
-    >>> solution.status.name, bool(np.mean(problem.predict(solution.weights, X[100:]) == digits.target[100:]) > 0.8)
+    >>> solution.status.name, bool(np.mean(problem.predict(solution.weights, X[300:]) == digits.target[300:]) > 0.8)
     ('OPTIMAL', True)
     """
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)
     features = gates(X)
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    classes, codes = _coded(labels, features.n)
     K, n, k = len(classes), features.n, features.k
-    if np.shape(labels) != (n,) or K < 2:
-        raise InputError(f"labels must be {n}, one per sample, of at least two classes")
     check_size(n * (K - 1) * max(K * k, features.d), "the pairs of samples and classes")
     samples = np.repeat(np.arange(n), K - 1)
     others = np.broadcast_to(np.arange(K), (n, K))[np.arange(K) != codes[:, None]]
@@ -118,3 +122,19 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     pairs = GatedFeatures(features.X[samples], values)
     name = "several classes, shared units" if shared else "several classes"
     return ClassMarginProblem(pairs, np.ones(len(samples)), norm, C, gates, name, classes=classes)
+
+
+def _coded(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes (K,), sorted, and the place among them of each of n labels."""
+    try:
+        given = np.asarray(without_torch(labels))
+        found, codes = np.unique(given, return_inverse=True)
+    except CONVERSION_ERRORS:
+        raise InputError("labels must be numbers or texts, without gaps") from None
+    # Texts in a column of a data frame are objects.
+    classes = np.asarray(found.tolist())
+    if classes.dtype.kind not in "biufU" or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
+        raise InputError("labels must be numbers or texts, without gaps")
+    if given.shape != (n,) or len(classes) < 2:
+        raise InputError(f"labels must be {n}, one per sample, of at least two classes")
+    return classes, codes

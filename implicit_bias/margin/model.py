@@ -13,6 +13,7 @@ from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.ground.checks import Array, InputError, as_floats, shown
+from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.solution import Solution, Status
@@ -66,6 +67,8 @@ class MarginModel:
             if wrong:
                 raise InputError(f"{name} hold {shown(wrong[0])}, which is of another type")
             object.__setattr__(self, name, tuple(given))
+        if any(isinstance(problem, ClassMarginProblem) for problem in self.problems):
+            raise InputError("a problem of several classes is a model itself: problem.predict(solution.weights, X)")
         numbers = [label for label in self.classes if isinstance(label, float)]
         if len(set(self.classes)) < max(2, len(self.classes)) or not np.isfinite(numbers).all():
             raise InputError(f"classes must be two or more, finite and different, not {shown(list(self.classes))}")
@@ -122,7 +125,7 @@ class MarginModel:
     def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> Features:
         if problem.gates is not None:
             return problem.gates(X)
-        if not isinstance(problem.features, GatedFeatures):
+        if problem.features.gate_values is None:
             raise InputError(f"{problem.name} was built from kernels, and cannot score new inputs")
         if gate_values is None:
             raise InputError(f"{problem.name} was built from gate values; give those of the new inputs too")

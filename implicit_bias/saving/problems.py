@@ -16,6 +16,7 @@ from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import InputError
 from implicit_bias.ground.files import open_archive, write_archive
 from implicit_bias.margin import norms as all_norms
+from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
@@ -28,7 +29,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
     """Write a margin problem to `path` (npz): its arrays, and the rest with format and version as JSON in `about`.
 
     Arrays: `X` and `gate_values`, or `factors`; `y`, `C`, `required_margin`, `sample_weight`; those of norm, gates and
-    linear constraints under `norm.…`, `gates.…` and `constraints.…`.
+    linear constraints under `norm.…`, `gates.…` and `constraints.…`; `classes` of a problem of several.
 
     Raises
     ------
@@ -75,6 +76,8 @@ def problem_parts(problem: MarginProblem) -> tuple[dict[str, Any], dict[str, np.
         rows, columns = E.coords
         arrays |= {"constraints.row": rows, "constraints.column": columns, "constraints.value": E.data}
         arrays["constraints.equal"] = problem.constraints.equal
+    if isinstance(problem, ClassMarginProblem):
+        arrays["classes"] = np.asarray(problem.classes)
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
     about |= {"gates": None if gates is None else type(gates).__name__, "parameters": parameters}
     return about, arrays
@@ -111,7 +114,8 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
 def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
     """The problem of what `problem_parts` gave."""
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
-    made = next(kind for kind in kinds if kind.made_of is not None and set(kind.made_of) <= set(arrays))
+    saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
+    made = next(kind for kind in saved if set(kind.made_of) <= set(arrays))
     features = made(*(arrays[name] for name in made.made_of))
     norm = getattr(all_norms, about["norm"])
     constraints = None
@@ -126,9 +130,10 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
         announced = math.prod(about["parameters"].get(name, 1) for name in ("units", "contexts"))
         most = MOST_INPUTS if features.gate_values is None else features.d
         wrong = announced > features.k or gates.n_features_in_ > most
-        if wrong or gates(np.zeros((1, gates.n_features_in_))).k != features.k:
+        outputs = len(arrays["classes"]) if "classes" in arrays else 1
+        if wrong or outputs * gates(np.zeros((1, gates.n_features_in_))).k != features.k:
             raise InputError(f"its gates are not the {features.k} of its features")
-    return MarginProblem(
+    parts = (
         features,
         arrays["y"],
         norm(*(_one(arrays[f"norm.{name}"]) for name in norm.made_of)),
@@ -140,6 +145,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
         about["intercept"],
         constraints,
     )
+    return ClassMarginProblem(*parts, arrays["classes"]) if "classes" in arrays else MarginProblem(*parts)
 
 
 def _gates(kind: str, parameters: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Gates:

@@ -122,7 +122,11 @@ class Norm(ABC):
         if not np.isfinite(W).all():
             return inf
         W, by = without_exponent(W)
-        return above(self.number("value", W) * (1 + 2 * self.rounding(*W.shape)), by) if W.any() else 0.0
+        return above(self._value_within(W), by) if W.any() else 0.0
+
+    def _value_within(self, W: Array) -> float:
+        """`value_bound` for W of about 1."""
+        return self.number("value", W) * (1 + 2 * self.rounding(*W.shape))
 
     def dual_upper(self, V: Array, error: Array | None = None) -> float:
         """No less than ‖V′‖_* of any V′ whose rows differ from those of V by at most the lengths `error` (k,).

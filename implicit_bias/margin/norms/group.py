@@ -20,8 +20,8 @@ from implicit_bias.ground.checks import (
     check_range,
     without_torch,
 )
-from implicit_bias.ground.scaling import length, without_exponent
-from implicit_bias.margin.norms.base import GroupForm, Norm, above
+from implicit_bias.ground.scaling import length
+from implicit_bias.margin.norms.base import GroupForm, Norm
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -265,11 +265,10 @@ class PredictorL2(EuclideanNorm):
         U = (self.factor @ V) / self._squares
         return U, float(length(V - self.factor.T @ U))
 
-    def value_bound(self, W: Array) -> float:
-        """No less than ‖Bζ‖_F: sums that cancel are off by a share of ‖|B||ζ|‖_F."""
-        W, by = without_exponent(self.of_gates(W))
-        lost = self.rounding(*W.shape) * length(np.abs(self.factor) @ np.abs(W))
-        return above(self.value(W) * (1 + 2 * self.rounding(*W.shape)) + 2 * lost, by)
+    def _value_within(self, W: Array) -> float:
+        """‖Bζ‖_F: sums that cancel are off by a share of ‖|B||ζ|‖_F."""
+        lost = self.rounding(*W.shape) * length(np.abs(self.factor) @ np.abs(self.of_gates(W)))
+        return float(super()._value_within(W) + 2 * lost)
 
     def dual_bound(self, lengths: Array) -> float:
         """‖lengths‖/√K, or /√H for K = 1: no less than ‖A⁺V‖_F for rows of these lengths, in the range or projected.

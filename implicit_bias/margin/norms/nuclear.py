@@ -83,21 +83,18 @@ class NuclearNorm(Norm):
         """max_h of the largest singular value of V_h."""
         return float(np.linalg.svd(self.matrices(V), compute_uv=False)[:, 0].max())
 
-    def value_bound(self, W: Array) -> float:
-        """No less than Σ_h ‖ζ_h‖_* in exact arithmetic (`singular_bounds`)."""
+    def _value_within(self, W: Array) -> float:
+        """Σ_h ‖ζ_h‖_* by `singular_bounds`."""
         return float(singular_bounds(self.matrices(W))[1].sum()) * (1 + share(self.shape[0] + 2))
 
     def dual_bound(self, lengths: Array) -> float:
         """The largest length of a group's lengths: a matrix is no longer than its entries are."""
         return GroupLasso(self.groups).dual_bound(lengths)
 
-    def dual_upper(self, V: Array, error: Array | None = None) -> float:
-        """No less than ‖V′‖_* of any V′ whose rows differ from those of V by at most the lengths `error` (k,)."""
-        if not (np.isfinite(V).all() and (error is None or np.isfinite(error).all())):
-            return float("inf")
+    def _dual_within(self, V: Array, error: Array) -> float:
+        """‖V‖_* by `singular_bounds`, and what an error of these lengths adds."""
         largest = float(singular_bounds(self.matrices(V))[0].max())
-        more = 0.0 if error is None else self.dual_bound(error) * (1 + share(len(self.groups) + 8))
-        return (largest + more) * (1 + share(4))
+        return largest + self.dual_bound(error) * (1 + share(len(self.groups) + 8))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Σ_h ‖ζ_h‖_*."""
@@ -137,13 +134,12 @@ def singular_bounds(M: Array) -> tuple[Array, Array]:
     """
     U, values, V = np.linalg.svd(M, full_matrices=False)
     rank, terms = values.shape[1], share(M[0].size + 8)
-    # By Cauchy-Schwarz every entry of the three products is a sum of terms whose sizes add up to at most max s.
-    lost = 4 * terms * rank * values[:, 0]
-    rest = length((M - (U * values[:, None]) @ V).reshape(len(M), -1), axis=1) + lost
+    # By Cauchy-Schwarz the products' rounding is at most this share of max s ‖U‖‖V‖, of ‖U‖² and of ‖V‖².
+    lost = 4 * terms * rank
     skew = [
-        length((A @ A.transpose(0, 2, 1) - np.eye(rank)).reshape(len(M), -1), axis=1) + 4 * terms * rank
-        for A in (U.transpose(0, 2, 1), V)
+        length((A @ A.transpose(0, 2, 1) - np.eye(rank)).reshape(len(M), -1), axis=1) for A in (U.transpose(0, 2, 1), V)
     ]
-    long = np.sqrt((1 + skew[0]) * (1 + skew[1]))
+    long = np.sqrt((1 + skew[0]) * (1 + skew[1])) * (1 + lost)
+    rest = length((M - (U * values[:, None]) @ V).reshape(len(M), -1), axis=1) + lost * values[:, 0] * long
     more = 1 + 2 * terms
     return (values[:, 0] * long + rest) * more, (values.sum(axis=1) * long + np.sqrt(rank) * rest) * more

@@ -72,6 +72,7 @@ def solve_by_atoms(problem: MarginProblem, norm: NuclearNorm, tol: float, start:
             iterations,
             found.answer.stopped,
             found.answer.intercept if ours or not step else best.intercept,
+            reason=found.answer.reason,
         )
         bounds = Bounds(max(bounds.lower, lower), found.bounds.upper if ours else bounds.upper)
         pulls = atoms.pulls(V)

@@ -1,5 +1,6 @@
 """A margin problem in the coordinates of the interior-point method: all its samples, and the programs of some."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -54,8 +55,13 @@ class ScaledProblem(ABC):
         self.tilt = self.moved(tilt / self.tilt_scale) if problem.intercept else None
 
     def moved(self, values: np.ndarray) -> Tensor:
-        """A tensor on the device, without a copy on the CPU."""
-        return torch.as_tensor(values).to(self.device)
+        """A tensor on the device, without a copy on the CPU: it is read only."""
+        if values.flags.writeable:
+            return torch.as_tensor(values).to(self.device)
+        # The processes of `n_jobs` get arrays that cannot be written to.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            return torch.as_tensor(values).to(self.device)
 
     @abstractmethod
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:

@@ -93,7 +93,9 @@ def _some_groups(
         with one_thread():
             found = ascend(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
     chosen = first_set(ours, start, found)
-    ours.check_room(len(chosen.rows))
+    if before == 0:
+        # Later, what was found so far is kept.
+        ours.check_room(len(chosen.rows))
     with nullcontext() if len(chosen.rows) >= MANY_SAMPLES else one_thread():
         found = solve_in_rounds(chosen, tol, limit, found, watch)
     lam, eta, b = found.weights
