@@ -187,8 +187,10 @@ TRIPLES = [
     for kind in FEATURES
     if (kind == "gated" or gate in (SOME if kind == "chunked" else _CLASSES.values())) and _belong(gate, norm, kind)
 ]
-#: Those of gated features whose norms the native solver takes.
-PAIRS = [(gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("groups") is None]
+#: Those of gated features whose norms are sums of group norms.
+PAIRS = [
+    (gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("groups") is None
+]
 
 
 #: Samples and inputs: more samples than inputs, few enough for a second of solves.

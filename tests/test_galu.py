@@ -117,7 +117,7 @@ def test_the_tools_of_margins_take_galu_networks(loss):
         (lambda: GaLUNetwork(4, 3, sharpness=0), "sharpness"),
         (lambda: GaLU0Network(4, 3, seed=-1), "seed"),
         (lambda: GaLU0Network(3, [50] * 6).effective_weights(), "all paths"),
-        (lambda: train(GaLUNetwork(4, 3, outputs=2), X, Y), r"shape \(40,\)"),
+        (lambda: train(GaLUNetwork(4, 3, outputs=2), X, Y), "a class from 0 to 1 for each of the 40 samples"),
         (lambda: SoftGates([[1.0]], sharpness=-1), "sharpness"),
         (lambda: ProductGates([]), "fitted gates"),
         (lambda: ProductGates([ReLUGates([[1.0]]), ReLUGates([[1.0, 2.0]])]), "same input"),

@@ -189,16 +189,15 @@ def test_stored_cells_of_other_options_or_another_revision_are_told_and_left(tmp
 
 
 def test_a_full_disk_ends_with_a_sentence_and_keeps_what_is_stored(tmp_path, monkeypatch):
-    real, calls = os.fdopen, []
+    real, calls = files.Path.write_bytes, []
 
-    def full_at_the_second(handle, mode):
-        calls.append(handle)
+    def full_at_the_second(path, content):
+        calls.append(path)
         if len(calls) > 1:
-            os.close(handle)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(handle, mode)
+        return real(path, content)
 
-    monkeypatch.setattr(files.os, "fdopen", full_at_the_second)
+    monkeypatch.setattr(files.Path, "write_bytes", full_at_the_second)
     with pytest.raises(InputError, match="No space left on device"):
         run(cells(), store=Store(tmp_path))
     monkeypatch.undo()

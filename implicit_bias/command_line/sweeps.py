@@ -64,8 +64,8 @@ def labels(cells: Sequence[Cell]) -> dict[Cell, str]:
 
     >>> from implicit_bias.experiments.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
-    >>> list(labels(cells_of(norms, norms.grid(True))).values())[-1]
-    'fit both layers, sigma y [0.0, 0.5, 1.0], repeats 2, seed 1, steps 5000, batch size 128, lr 0.002'
+    >>> list(labels(cells_of(norms, norms.grid(True))).values())[0]
+    'fit least squares, sigma y 0.0, seed 1'
     """
     found: dict[Cell, str] = {}
     several = len({cell.experiment for cell in cells}) > 1
