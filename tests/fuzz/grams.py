@@ -153,6 +153,21 @@ def _spline(draw: Draw) -> None:
     expect(least >= -float(found.error) - 1e-12 * trace, f"an eigenvalue of {least:g}")
 
 
+@entry(kernels.InfiniteNetwork)
+def _infinite(draw: Draw) -> None:
+    """NNGP and NTK of few points, symmetric and positive up to their errors."""
+    options = {
+        "layers": draw.either(draw.pick([1, 2, 3]), [0, -1, 1.5, "2"]),
+        "weight_variance": draw.either(draw.pick([1.0, 2.0]), [0.0, -1.0, np.nan, "1"]),
+        "bias_variance": draw.either(draw.pick([0.0, 0.1]), [-0.1, np.inf]),
+    }
+    network = draw.call(kernels.InfiniteNetwork, draw.either(draw.pick(CLOSED), NO_ACTIVATIONS), **options)
+    found = network.kernels(draw.normal(3, 2))
+    for gram in (found.nngp, found.ntk):
+        least, trace = np.linalg.eigvalsh(gram.values)[0], float(np.trace(gram.values))
+        expect(np.array_equal(gram.values, gram.values.T) and least >= -float(gram.error) - 1e-9 * trace, "no kernel")
+
+
 @entry(kernels.predict)
 def _predict(draw: Draw) -> None:
     """Means and variances of what infinite networks predict; where Θ is singular it says so."""

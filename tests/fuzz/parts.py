@@ -219,6 +219,17 @@ def _classes(draw: Draw) -> str:
     return "correct"
 
 
+@entry(ib.ClassMarginProblem, share=1)
+def _class_problem(draw: Draw) -> None:
+    """One made by hand: classes that do not belong to its weights are refused."""
+    X, _ = problems.clean_task(draw)
+    made = ib.svm_classes(X, np.arange(len(X)) % 3, problems.fitted_gates(draw, X), shared=draw.chance(0.5))
+    parts = {"y": made.y, "norm": made.norm, "C": 1.0, "gates": made.gates}
+    classes = draw.either([0, 1, 2], [[0], [[0, 1, 2]]])
+    again = draw.call(ib.ClassMarginProblem, made.features, classes=classes, **parts)
+    expect(repr(again) != "" and again.outputs(np.zeros(made.features.shape[1:])).shape[0] == 3, "other outputs")
+
+
 # ----------------------------------------------------------------------------------------------------- inputs in chunks
 
 

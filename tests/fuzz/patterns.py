@@ -42,7 +42,7 @@ def _is_stream(c: Any, found: Any) -> bool:
     m, seed = count(1, 2, 7, np.int8(127), cap=1000, vast=10**6)(c.draw), ARGUMENTS["seed"](c.draw)
     X, y = c.draw.call(lambda m, seed: found.sample(m, seed=seed), m=m, seed=seed, same=0.0)
     expect(X.shape == (m.plain, found.n) and np.isfinite(X).all(), "another shape, or no numbers")
-    return bool(abs(int(np.sum(y == found.labels[0])) - len(y) / 2) <= 0.5)
+    return bool(not found.balanced or abs(int(np.sum(y == found.labels[0])) - len(y) / 2) <= 0.5)
 
 
 def _scales(draw: Draw) -> dict[str, Any]:
