@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias import Status, load_solution
+from implicit_bias import Status, load_model
 from tests.commands import run
 
 REQUIRED = {
@@ -113,14 +113,14 @@ def test_own_problems(samples, formulation):
                "4", "--out", samples / "s.npz")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "class +1 is 'up'" in done.stdout
-    assert load_solution(samples / "s.npz").status is Status.OPTIMAL
+    assert load_model(samples / "s.npz").solutions[0].status is Status.OPTIMAL
 
 
 def test_own_gates(samples):
     out = samples / "s.npz"
     done = run("solve", samples / "samples.npz", "--out", out)
     assert done.returncode == 0, done.stderr
-    assert load_solution(out).weights.shape == (2, 4)
+    assert load_model(out).solutions[0].weights.shape == (2, 4)
     done = run("solve", samples / "samples.npz", "--formulation", "svm-l2", "--out", samples / "t.npz")
     assert done.returncode == 2
     assert not (samples / "t.npz").exists()
@@ -132,4 +132,4 @@ def test_own_problem_that_is_not_separable(samples):
     done = run("solve", samples / "n.npz", "--formulation", "linear", "--out", samples / "s.npz")
     assert done.returncode == 0
     assert "NOT_SEPARABLE" in done.stdout
-    assert load_solution(samples / "s.npz").farkas_residual <= 1e-10
+    assert load_model(samples / "s.npz").solutions[0].farkas_residual <= 1e-10

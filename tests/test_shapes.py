@@ -121,7 +121,7 @@ def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
     np.testing.assert_allclose(at.margins(), before, rtol=1e-9, atol=1e-12)
     assert cost(t) <= min(cost(0.99 * t), cost(1.01 * t))
     dear = dataclasses.replace(case, C=float((ours.dual(at.lam)).max()) * 1.01)
-    bounded = coordinate_ascent.Ascent(scaled.scaled(dear, case.norm.group_form(case.features.k), "cpu"))
+    bounded = coordinate_ascent.Ascent(chunked.scaled(dear, case.norm.group_form(case.features.k), "cpu"))
     bounded.lam, bounded.V, bounded.eta = at.lam.clone(), at.V.clone(), 100 * at.eta
     bounded.rescale()
     assert (bounded.lam <= bounded.prices * (1 + 1e-12)).all()
