@@ -21,7 +21,7 @@ from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress, end_line, print_line
 from implicit_bias.margin.solvers.solution import Status
 
-#: Interior-point iterations, of all rounds, after which the method gives up; a round needs 5 to 20, and column generation many rounds.
+#: Interior-point iterations, of all rounds, after which the method gives up: a round needs 5 to 20, atoms many rounds.
 DEFAULT_ITERATIONS = 5000
 #: Seconds by which an iteration may overrun the time limit; one that would by more, judging by the last, is not begun.
 OVERRUN = 0.5
