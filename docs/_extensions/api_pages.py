@@ -186,7 +186,10 @@ def plain_types(app: Any, doctree: Any) -> None:
         if field.astext() == "Variables":
             field.children = [nodes.Text("Attributes")]
     for node in list(doctree.findall(pending_xref)):
-        if node.get("refdomain") == "py" and node.get("reftype") == "class":
+        if node.get("reftarget") == "r2_score":
+            # A section of scikit-learn's guide, which inherited docstrings point to.
+            node.replace_self(node.children)
+        elif node.get("refdomain") == "py" and node.get("reftype") == "class":
             path, _, name = node["reftarget"].rpartition(".")
             if not any(name in names for module, names in PUBLIC.items() if path in ("", module)):
                 node.replace_self(node.children)
