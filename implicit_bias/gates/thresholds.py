@@ -43,7 +43,11 @@ class ThresholdGates(Gates):
         return X, None
 
     def _project(self, X: Any) -> Array:
-        return self._fitted_inputs(X) @ self.directions_.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            projections: Array = self._fitted_inputs(X) @ self.directions_.T
+        if not np.isfinite(projections).all():
+            raise InputError("the inputs are so large that their projections overflow; scale them down")
+        return projections
 
     def _fit_cutoffs(self, X: Any, random: Array, spread: float, cutoff: Cutoff, weight: Array | None) -> Array:
         """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""

@@ -121,7 +121,14 @@ row(theory.cluster_samples, n=VAST, d=VAST, epsilon=EPSILON, fine=lambda c, foun
 row(theory.slab_probability, d=MANY, r=number(0.1, 1e-5, 2.0), fine=lambda c, found: 0 <= found <= 1)
 row(theory.corollary_samples, k=VAST, d=VAST, c1=number(0.5, 1.0), c2=number(0.1, 1.0), may=True)
 row(theory.orthogonal_inverse, n=count(1, 2, 7, cap=1000, vast=10**5), fine=lambda c, found: found.shape == (c.n, c.n))
-row(theory.moved_gates, d=VAST, k=VAST, epsilon=EPSILON, may=True, fine=lambda c, r: 0 <= r.mean <= r.uniform <= 1)
+row(
+    theory.moved_gates,
+    d=VAST,
+    k=VAST,
+    epsilon=number(0.01, 0.3, 5.0, low=1e-100, high=1e100),
+    may=True,
+    fine=lambda c, r: 0 <= r.mean <= r.uniform <= 1,
+)
 row(theory.neighbouring_gates, d=MANY, k=VAST, epsilon=EPSILON, fine=lambda c, found: 0 < found <= 1)
 
 

@@ -50,4 +50,4 @@ class Options:
     def special(self) -> frozenset[str]:
         """The names of those given that not every solver takes."""
         given = {name for name in ("max_seconds", "start", "callback") if getattr(self, name) is not None}
-        return frozenset(given if isinstance(self.device, str) and self.device == "cpu" else given | {"device"})
+        return frozenset(given if str(self.device) == "cpu" else given | {"device"})
