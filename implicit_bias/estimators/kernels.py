@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +14,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.features import KernelFeatures
+from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, as_floats, one_of, shown
 from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.scaling import length
@@ -134,10 +136,8 @@ class MultipleKernelClassifier(MarginClassifier):
     def _scores(self, X: Array) -> Array:
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(X), axis=0)
-        for m, kernel in enumerate(self.kernels_):
-            own: Array = coefficients[:, m]
-            if own.any():
-                scores += _evaluated(kernel, m, X, self.support_vectors_) @ own.T
+        for rows, m in itertools.product(row_blocks(len(X)), np.flatnonzero(coefficients.any(axis=(0, 2))).tolist()):
+            scores[rows] += _evaluated(self.kernels_[m], m, X[rows], self.support_vectors_) @ coefficients[:, m].T
         return scores
 
 

@@ -60,9 +60,9 @@ class ClassMarginProblem(MarginProblem):
 def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared: bool = False) -> ClassMarginProblem:
     """Several classes at once: minimise ‖ζ‖ subject to f_{y_i}(x_i) − f_c(x_i) ≥ 1 for all c ≠ y_i, f_c = Φζ_c.
 
-    This is ours: Lippl, Abbott & Chung have two classes. Gradient descent on the softmax loss of a homogeneous network
-    tends, as they show of the logistic loss, to stationary points of min ½‖w‖² under these margins, if it separates.
-    For f_c(x) = Σ_h a_ch ⟨w_h, φ_h(x)⟩ with gates as given, ½‖w‖² is a norm of ζ:
+    This is ours, and the counterpart of min ½‖w‖² in Theorem 3.1 of Lippl, Abbott & Chung, who have two classes: that
+    gradient descent on the softmax loss tends to its stationary points is not shown there, nor here. For f_c(x) = Σ_h
+    a_ch ⟨w_h, φ_h(x)⟩ with gates as given, the least ½‖w‖² behind outputs is a norm of ζ:
 
     - **Outputs with units of their own**: ζ_ch = a_ch w_ch, and ½a² + ½‖w‖² ≥ ‖aw‖ with equality where both are of one
       length, so that the norm is Σ_c Σ_h ‖ζ_ch‖, a group lasso over units of all outputs.

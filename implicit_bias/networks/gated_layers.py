@@ -1,5 +1,6 @@
 """Layers of gated linear units, in place of a linear or convolutional layer and its ReLU in any torch model."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from implicit_bias.networks.galu import gate_values
 Gate = Callable[[Tensor], Tensor]
 
 
-class _GatedLayer(nn.Module):
+class _GatedLayer(nn.Module, ABC):
     """What both layers share: filters and offsets that are not trained, and a linear part that is."""
 
     weight: Tensor
@@ -20,11 +21,13 @@ class _GatedLayer(nn.Module):
     filters: Tensor
     offsets: Tensor | None
 
+    @abstractmethod
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        raise NotImplementedError
+        """The linear part, or the values of the gates, by weights of its shape."""
 
+    @abstractmethod
     def _check(self, input: Tensor, inputs: int) -> None:
-        raise NotImplementedError
+        """Refuse inputs of other shapes."""
 
     def _set_gates(
         self, sharpness: Any, gate: Any, filters: Any, offsets: Any, generator: torch.Generator | None
