@@ -27,10 +27,10 @@ WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 #: Columns of each property of a cell: its mean, standard error and worst value.
 PROPERTIES = [list(range(j, 30, 10)) for j in range(10)]
 DATA: dict[str, tuple[Callable[..., Any], list[Any]]] = {
-    "breast cancer, a kernel a property": (load_breast_cancer, PROPERTIES),
-    "breast cancer, five widths": (load_breast_cancer, [slice(None)]),
-    "wine, five widths": (load_wine, [slice(None)]),
-    "digits, five widths": (load_digits, [slice(None)]),
+    "cancer-properties": (load_breast_cancer, PROPERTIES),
+    "cancer": (load_breast_cancer, [slice(None)]),
+    "wine": (load_wine, [slice(None)]),
+    "digits": (load_digits, [slice(None)]),
 }
 
 
@@ -70,9 +70,10 @@ MODELS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 }
 
 
-def cells(splits: int, models: list[str]) -> Iterator[dict[str, Any]]:
+def cells(sets: list[str], splits: int, models: list[str]) -> Iterator[dict[str, Any]]:
     """A row for each data set, split and model."""
-    for data, (load, parts) in DATA.items():
+    for data in sets:
+        load, parts = DATA[data]
         X, y = load(return_X_y=True)
         K = kernels_of(StandardScaler().fit_transform(X), parts)
         for split in range(1, splits + 1):
@@ -98,6 +99,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--data", nargs="+", choices=DATA, default=[*DATA], metavar="NAME")
     options, about = parser.parse_args(), surroundings()
     models = list(MODELS)
     try:
@@ -106,7 +108,7 @@ def main() -> None:
         models.remove("EasyMKL (MKLpy)")
         print("MKLpy is not installed: pip install MKLpy cvxopt\n")
     with threadpool_limits(1):
-        table = pd.DataFrame(cells(options.splits, models))
+        table = pd.DataFrame(cells(options.data, options.splits, models))
     grouped = table.groupby(["data", "model"], sort=False)
     found = grouped.agg(accuracy=("accuracy", "mean"), spread=("accuracy", "std"), seconds=("seconds", "median"))
     found["told"] = grouped.told.max()
@@ -120,7 +122,9 @@ def main() -> None:
         }
         for row in found.reset_index().to_dict("records")
     ]
-    command = f"Command: `python benchmarks/compare_kernels.py --splits {options.splits}`."
+    command = (
+        f"Command: `python benchmarks/compare_kernels.py --splits {options.splits} --data {' '.join(options.data)}`."
+    )
     print(f"{markdown(shown)}\n\n{command} {surroundings_line(about, '1 thread')}")
 
 
