@@ -107,6 +107,41 @@ def test_fourier_takes_apart_what_the_dense_moments_hold(gate):
     assert orbit.loss(w0) == pytest.approx(dense.loss(w0), rel=1e-11)
 
 
+def test_a_frequency_that_is_small_beside_the_others_is_solved_all_the_same():
+    """Gates and inputs of disjoint frequencies but for δ: the shifts of a field nearly cancel, and fit y."""
+    delta, rng = 5e-7, np.random.default_rng(6)
+    low, high = np.zeros((2, 50, 4), dtype=complex)
+    low[:, 1], high[:, 2] = rng.normal(size=(2, 50))
+    low[:, 1] += 1j * rng.normal(size=50)
+    X = np.fft.irfft(low + delta * high, 6)
+
+    def gate(X):
+        return np.fft.irfft(np.fft.rfft(X) * [0, 0, 1 / delta, 0], 6)[:, 0]
+
+    shifted = [np.roll(X, -k, axis=1) for k in range(6)]
+    fields = sum(gate(part)[:, None] * part for part in shifted) / delta
+    y = fields @ rng.normal(size=6)
+    orbit = OrbitMoments.from_samples(gate, X, y)
+    greatest = np.linalg.eigvalsh(np.fft.ifft(orbit.A, axis=0) * 6)[:, -1]
+    assert greatest[0] < 1e-12 * greatest.max()
+    assert abs(orbit.best_loss) < 0.02 * orbit.power
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 3e-3])
+def test_jumps_of_gates_are_counted_or_refused(tolerance):
+    """At a time that two grids place alike by chance, 0.26, whose error would be told as 0."""
+    early, late = (Moments.from_arrays([[b]], [[1.0]], 9.0) for b in (0.0, 1.0))
+
+    def jumping(t):
+        return late if t > 0.26 else early
+
+    found = changing_flow(jumping, [[0.0]], [0.0, 1.0], tolerance=tolerance)
+    away = abs(found.weights[-1].item() - (1 - np.exp(-0.74)))
+    assert 0 < away <= found.error <= tolerance
+    with pytest.raises(InputError, match="give them in pieces if they jump"):
+        changing_flow(jumping, [[0.0]], [0.0, 1.0], tolerance=1e-6)
+
+
 def test_thresholds_that_rise_on_the_fourier_basis():
     """Gates 1(x_k > c(t)) in pieces and units that start alike: they stay shifts of one another."""
     X, y = ring(200)

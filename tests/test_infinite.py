@@ -376,3 +376,31 @@ def test_points_that_only_rounding_makes_one_are_not_one():
     near = [[1.0], [np.nextafter(1.0, 2.0)]]
     assert network.kernels([[1.0], [1.0]]).nngp.error < 1e-6
     assert network.kernels(near).nngp.error > 1.0
+
+
+def test_work_on_many_points_says_how_far_it_is_and_can_be_interrupted():
+    """Pairs are counted once: those of a symmetric matrix, and those of the three kernels of a prediction."""
+    X, Z = np.random.default_rng(4).normal(size=(700, 2)), np.random.default_rng(5).normal(size=(300, 2))
+    network, halves = InfiniteNetwork("relu", 1), 700 * 701 // 2
+    works = (
+        (halves, lambda tell: network.kernels(X, progress=tell)),
+        (210_000, lambda tell: network.kernels(X, Z, progress=tell)),
+        (halves + 210_000 + 45_150, lambda tell: predict(network, X, X[:, 0], Z, time=1.0, progress=tell)),
+        (halves, lambda tell: deep_gram(X, "relu", 2, progress=tell)),
+    )
+    for total, work in works:
+        told = []
+        work(lambda *row, told=told: told.append(row))
+        done = [row[0] for row in told]
+        assert done == sorted(set(done))
+        assert told[-1] == (total, total)
+        assert len(told) > 3
+        assert {row[1] for row in told} == {total}
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gram_matrix(X, progress=stop)
+    with pytest.raises(InputError, match="progress must be a function"):
+        network.kernels(X, progress=3)

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -209,12 +210,34 @@ def test_duals_are_the_means_of_the_activations(name, r, s):
     np.testing.assert_allclose(found, expected, rtol=0, atol=bound * root)
 
 
+ALPHA, SCALE = 1.6732632423543772848, 1.0507009873554804934
 SPLINES = {
     "hardtanh": ([-1, 1], [[-1], [0, 1], [1]], torch.nn.functional.hardtanh),
     "relu6": ([0, 6], [[0], [0, 1], [6]], torch.nn.functional.relu6),
     "hardswish": ([-3, 3], [[0], [0, 1 / 2, 1 / 6], [0, 1]], torch.nn.functional.hardswish),
     "shifted leaky": ([0.7], [[-0.07, 0.1], [-0.7, 1]], lambda z: torch.nn.functional.leaky_relu(z - 0.7, 0.1)),
     "hard sigmoid": ([-3, 3], [[0], [1 / 2, 1 / 6], [1]], torch.nn.functional.hardsigmoid),
+    "elu from 1": ([1], [[-1], [-1, 1]], [[(math.exp(-1), 1)], []], lambda z: torch.nn.functional.elu(z - 1)),
+    "selu from -0.6": (
+        [-0.6],
+        [[-SCALE * ALPHA], [0.6 * SCALE, SCALE]],
+        [[(SCALE * ALPHA * math.exp(0.6), 1)], []],
+        lambda z: torch.nn.functional.selu(z + 0.6),
+    ),
+    "a peak and a parabola": (
+        [-1.5, 0.5, 2],
+        [[0, 0.2], [0], [-0.25, 0, 1], [1]],
+        [[(2, 0.7), (-1, 3)], [(0.5, -1.2)], [(0.3, 0.9)], [(-3, -0.4)]],
+        lambda z: torch.where(
+            z < -1.5,
+            0.2 * z + 2 * torch.exp(0.7 * z) - torch.exp(3 * z),
+            torch.where(
+                z < 0.5,
+                0.5 * torch.exp(-1.2 * z),
+                torch.where(z < 2, z * z - 0.25 + 0.3 * torch.exp(0.9 * z), 1 - 3 * torch.exp(-0.4 * z)),
+            ),
+        ),
+    ),
 }
 
 
@@ -236,8 +259,8 @@ def between_kinks(f, breaks, r, s, angle):
 
 @pytest.mark.parametrize("name", SPLINES)
 def test_splines_are_torchs_and_have_the_means_of_their_pieces(name):
-    breaks, pieces, function = SPLINES[name]
-    sigma, z = spline(breaks, pieces), np.linspace(-7.3, 8.1, 50)
+    *given, function = SPLINES[name]
+    breaks, sigma, z = given[0], spline(*given), np.linspace(-7.3, 8.1, 50)
     np.testing.assert_allclose(sigma.function(z), function(torch.as_tensor(z)).numpy(), atol=1e-12)
     slopes = (sigma.function(z + 1e-6) - sigma.function(z - 1e-6)) / 2e-6
     np.testing.assert_allclose(sigma.derivative(z), slopes, atol=1e-8)
@@ -264,11 +287,36 @@ def test_a_spline_that_bends_at_zero_is_the_relu_and_one_without_kinks_a_polynom
         (spline([0], [[0], [0, 1]]), leaky_relu(0)),
         (spline([0], [[0, 0.3], [0, 1]]), leaky_relu(0.3)),
         (spline([-1, 2], [[1, 2, 3]] * 3), polynomial([1, 2, 3])),
+        (spline([0], [[-0.5], [0, 1]], [[(0.5, 1)], []]), elu(0.5)),
     ):
         found, expected = gram_matrix(X, own), gram_matrix(X, known)
         assert np.linalg.norm(found.values - expected.values, 2) <= found.error + expected.error < 1e-9
         deep, same = (InfiniteNetwork(sigma, 2, 1.5, 0.1).kernels(X).ntk for sigma in (own, known))
         assert np.linalg.norm(deep.values - same.values, 2) <= deep.error + same.error
+
+
+@pytest.mark.parametrize(("r", "s", "angle"), [(30.0, 12.0, 0.01), (400.0, 400.0, 3.1), (0.02, 5.0, 1.2)])
+def test_exponentials_with_kinks_elsewhere_are_right_to_their_error_however_long_the_points_are(r, s, angle):
+    """E[σ'(z)σ'(z')] of an ELU with its kink at t, over z by mpmath's quadrature, with z' given z by its erfc."""
+    t, context = -0.7, mpmath.mp.clone()
+    context.dps = 30
+    sigma = spline([t], [[-1], [-t, 1]], [[(math.exp(-t), 1)], []])
+
+    def given(at):
+        middle, spread = s / r * context.cos(angle) * at, s * context.sin(angle)
+        below, moved = (t - middle) / spread, (t - middle) / spread - spread
+        return context.ncdf(-below) + context.exp(middle - t + spread**2 / 2) * context.ncdf(moved)
+
+    def outer(at):
+        return given(at) * context.exp(min(at - t, 0) - (at / r) ** 2 / 2) / (context.sqrt(2 * context.pi) * r)
+
+    centre, width = t * r / (s * math.cos(angle)), r * math.tan(angle)
+    cuts = {t, *(centre + c * width for c in (-30, -9, -3, 0, 3, 9, 30)), *(t - 2.0**k for k in range(-3, 8))}
+    cuts |= {r * c for c in (-14, -5, -2, 0, 2, 5, 14)}
+    expected = context.quad(outer, sorted(cut for cut in cuts if abs(cut) <= 14 * r))
+    pair = GaussianPairs(np.float64(r), np.float64(s), np.array([math.cos(angle)]), np.array([angle]))
+    allowed = sigma.rounding(np.array([r, s])) * np.finfo(float).eps
+    assert abs(float(sigma.pair(pair)[0] - expected)) <= allowed < 1e-12
 
 
 def test_kinks_elsewhere_have_the_means_over_sampled_weights_in_a_network():
@@ -309,6 +357,11 @@ def test_kinks_elsewhere_have_the_means_over_sampled_weights_in_a_network():
         (lambda: spline([1], [[0], [0, 0, 0, 1]]), "at most three coefficients"),
         (lambda: spline([1], [[0], [3]]), "constant between its breakpoints"),
         (lambda: spline([1e300], [[0], [0, 1]]), "breaks and coefficients have sizes"),
+        (lambda: spline([1], [[0], [1]], [[(1, 1)]]), "exponentials must be a list of 2 lists"),
+        (lambda: spline([1], [[0], [1]], [[(1, -1)], []]), "grows without bound on its piece; turn the sign"),
+        (lambda: spline([1], [[0], [1]], [[(1, 0)], []]), "numbers other than 0"),
+        (lambda: spline([1], [[0], [1]], [[(1, 300)], []]), "exponentials at the ends of their pieces have sizes"),
+        (lambda: spline([1], [[0], [1]], [(1, 1), []]), "an exponential"),
         (lambda: gram_matrix([[1.0]], spline([1], [[0], [0, 1]]), digits=20), "splines are known in doubles only"),
         (lambda: gram_matrix([[1e-3]], spline([1], [[0], [0, 1]])), "does not change where these points are"),
         (lambda: custom_activation("tanh"), "must be a function"),

@@ -23,6 +23,8 @@ from implicit_bias.ground.checks import (
 
 #: Pieces between two times that are tried at most.
 MOST_PIECES = 2**14
+#: What changes of gates from piece to piece make of w becomes a quarter where they are smooth and half where they jump.
+SMOOTH = 0.35
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class ChangingFlow:
     pieces : int
         How many pieces of constant gates were gone through in the end.
     error : float
-        An estimate of the largest error of a weight, 0 where the gates given are piecewise constant.
+        An estimate of the largest error of a weight; 0 where the gates given are piecewise constant, but for rounding.
 
     Examples
     --------
@@ -72,7 +74,9 @@ def changing_flow(
     exponential midpoint rule: of second order, stable for every h as A has no negative eigenvalue, exact where A and b
     are constant); pieces are halved until the change, a third of which is the error that is left by Richardson's
     extrapolation, is small enough, and was at most eight times as large before. The weights returned are the
-    extrapolated ones. The estimate is for gates that change smoothly; a jump may go unnoticed, so give jumps in pieces.
+    extrapolated ones. How far the gates of one piece would lead in the next one is compared as well: where gates
+    jump, that becomes half with h, not a quarter, and where it does so the largest is the error. So jumps take many
+    pieces, or are refused: give them in pieces. What comes and goes between the middles of two pieces is not seen.
 
     Parameters
     ----------
@@ -117,7 +121,7 @@ def changing_flow(
     else:
         begins, known = _pieces(gates)
         start = as_start(w0, (known[0].k, known[0].d))
-        weights, pieces, error = _through(begins, known, start, at, tau), len(known), 0.0
+        weights, pieces, error = _through(begins, known, start, at, tau)[0], len(known), 0.0
         found = [known[int(np.searchsorted(begins, t, side="right")) - 1] for t in at]
     losses = np.array([moments.loss(w) for moments, w in zip(found, weights, strict=True)])
     return ChangingFlow(at, weights, losses, pieces, error)
@@ -151,10 +155,15 @@ def _alike(moments: Any, first: Any) -> Any:
     return moments
 
 
-def _through(begins: Array, known: Sequence[Any], w: Array, at: Array, tau: float) -> Array:
-    """The weights (T, k, d) at times, by the closed form of each piece."""
+def _through(
+    begins: Array, known: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
+) -> tuple[Array, float]:
+    """The weights (T, k, d) at times, by the closed form of each piece.
+
+    And, to `compare`, the most that a weight moves otherwise in a piece by the gates of the piece before; else 0.
+    """
     check_size(len(at) * w.size, "the weights at all times")
-    found = np.empty((len(at), *w.shape))
+    found, otherwise = np.empty((len(at), *w.shape)), 0.0
     for piece, moments in enumerate(known):
         last = piece + 1 == len(known) or begins[piece + 1] > at[-1]
         end = np.inf if last else begins[piece + 1]
@@ -163,35 +172,41 @@ def _through(begins: Array, known: Sequence[Any], w: Array, at: Array, tau: floa
         stops = until if last else np.append(until, end - begins[piece])
         if len(stops):
             reached = moments.moved(w, shares_of(stops, moments.k, tau))
+            if compare and piece:
+                other = known[piece - 1].moved(w, shares_of(stops[-1:], moments.k, tau))[0]
+                otherwise = max(otherwise, float(np.abs(reached[-1] - other).max()))
             found[inside] = reached[: len(until)]
             w = reached[-1]
         if last:
             break
-    return found
+    return found, otherwise
 
 
 def _refined(
     gates: Callable[[float], Any], first: Any, w0: Array, at: Array, tau: float, tolerance: float, progress: Any
 ) -> tuple[Array, int, float]:
     """Weights at times, pieces and the error, for gates of any kind."""
-    before, last, count = None, np.inf, 1
+    before, last, count, jump_before = None, np.inf, 1, np.inf
     edges = np.unique(np.append(0.0, at))
     while count <= MOST_PIECES:
         cuts = [np.linspace(a, b, count, endpoint=False) for a, b in pairwise(edges)]
         begins = np.concatenate(cuts) if cuts else np.zeros(1)
         middles = (begins + np.append(begins[1:], edges[-1])) / 2
-        found = _through(begins, [_alike(gates(float(t)), first) for t in middles], w0, at, tau)
+        known = [_alike(gates(float(t)), first) for t in middles]
+        found, jump = _through(begins, known, w0, at, tau, compare=True)
         if before is not None:
             better = found + (found - before) / 3
             error = float(np.abs(better - found).max())
+            near = tolerance * np.abs(better).max()
+            if jump > SMOOTH * jump_before:
+                error = max(error, jump)
             if progress is not None:
                 progress(len(begins), error)
-            near = tolerance * np.abs(better).max()
             # A jump may by chance look the same from two grids; errors of second order were four times as large before.
             if error <= near and last <= 8 * near:
                 return better, len(begins), error
             last = error
-        before, count = found, 2 * count
+        before, jump_before, count = found, jump, 2 * count
     raise InputError(
         f"the gates need more than {MOST_PIECES} pieces between two times; give them in pieces if they jump"
     )

@@ -19,6 +19,9 @@ from implicit_bias.ground.checks import (
     shown,
 )
 
+#: Rounding of n means and their transform, over n and the largest eigenvalue.
+TRANSFORM = 16 * np.finfo(float).eps
+
 
 @dataclass(frozen=True, eq=False)
 class OrbitMoments:
@@ -98,10 +101,16 @@ class OrbitMoments:
 
     @cached_property
     def spectra(self) -> tuple[Array, Array]:
-        """Eigenvalues (n, n) of every Â_f, 0 where they are rounding, and eigenvectors (n, n, n)."""
+        """Eigenvalues (n, n) of every Â_f, 0 where they are rounding, and eigenvectors (n, n, n).
+
+        Frequencies are problems of their own, and so is what counts as 0 in them; but the transform rounds each to its
+        share of the largest of all.
+        """
         # NumPy's inverse transform has the sign of Â, and a factor 1/n.
         values, vectors = np.linalg.eigh(np.fft.ifft(self.A, axis=0) * self.k)
-        return np.where(values > ROUNDING * values.max(), values, 0.0), vectors
+        largest = np.maximum(values[:, -1:], 0.0)
+        least = np.maximum(ROUNDING * largest, TRANSFORM * self.k * largest.max())
+        return np.where(values > least, values, 0.0), vectors
 
     def moved(self, W: Array, shares: Array) -> Array:
         """Where the flow dw/ds = b − Aw leads from weights (n, n) at each s = t/Kτ of `shares` (T,): (T, n, n)."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from implicit_bias.ground.blocks import row_blocks
-from implicit_bias.ground.checks import Array, as_floats, check_range, check_size
+from implicit_bias.ground.checks import Array, as_floats, check_callable, check_range, check_size
 from implicit_bias.ground.scaling import length, unit_samples
 from implicit_bias.kernels.special import Number, Numbers, arctan2, cos, multiprecision, pi, sqrt
 
@@ -22,6 +22,8 @@ PAIRS_AT_ONCE = 4096
 ROWS = 512
 #: Entries of a block of the Gram matrix: few enough to stay in the processor's cache.
 BLOCK = 2**16
+#: Called with how many pairs of points are done, and of how many.
+PairsDone = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,16 @@ class Points:
     def __len__(self) -> int:
         return len(self.norms)
 
-    def blocks(self, others: Points | None = None) -> Iterator[tuple[slice, slice, GaussianPairs]]:
+    def blocks(
+        self, others: Points | None = None, progress: PairsDone | None = None
+    ) -> Iterator[tuple[slice, slice, GaussianPairs]]:
         """All pairs with the others, by rows and columns; without others, every pair i ≤ j of these, and more.
 
-        Blocks without others begin on the diagonal, where the angle is 0, whatever rounding says.
+        Blocks without others begin on the diagonal, where the angle is 0, whatever rounding says. `progress` is called
+        when the next block is asked for.
         """
         second = self if others is None else others
+        check_callable(progress, "progress")
         for chunk in row_blocks(len(self), ROWS):
             left = 0 if others is not None else chunk.start
             cosines = self.directions[chunk] @ second.directions[left:].T
@@ -101,6 +107,10 @@ class Points:
                     own = np.arange(rows.stop - rows.start)
                     found.cosine[own, own], found.angle[own, own] = 1 + 0 * found.r[:, 0], 0 * found.r[:, 0]
                 yield rows_of, columns, found
+                if progress is not None:
+                    done, n = rows_of.stop, len(self)
+                    twice = (done * (done - 1) // 2, n * (n - 1) // 2) if others is None else (0, 0)
+                    progress(done * len(second) - twice[0], n * len(second) - twice[1])
 
     def gaussian_pairs(self, others: Points, rows: slice, columns: slice, cosine: Numbers) -> GaussianPairs:
         """The pairs of these rows with columns of others, at angles with these cosines but for rounding."""
@@ -171,11 +181,13 @@ def many_angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
     return angles
 
 
-def symmetric(points: Points, entries: Callable[[GaussianPairs], Numbers]) -> Numbers:
+def symmetric(
+    points: Points, entries: Callable[[GaussianPairs], Numbers], progress: PairsDone | None = None
+) -> Numbers:
     """The symmetric matrix (n, n) whose blocks above the diagonal `entries` computes, times ⟨x, x'⟩."""
     n = len(points)
     values = np.empty((n, n), dtype=points.norms.dtype)
-    for rows, columns, pairs in points.blocks():
+    for rows, columns, pairs in points.blocks(progress=progress):
         # No −0.0 where a mean is 0.
         block = entries(pairs) * (points.rows[rows] @ points.rows[columns].T) + 0.0
         mirror(values, rows, columns, block)

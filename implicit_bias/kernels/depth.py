@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import GaussianPairs, Points, mirror, repeated, unit_pairs
+from implicit_bias.kernels.angles import GaussianPairs, PairsDone, Points, mirror, repeated, unit_pairs
 from implicit_bias.kernels.gram import TOLERANCE, Gram, gram_matrix
 from implicit_bias.kernels.layers import EPS, Layer, PairErrors, first_errors, next_pairs
 
@@ -14,7 +14,14 @@ from implicit_bias.kernels.layers import EPS, Layer, PairErrors, first_errors, n
 MOST_LAYERS = 10_000
 
 
-def deep_gram(X: ArrayLike, activation: str | Activation, layers: int, *, centred: bool = False) -> Gram:
+def deep_gram(
+    X: ArrayLike,
+    activation: str | Activation,
+    layers: int,
+    *,
+    centred: bool = False,
+    progress: PairsDone | None = None,
+) -> Gram:
     """The Gram matrix of the last of L hidden layers, each normalised: E[σ'σ'](ρ_L) ρ_L for every pair.
 
         ρ_1 = cos of the angle of the points,    ρ_{l+1} = E[σ(z)σ(z')] / E[σ(z)²]  at the correlation ρ_l
@@ -35,6 +42,8 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int, *, centre
         L, from 1 to 10 000.
     centred : bool
         Raises InputError for a σ whose variance is 0 up to rounding.
+    progress : callable(pairs, all pairs), optional
+        Called after every block of pairs.
 
     References
     ----------
@@ -51,7 +60,7 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int, *, centre
     """
     chosen, layers = activation_of(activation), as_count(layers, "layers", most=MOST_LAYERS)
     if layers == 1:
-        return gram_matrix(X, chosen, normalise=True)
+        return gram_matrix(X, chosen, normalise=True, progress=progress)
     points = Points.of(X, normalise=True)
     layer = Layer.of(chosen, np.ones(1), TOLERANCE)
     mean = float(layer.values(unit_pairs(np.array([np.pi / 2])))[0]) if centred else 0.0
@@ -59,7 +68,7 @@ def deep_gram(X: ArrayLike, activation: str | Activation, layers: int, *, centre
         raise InputError(f"{chosen.name} minus its mean is 0 up to rounding; leave out centred")
     n, given = len(points), as_floats(X, "X", 2)
     values, sums = np.empty((n, n)), np.zeros(n)
-    for rows, columns, pairs in points.blocks():
+    for rows, columns, pairs in points.blocks(progress=progress):
         same = repeated(given[rows], given[columns], pairs.angle, parallel=True)
         block, off = through(layer, layers, mean, pairs, first_errors(points), same)
         mirror(values, rows, columns, block)

@@ -23,7 +23,7 @@ from implicit_bias.ground.checks import (
 from implicit_bias.ground.scaling import TINY
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import GaussianPairs, Points, symmetric
+from implicit_bias.kernels.angles import GaussianPairs, PairsDone, Points, symmetric
 from implicit_bias.kernels.series import hermite_series
 from implicit_bias.kernels.special import Number, Numbers, context_of, short, unit_of
 
@@ -79,6 +79,7 @@ def gram_matrix(
     normalise: bool = False,
     tolerance: float = TOLERANCE,
     digits: int | None = None,
+    progress: PairsDone | None = None,
 ) -> Gram:
     """The Gram matrix of a wide layer whose hidden weights are trained.
 
@@ -99,6 +100,8 @@ def gram_matrix(
         The error allowed to a series, relative to √(E[σ'(z_i)²] E[σ'(z_j)²]); it is a thousandth where it can be.
     digits : int, optional
         Decimal digits of multiprecision, in place of doubles and the tolerance; X is taken as exact.
+    progress : callable(pairs, all pairs), optional
+        Called after every block of pairs.
 
     Raises
     ------
@@ -130,7 +133,7 @@ def gram_matrix(
         allowed = context_of(points.norms).mpf(10) ** -digits
     entries, off, terms = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        values = symmetric(points, entries)
+        values = symmetric(points, entries, progress)
     relative = off + points.rows.shape[1] * unit_of(points.norms)
     if digits is None:
         finite(values)

@@ -20,7 +20,7 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.kernels.angles import GaussianPairs, Points, mirror, repeated
+from implicit_bias.kernels.angles import GaussianPairs, PairsDone, Points, mirror, repeated
 from implicit_bias.kernels.gram import TOLERANCE, Gram
 from implicit_bias.kernels.layers import EPS, Layer, PairErrors, first_errors, next_pairs
 
@@ -129,7 +129,14 @@ class InfiniteNetwork:
         object.__setattr__(self, "weight_variance", weight)
         object.__setattr__(self, "bias_variance", bias)
 
-    def kernels(self, X: ArrayLike, Z: ArrayLike | None = None, *, tolerance: float = TOLERANCE) -> NetworkKernels:
+    def kernels(
+        self,
+        X: ArrayLike,
+        Z: ArrayLike | None = None,
+        *,
+        tolerance: float = TOLERANCE,
+        progress: PairsDone | None = None,
+    ) -> NetworkKernels:
         """K and Θ between the points X (n, d), or between X and Z (m, d): (n, n) or (n, m).
 
             K¹ = Θ¹ = σ_b² + σ_w² ⟨x, x'⟩/d
@@ -146,6 +153,8 @@ class InfiniteNetwork:
             Rows of zeros need a bias.
         tolerance : float
             The error allowed to the series of a layer, as for `gram_matrix`.
+        progress : callable(pairs, all pairs), optional
+            Called after every block of pairs.
 
         Raises
         ------
@@ -171,7 +180,7 @@ class InfiniteNetwork:
         values, sums = np.empty((2, n, m)), np.zeros((2, n + m))
         given = as_floats(X, "X", 2)
         others = given if Z is None else as_floats(Z, "Z", 2)
-        for rows, columns, pairs in first.blocks(second):
+        for rows, columns, pairs in first.blocks(second, progress):
             same = repeated(given[rows], others[columns], pairs.angle)
             blocks = self.through(pairs, first_errors(first), depths, same)
             for k, (block, off) in enumerate(blocks):

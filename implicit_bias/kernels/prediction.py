@@ -8,7 +8,18 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_positive, as_targets, dimensions, one_of, shown
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_positive,
+    as_targets,
+    check_callable,
+    dimensions,
+    one_of,
+    shown,
+)
+from implicit_bias.kernels.angles import PairsDone
 from implicit_bias.kernels.infinite import InfiniteNetwork
 
 #: Which weights train.
@@ -52,6 +63,7 @@ def predict(
     time: float = np.inf,
     trained: str = "all",
     ridge: float = 0.0,
+    progress: PairsDone | None = None,
 ) -> Prediction:
     """The outputs on Z of networks of infinite width, trained on (X, y) by gradient flow up to a time.
 
@@ -75,6 +87,8 @@ def predict(
     ridge : float
         λ ≥ 0 of the loss L + (λ/n) ‖θ − θ_0‖²: Θ + λI takes Θ's place in Θ⁻¹ and in the exponent. With
         `trained="readout"` and t = ∞ the mean is that of observations with noise of variance λ.
+    progress : callable(pairs, all pairs), optional
+        Called after every block of pairs of the three kernels.
 
     Raises
     ------
@@ -98,7 +112,12 @@ def predict(
         raise InputError(f"network must be an InfiniteNetwork, not {shown(network)}")
     until, which = as_positive(time, "time", infinite=True, zero=True), one_of(trained, TRAINED, "trained")
     most = as_positive(ridge, "ridge", zero=True)
-    own, cross, new = network.kernels(X), network.kernels(Z, X), network.kernels(Z)
+    check_callable(progress, "progress")
+    n, m = len(as_floats(X, "X", 2)), len(as_floats(Z, "Z", 2))
+    first, second, total = np.cumsum([n * (n + 1) // 2, m * n, m * (m + 1) // 2]).tolist()
+    own = network.kernels(X, progress=later(progress, 0, total))
+    cross = network.kernels(Z, X, progress=later(progress, first, total))
+    new = network.kernels(Z, progress=later(progress, second, total))
     targets = as_targets(y, len(own.nngp.values))
     chosen, across = (own.ntk, cross.ntk) if which == "all" else (own.nngp, cross.nngp)
     A = smoother(chosen.values, across.values, until, most, chosen.error)
@@ -106,6 +125,11 @@ def predict(
     covariance = new.nngp.values + A @ prior @ A.T - shared - shared.T
     mean = A @ targets
     return Prediction(mean if dimensions(y) == 2 else mean[:, 0], (covariance + covariance.T) / 2)
+
+
+def later(progress: PairsDone | None, before: int, total: int) -> PairsDone | None:
+    """The progress of a part of the work, after so many pairs of so many."""
+    return None if progress is None else lambda done, _: progress(before + done, total)
 
 
 def smoother(kernel: Array, across: Array, time: float, ridge: float, error: float) -> Array:
