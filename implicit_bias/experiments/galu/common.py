@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from implicit_bias.experiments.runner import COLOURS, Settings, band
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
-from implicit_bias.training.stacked import Adam, train_together
+from implicit_bias.training.optimisers import Adam
+from implicit_bias.training.stacked import train_together
 
 T = TypeVar("T")
 #: Widths that a claim of every width needs, lest it turn with the next one.
