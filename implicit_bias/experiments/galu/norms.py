@@ -22,13 +22,13 @@ from implicit_bias.regression import least_squares
 TITLE = "Generalisation gap against the norm of the weights"
 SOURCE = "first version, figure 4 and section 4.2.1"
 CLAIM = (
-    "The gap between test and training loss grows in proportion to the squared norm of the weights as label noise "
-    "grows: in closed form, and not if both layers are trained."
+    "The gap between test and training loss grows linearly with the squared norm of the weights as label noise grows: "
+    "in closed form, and not if both layers are trained."
 )
 #: Test samples for each training sample.
 FRESH = 9
-#: Correlations that show proportion.
-PROPORTIONAL = 0.9
+#: Correlations that show a linear relation.
+LINEAR = 0.9
 #: What the ways to fit are called; those of SGD have a rate each.
 TRAINED = {"both layers": "Adam", "both layers, SGD at 0.01": "SGD at 0.01", "both layers, SGD at 0.1": "SGD at 0.1"}
 NORMS = {"l2": "$\\|w\\|_2^2$", "l1": "$\\|w\\|_1^2$"}
@@ -135,11 +135,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     if enough.sum() < 2 or not enough.get("least squares", False):
         return [Verdict.undecided(CLAIM, "two ways to fit, each at three noise levels")]
     found = []
-    claims = {"least squares": "in closed form the gap grows in proportion to {}"}
-    not_so = "if {} trains both layers, it does not grow in proportion to {{}}"
+    claims = {"least squares": "in closed form the gap grows linearly with {}"}
+    not_so = "if {} trains both layers, it does not grow linearly with {{}}"
     claims |= {fit: not_so.format(how) for fit, how in TRAINED.items()}
     for fit, claim in claims.items():
-        part, proportional = table[table.fit == fit], fit not in TRAINED
+        part, linear = table[table.fit == fit], fit not in TRAINED
         if part.empty:
             continue
         correlation, levels = correlations(part), part.sigma_y.nunique()
@@ -147,8 +147,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             over_means, over_fits = correlation[f"{norm} means"], correlation[f"{norm} fits"]
             told = f"correlation {over_means:.3f} over the means of {levels} noise levels, {over_fits:.3f} over "
             told += f"{len(part)} single fits"
-            threshold = f"{'above' if proportional else 'at most'} {PROPORTIONAL} over the means"
-            found.append(
-                Verdict(claim.format(text), told, threshold, bool((over_means > PROPORTIONAL) == proportional))
-            )
+            threshold = f"{'above' if linear else 'at most'} {LINEAR} over the means"
+            found.append(Verdict(claim.format(text), told, threshold, bool((over_means > LINEAR) == linear)))
     return found
