@@ -122,10 +122,11 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=2, rows=table.fit.nunique())
     for row, (fit, part) in zip(axes, table.groupby("fit", sort=False), strict=True):
         fits, means = (gaps(part)[of] for of in ("fits", "means"))
+        title = f"both layers, {TRAINED[str(fit)]}" if fit in TRAINED else fit
         for ax, (norm, text) in zip(row, NORMS.items(), strict=True):
             ax.plot(fits[norm], fits.gap, ".", color=COLOURS["sky"], markersize=4, label="one fit")
             ax.plot(means[norm], means.gap, "o-", color=COLOURS["GaLU"], markersize=4, label="mean of a noise level")
-            ax.set(title=str(fit), xlabel=text, ylabel="test loss − train loss")
+            ax.set(title=title, xlabel=text, ylabel="test loss − train loss")
     return finished(axes)
 
 
