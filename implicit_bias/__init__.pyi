@@ -101,10 +101,10 @@ from .training.limit import Descent as Descent
 from .training.limit import descend_to_limit as descend_to_limit
 from .training.online import OnlineTraining as OnlineTraining
 from .training.online import train_online as train_online
-from .training.sgd import SGD as SGD
+from .training.optimisers import SGD as SGD
+from .training.optimisers import Adam as Adam
 from .training.sgd import History as History
 from .training.sgd import train as train
-from .training.stacked import Adam as Adam
 from .training.stacked import Training as Training
 from .training.stacked import train_together as train_together
 from .training.stationarity import Stationarity as Stationarity

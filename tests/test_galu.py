@@ -1,5 +1,7 @@
 """GaLU networks and their comparisons, and many networks trained together."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -26,8 +28,8 @@ from implicit_bias import (
 )
 from implicit_bias.training import stacked_gradients
 from implicit_bias.training.losses import mean_losses
+from implicit_bias.training.optimisers import LOSSES
 from implicit_bias.training.stack import Stack, tensors_of
-from implicit_bias.training.stacked import LOSSES
 from implicit_bias.training.stacked_gradients import AutogradGradients, WrittenGradients, gradients_of
 
 RNG = np.random.default_rng(0)
@@ -134,6 +136,9 @@ def test_the_tools_of_margins_take_galu_networks(loss):
         (lambda: train_together([GaLUNetwork(4, 3, outputs=2)], X, Y), r"\(40, 2\)"),
         (lambda: train_together([GaLUNetwork(4, 3)], 1e300 * X, Y), "scale them down"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, Y, target=-1.0), "target"),
+        (lambda: train_together([GaLUNetwork(4, 3)], X, Y, "adam"), r"Adam\(…\) or SGD\(…\)"),
+        (lambda: train_together([GaLUNetwork(4, 3)], X, Y, SGD(lr=1e39)), "lr must be at most 3.4e"),
+        (lambda: train_together([GaLUNetwork(4, 3, outputs=2)], X, Y, SGD(loss="exponential")), "several outputs take"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, Y, Adam(steps=50, lr=1e30)), "diverged"),
     ],
 )
@@ -143,14 +148,22 @@ def test_bad_input(call, words):
 
 
 def alone(network, inputs, targets, config, seed):
-    """The training of one network by torch's own loop and Adam."""
+    """The training of one network by torch's own loop, Adam and SGD."""
     x, y = torch.as_tensor(inputs).float(), torch.as_tensor(targets)
     y = y.float() if config.loss == "squared" or network.outputs == 1 else y.long()
-    adam = torch.optim.Adam(network.parameters(), lr=config.lr)
+    if isinstance(config, SGD):
+        optimiser = torch.optim.SGD(network.parameters(), lr=config.lr, momentum=config.momentum)
+        batches = -(-len(x) // config.batch_size)
+        epochs = config.steps // batches
+        last, drop = epochs * batches, epochs // 2 * batches
+    else:
+        optimiser, last, drop = torch.optim.Adam(network.parameters(), lr=config.lr), config.steps, -1
     generator = torch.Generator().manual_seed(seed)
     step = 0
-    while step < config.steps:
+    while step < last:
         for batch in torch.randperm(len(x), generator=generator).split(config.batch_size):
+            if step == drop:
+                optimiser.param_groups[0]["lr"] *= config.lr_factor
             f = network(x[batch])
             wanted = y[batch]
             if config.loss == "squared":
@@ -162,11 +175,11 @@ def alone(network, inputs, targets, config, seed):
                 loss = torch.log1p(torch.exp(-wanted * f)).mean()
             else:
                 loss = torch.clamp(1 - wanted * f, min=0).mean()
-            adam.zero_grad()
+            optimiser.zero_grad()
             loss.backward()
-            adam.step()
+            optimiser.step()
             step += 1
-            if step == config.steps:
+            if step == last:
                 return
 
 
@@ -174,9 +187,10 @@ def alone(network, inputs, targets, config, seed):
     ("loss", "outputs"), [("squared", 1), ("squared", 2), ("logistic", 1), ("logistic", 3), ("hinge", 1)]
 )
 @pytest.mark.parametrize("name", [*NETWORKS, "deep galu", "deep soft galu", "deep readout", "deep relu"])
-def test_networks_train_together_as_each_would_alone(name, loss, outputs):
+@pytest.mark.parametrize("optimiser", [Adam, SGD, partial(SGD, lr_factor=1.0, momentum=0.9)])
+def test_networks_train_together_as_each_would_alone(name, loss, outputs, optimiser):
     build = NETWORKS.get(name) or DEEP[name.removeprefix("deep ")]
-    config = Adam(steps=23, batch_size=16, lr=1e-2, loss=loss)
+    config = optimiser(steps=23, batch_size=16, lr=1e-2, loss=loss)
     many, single = ([build(seed=seed, outputs=outputs) for seed in (1, 2)] for _ in range(2))
     own = np.stack([X, X[::-1] + 1])
     rng = np.random.default_rng(1)
@@ -261,6 +275,13 @@ def test_training_together_ends_at_the_target_and_at_ctrl_c():
     training = train_together(networks, X, Y, Adam(steps=100), every=10, progress=stop)
     assert training.interrupted
     assert training.steps.tolist() == [-1, -1]
+
+
+def test_sgd_makes_whole_epochs_and_no_more():
+    steps = []
+    config = SGD(steps=10, batch_size=16, loss="squared")
+    train_together([GaLUNetwork(4, 3)], X, Y, config, every=1, progress=lambda step, losses: steps.append(step))
+    assert steps == list(range(1, 10))
 
 
 def test_training_together_is_reproducible():

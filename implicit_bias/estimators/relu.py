@@ -14,7 +14,7 @@ from implicit_bias.margin.problem import MarginProblem
 
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
-    from implicit_bias.training.sgd import SGD
+    from implicit_bias.training.optimisers import SGD
 
 
 @dataclass(eq=False, repr=False)
@@ -115,7 +115,8 @@ class HiddenLayerClassifier(MarginClassifier):
 def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None) -> ReLUNetwork:
     """A ReLU network trained on X and signs y, then in float64: scores must not depend on how samples are batched."""
     from implicit_bias.networks import ReLUNetwork
-    from implicit_bias.training.sgd import SGD, train
+    from implicit_bias.training.optimisers import SGD
+    from implicit_bias.training.sgd import train
 
     if not isinstance(config, SGD | None):
         raise InputError(f"training must be an SGD(…) or None, not {type(config).__name__}")

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
+from implicit_bias.ground.checks import InputError
+
 Loss = Callable[[Tensor], Tensor]
 
 #: ℓ(m) of the margins m = y·f(x).
@@ -55,6 +57,12 @@ CLASS_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "logistic": lambda outputs, classes: cross_entropy(outputs.transpose(1, 2), classes, reduction="none"),
     "hinge": _crammer_singer,
 }
+
+
+def refuse_for_classes(loss: str) -> None:
+    """Raises InputError for a loss that several outputs do not have."""
+    if loss not in CLASS_LOSSES:
+        raise InputError(f"several outputs take the losses squared, {', '.join(CLASS_LOSSES)}, not {loss}")
 
 
 def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:

@@ -9,94 +9,14 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import (
-    InputError,
-    as_count,
-    as_floats,
-    as_fraction,
-    as_positive,
-    as_seed,
-    check_callable,
-    one_of,
-    shown,
-)
+from implicit_bias.ground.checks import InputError, as_count, as_floats, as_seed, check_callable, shown
 from implicit_bias.ground.scaling import over_power
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES, Loss
-from implicit_bias.training.stacked import Adam
+from implicit_bias.training.optimisers import SGD, Adam, rates, refuse_rates_beyond, shuffled, whole_epochs
 from implicit_bias.training.targets import TargetUpdates, are_signs, as_aims
 from implicit_bias.training.updates import Updates, updates_of
-
-
-@dataclass(frozen=True)
-class SGD:
-    """The published training: minibatch descent whose rate drops once, at half time.
-
-        w ← w − η_t · v,   v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f_w(x_i))
-
-    Parameters
-    ----------
-    steps : int
-        Number of steps; 3200 as published, that is 200·2000/n epochs at n = 500, 1000, 2000. Training stops after the
-        last whole epoch that fits, and makes at least one.
-    batch_size : int
-        |B|; the last batch of an epoch is smaller where n is not a multiple.
-    lr, lr_factor : float
-        η is `lr` in the first half of the epochs and `lr · lr_factor` in the second.
-    momentum : float
-        μ, from 0 to below 1 (torch's convention, no dampening).
-    loss : 'logistic', ℓ(m) = log(1 + e^{−m}); 'exponential', e^{−m}; 'hinge', max(0, 1 − m); or 'squared', (1 − m)²
-        Of labels ±1 and one output. For other targets, and for several outputs, 'squared' is the mean of (f − y)² over
-        samples and outputs; of classes and several outputs, 'logistic' and 'hinge' are as for `Adam`.
-    loader : bool
-        Shuffle as the DataLoader of torch 1.10 does with a generator: it draws a seed for its workers before each
-        permutation. With it, and seed 1 for every network, the batches are those of the published training.
-
-    Raises
-    ------
-    InputError
-        For values out of range or an unknown loss.
-
-    Examples
-    --------
-    >>> from implicit_bias import SGD
-    >>> SGD(momentum=0.9).epochs(n=500)
-    800
-    """
-
-    steps: int = 3200
-    batch_size: int = 128
-    lr: float = 0.04
-    lr_factor: float = 0.25
-    momentum: float = 0.0
-    loss: str = "logistic"
-    loader: bool = False
-
-    def __post_init__(self) -> None:
-        as_count(self.steps, "steps")
-        as_count(self.batch_size, "batch_size")
-        as_positive(self.lr, "lr")
-        as_positive(self.lr_factor, "lr_factor")
-        if as_fraction(self.momentum, "momentum") == 1:
-            raise InputError("momentum must be a number from 0 to below 1, not 1")
-        one_of(self.loss, MARGIN_LOSSES, "loss")
-        if not isinstance(self.loader, bool):
-            raise InputError(f"loader must be True or False, not {shown(self.loader)}")
-
-    def epochs(self, n: int) -> int:
-        """Whole epochs of n samples in `steps` steps, at least one."""
-        return whole_epochs(self, as_count(n, "n"))
-
-
-def whole_epochs(config: SGD | Adam, n: int) -> int:
-    """Whole epochs of n samples in `steps` steps, at least one unless there are no steps.
-
-    >>> from implicit_bias import Adam
-    >>> whole_epochs(Adam(steps=10, batch_size=32), 100), whole_epochs(SGD(steps=1), 10_000)
-    (2, 1)
-    """
-    return min(1, config.steps) and max(1, int(config.steps) // -(-n // int(config.batch_size)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +120,8 @@ def train(
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
     place = _device(device)
-    largest = torch.finfo(next(network.parameters()).dtype).max
-    if max(_rates(config)) > largest:
-        raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {config.lr:g}")
+    dtype = next(network.parameters()).dtype
+    refuse_rates_beyond(config, dtype)
     try:
         network.to(place)
         start = time.perf_counter()
@@ -212,7 +131,7 @@ def train(
         network.to("cpu")
     if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
         raise InputError(
-            f"training led to weights beyond {largest:.1e}, the network's largest number; scale X down, "
+            f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number; scale X down, "
             f"use a smaller lr than {config.lr:g}, or network.double()"
         )
     seconds = time.perf_counter() - start
@@ -227,11 +146,6 @@ def _device(name: str) -> torch.device:
         reason = str(error).splitlines()[0]
         raise InputError(f"device {shown(name)} cannot be used ({reason}); use 'cpu'") from None
     return device
-
-
-def _rates(config: SGD | Adam) -> tuple[float, float]:
-    """The rates of the first and the second half of the epochs."""
-    return config.lr, config.lr * (config.lr_factor if isinstance(config, SGD) else 1.0)
 
 
 def _updates(network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: SGD | Adam) -> Updates:
@@ -251,15 +165,11 @@ def _descend(
 ) -> tuple[list[dict[str, float]], bool]:
     n = len(model.y)
     loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], whole_epochs(config, n)
-    rates, momentum = _rates(config), config.momentum if isinstance(config, SGD) else 0.0
+    momentum = config.momentum if isinstance(config, SGD) else 0.0
     rows, step = [_record(model, loss, 0, 0)], 0
     try:
-        for epoch in range(1, epochs + 1):
-            rate = rates[epoch > max(1, epochs // 2)]
-            if isinstance(config, SGD) and config.loader:
-                torch.empty((), dtype=torch.int64).random_(generator=generator)
-            order = torch.randperm(n, generator=generator).to(model.y.device)
-            for batch in order.split(config.batch_size):
+        for epoch, rate in enumerate(rates(config, epochs), 1):
+            for batch in shuffled(config, n, generator, model.y.device):
                 model.step(batch, slope, rate, momentum)
                 step += 1
             if epoch % every == 0 or epoch == epochs:

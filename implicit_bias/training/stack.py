@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, dimensions
 from implicit_bias.networks import LayeredNetwork
-from implicit_bias.training.losses import mean_losses
+from implicit_bias.training.losses import mean_losses, refuse_for_classes
 
 #: Samples whose outputs are computed at once when a loss is measured.
 CHUNK = 4096
@@ -89,6 +89,7 @@ def tensors_of(stack: Stack, X: ArrayLike, Y: ArrayLike, loss: str) -> tuple[Ten
         expected = leading if classes else (*leading, first.outputs)
         raise InputError(f"Y must have shape {expected} for these networks and X, not {targets.shape}")
     if classes:
+        refuse_for_classes(loss)
         if not np.isin(targets, np.arange(first.outputs)).all():
             raise InputError(f"Y must hold the classes 0 to {first.outputs - 1} as whole numbers")
         numbers = torch.as_tensor(targets, dtype=torch.int64)

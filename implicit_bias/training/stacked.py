@@ -1,4 +1,4 @@
-"""Many networks of one shape, trained together by Adam: one product per layer for all of them."""
+"""Many networks of one shape, trained together by Adam or SGD: one product per layer for all of them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,46 +10,20 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.optim.adam import adam
 
-from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, one_of, shown
+from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, shown
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import LayeredNetwork
-from implicit_bias.training.losses import CLASS_LOSSES
+from implicit_bias.training.optimisers import (
+    SGD,
+    Adam,
+    batches_per_epoch,
+    rates,
+    refuse_rates_beyond,
+    shuffled,
+    whole_epochs,
+)
 from implicit_bias.training.stack import Stack, tensors_of
 from implicit_bias.training.stacked_gradients import gradients_of
-
-#: Losses of classes, and the squared one of any targets.
-LOSSES = ("squared", *CLASS_LOSSES)
-
-
-@dataclass(frozen=True)
-class Adam:
-    """Minibatch training by Adam (Kingma & Ba, 2015) with its usual moments, 0.9 and 0.999, and ε = 1e-8.
-
-    Parameters
-    ----------
-    steps, batch_size, lr, and errors : as for `SGD`
-    loss : 'squared', 'logistic' or 'hinge'
-        'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
-        log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and
-        the hinge of Crammer & Singer, max(0, 1 + max_{c≠y} f_c − f_y).
-
-    Examples
-    --------
-    >>> from implicit_bias import Adam
-    >>> Adam(steps=1000).lr
-    0.001
-    """
-
-    steps: int = 100_000
-    batch_size: int = 128
-    lr: float = 1e-3
-    loss: str = "squared"
-
-    def __post_init__(self) -> None:
-        as_count(self.steps, "steps", least=0)
-        as_count(self.batch_size, "batch_size")
-        as_positive(self.lr, "lr")
-        one_of(self.loss, LOSSES, "loss")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +61,7 @@ def train_together(
     networks: Sequence[LayeredNetwork],
     X: ArrayLike,
     Y: ArrayLike,
-    config: Adam | None = None,
+    config: Adam | SGD | None = None,
     *,
     target: float | None = None,
     every: int = 500,
@@ -106,7 +80,8 @@ def train_together(
     X : array, shape (n, d), or (R, n, d): samples of each network's own
     Y : array, shape (n,) or (n, q), or (R, n) or (R, n, q) along with X
         Targets, or classes as whole numbers (see `Adam`).
-    config : Adam, default Adam()
+    config : Adam, default Adam(); or SGD
+        Adam makes its steps exactly, SGD whole epochs.
     target : float, optional
         Training ends once every network was seen at a training loss below this.
     every : int
@@ -133,8 +108,9 @@ def train_together(
     """
     start = time.perf_counter()
     config = Adam() if config is None else config
-    if not isinstance(config, Adam):
-        raise InputError(f"config must be an Adam(…), not {shown(config)}")
+    if not isinstance(config, Adam | SGD):
+        raise InputError(f"config must be an Adam(…) or SGD(…), not {shown(config)}")
+    refuse_rates_beyond(config, torch.float32)
     every = as_count(every, "every")
     check_callable(progress, "progress")
     bar = -np.inf if target is None else as_positive(target, "target")
@@ -148,8 +124,8 @@ def train_together(
         if not np.isfinite(losses).all():
             raise InputError("the losses overflow before any training; scale the networks' weights, X or Y down")
         try:
-            for step in _steps(stack, inputs, targets, config, generator):
-                if step % every and step < config.steps:
+            for step, last in _steps(stack, inputs, targets, config, generator):
+                if step % every and step < last:
                     continue
                 losses = stack.losses(inputs, targets, config.loss)
                 if not np.isfinite(losses).all():
@@ -168,19 +144,44 @@ def train_together(
     return Training(losses, reached, interrupted, time.perf_counter() - start)
 
 
-def _steps(stack: Stack, X: Tensor, Y: Tensor, config: Adam, generator: torch.Generator) -> Iterator[int]:
-    """Train; yields the number of each step once it is made."""
+def _steps(
+    stack: Stack, X: Tensor, Y: Tensor, config: Adam | SGD, generator: torch.Generator
+) -> Iterator[tuple[int, int]]:
+    """Train; yields the number of each step once it is made, and of the last."""
     gradients, samples = gradients_of(stack, X, Y, config.loss), X.shape[-2]
-    first, second, made = torch.zeros_like(stack.flat), torch.zeros_like(stack.flat), torch.zeros(())
+    many = batches_per_epoch(config, samples)
+    last = whole_epochs(config, samples) * many if isinstance(config, SGD) else int(config.steps)
+    update = _descent(stack.flat, config) if isinstance(config, SGD) else _adam(stack.flat)
     step = 0
-    while step < config.steps:
-        for batch in torch.randperm(samples, generator=generator).split(int(config.batch_size)):
-            with torch.no_grad():
-                adam(
-                    [stack.flat], [gradients.at(batch)], [first], [second], [], [made], fused=True, amsgrad=False,
-                    beta1=0.9, beta2=0.999, lr=config.lr, weight_decay=0.0, eps=1e-8, maximize=False,
-                )  # fmt: skip
+    for rate in rates(config, -(-last // many)):
+        for batch in shuffled(config, samples, generator)[: last - step]:
+            update(gradients.at(batch), rate)
             step += 1
-            yield step
-            if step == config.steps:
-                return
+            yield step, last
+
+
+Update = Callable[[Tensor, float], None]
+
+
+def _adam(flat: Tensor) -> Update:
+    first, second, made = torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())
+
+    @torch.no_grad()
+    def update(gradient: Tensor, rate: float) -> None:
+        adam(
+            [flat], [gradient], [first], [second], [], [made], fused=True, amsgrad=False,
+            beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
+        )  # fmt: skip
+
+    return update
+
+
+def _descent(flat: Tensor, config: SGD) -> Update:
+    velocity = torch.zeros_like(flat)
+
+    @torch.no_grad()
+    def update(gradient: Tensor, rate: float) -> None:
+        # Without momentum the velocity is the gradient: one pass less over the weights.
+        flat.sub_(velocity.mul_(config.momentum).add_(gradient) if config.momentum else gradient, alpha=rate)
+
+    return update

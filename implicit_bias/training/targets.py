@@ -10,7 +10,7 @@ from torch import Tensor
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs, as_targets, dimensions
 from implicit_bias.networks import GatedNetwork
-from implicit_bias.training.losses import CLASS_LOSSES, Loss, mean_losses
+from implicit_bias.training.losses import Loss, mean_losses, refuse_for_classes
 from implicit_bias.training.updates import WeightUpdates
 
 
@@ -24,8 +24,7 @@ def as_aims(y: Any, samples: int, outputs: int, loss: str) -> Array:
         return aims[:, 0] if column else aims
     if outputs == 1:
         return as_signs(y, samples)
-    if loss not in CLASS_LOSSES:
-        raise InputError(f"several outputs take the losses squared, {', '.join(CLASS_LOSSES)}, not {loss}")
+    refuse_for_classes(loss)
     classes = as_floats(y, "y", 1)
     if len(classes) != samples or not np.isin(classes, np.arange(outputs)).all():
         raise InputError(f"y must hold a class from 0 to {outputs - 1} for each of the {samples} samples")

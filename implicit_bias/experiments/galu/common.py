@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from implicit_bias.experiments.runner import COLOURS, Settings, band
 from implicit_bias.ground.checks import Array
 from implicit_bias.networks import GaLUNetwork, LayeredNetwork, ReLUNetwork
-from implicit_bias.training.stacked import Adam, train_together
+from implicit_bias.training.optimisers import SGD, Adam
+from implicit_bias.training.stacked import train_together
 
 T = TypeVar("T")
 #: Widths that a claim of every width needs, lest it turn with the next one.
@@ -34,8 +35,13 @@ def runs(settings: Settings, values: Iterable[T]) -> list[tuple[T, int]]:
 def train(
     settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str, target: float | None = None
 ) -> Array:
-    """Train networks in one stack, as the settings say, or until all are below a target; their training losses."""
-    config = Adam(settings["steps"], settings.get("batch_size") or settings["batch"], settings["lr"], loss)
+    """Train networks in one stack, as the settings say, or until all are below a target; their training losses.
+
+    By Adam, or by plain SGD at one rate if the settings have `optimiser` "SGD".
+    """
+    common = {"batch_size": settings.get("batch_size") or settings["batch"], "lr": settings["lr"], "loss": loss}
+    plain = settings.get("optimiser") == "SGD"
+    config = SGD(settings["steps"], **common, lr_factor=1.0) if plain else Adam(settings["steps"], **common)
     # Looking at the losses takes time that only a target is worth.
     every = settings["steps"] if target is None else LOOK
     return train_together(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
@@ -55,6 +61,17 @@ def fits(
     for network, (X, y, *_), value in zip(networks, samples, losses, strict=True):
         scores = network.decision_function(X)
         yield float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
+
+
+def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The part of a table that was trained by "SGD", or by "Adam" where nothing is said.
+
+    >>> table = pd.DataFrame({"loss": [1.0, 2.0], "optimiser": [np.nan, "SGD"]})
+    >>> [trained_by(name, table).loss.tolist() for name in ("Adam", "SGD")]
+    [[1.0], [2.0]]
+    """
+    named = table.get("optimiser", pd.Series(index=table.index, dtype=object)).fillna("Adam")
+    return table[named == optimiser]
 
 
 def at_every_width(found: pd.Series) -> bool | None:

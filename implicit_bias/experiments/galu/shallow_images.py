@@ -70,7 +70,7 @@ def draw(table: pd.DataFrame) -> Figure:
         curves(ax, table[table.dataset == name].set_index("units"), "error", times=100)
         ax.set(title=TITLES[name], xlabel="units $k$", ylabel="error (%)")
         ax.set_xscale("log", base=2)
-    return finished(axes, below=4)
+    return finished(axes, below=2 * len(names))
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

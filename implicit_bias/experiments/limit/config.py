@@ -59,7 +59,7 @@ class LimitConfig:
     def __post_init__(self) -> None:
         # What takes seconds to load, and help does without.
         from implicit_bias.training.iterations import LossScaled, PlainDescent
-        from implicit_bias.training.sgd import SGD
+        from implicit_bias.training.optimisers import SGD
 
         for name in ("network", "train_size", "units", "seeds", "momentum", "descents"):
             values = getattr(self, name)

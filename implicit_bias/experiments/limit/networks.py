@@ -8,7 +8,8 @@ from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.runner.experiment import Settings
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
-from implicit_bias.training.sgd import SGD, train
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
 
 #: Those whose gates are frozen between training and descent.
 FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")

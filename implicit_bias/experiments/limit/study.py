@@ -21,7 +21,8 @@ from implicit_bias.ground.scaling import over_power
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.limit import descend_to_limit
-from implicit_bias.training.sgd import SGD, train
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
 from implicit_bias.training.stationarity import stationarity
 
 COLUMNS = (

@@ -63,7 +63,7 @@ class Config:
         from implicit_bias.experiments.runner.cells import SPLITS
         from implicit_bias.margin.solvers import solver_names
         from implicit_bias.margin.solvers.options import as_tolerance
-        from implicit_bias.training.sgd import SGD
+        from implicit_bias.training.optimisers import SGD
 
         counts = ("train_size", "units", "contexts", "seeds")
         for name in (*counts, "momentum", "versions", "faults"):

@@ -14,7 +14,8 @@ from implicit_bias.ground.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status, solve
 from implicit_bias.networks import GatedNetwork
-from implicit_bias.training.sgd import SGD, train
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
 
 #: The columns of every comparison's table, in order.
 COLUMNS = (

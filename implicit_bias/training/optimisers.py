@@ -1,0 +1,144 @@
+"""How networks are trained: descent with one drop of its rate, or Adam, in minibatches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from implicit_bias.ground.checks import InputError, as_count, as_fraction, as_positive, one_of, shown
+from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES
+
+#: Losses of classes, and the squared one of any targets.
+LOSSES = ("squared", *CLASS_LOSSES)
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Minibatch descent whose rate drops once, at half time; the defaults are the published training.
+
+        w ← w − η_t · v,   v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f_w(x_i))
+
+    Parameters
+    ----------
+    steps : int
+        Number of steps; 3200 as published, that is 200·2000/n epochs at n = 500, 1000, 2000. Training stops after the
+        last whole epoch that fits, and makes at least one.
+    batch_size : int
+        |B|; the last batch of an epoch is smaller where n is not a multiple.
+    lr, lr_factor : float
+        η is `lr` in the first half of the epochs and `lr · lr_factor` in the second.
+    momentum : float
+        μ, from 0 to below 1 (torch's convention, no dampening).
+    loss : 'logistic', ℓ(m) = log(1 + e^{−m}); 'exponential', e^{−m}; 'hinge', max(0, 1 − m); or 'squared', (1 − m)²
+        Of labels ±1 and one output. For other targets, and for several outputs, 'squared' is the mean of (f − y)² over
+        samples and outputs; of classes and several outputs, 'logistic' and 'hinge' are as for `Adam`.
+    loader : bool
+        Shuffle as the DataLoader of torch 1.10 does with a generator: it draws a seed for its workers before each
+        permutation. With it, and seed 1 for every network, the batches are those of the published training.
+
+    Raises
+    ------
+    InputError
+        For values out of range or an unknown loss.
+
+    Examples
+    --------
+    >>> from implicit_bias import SGD
+    >>> SGD(momentum=0.9).epochs(n=500)
+    800
+    """
+
+    steps: int = 3200
+    batch_size: int = 128
+    lr: float = 0.04
+    lr_factor: float = 0.25
+    momentum: float = 0.0
+    loss: str = "logistic"
+    loader: bool = False
+
+    def __post_init__(self) -> None:
+        as_count(self.steps, "steps")
+        as_count(self.batch_size, "batch_size")
+        as_positive(self.lr, "lr")
+        as_positive(self.lr_factor, "lr_factor")
+        if as_fraction(self.momentum, "momentum") == 1:
+            raise InputError("momentum must be a number from 0 to below 1, not 1")
+        one_of(self.loss, MARGIN_LOSSES, "loss")
+        if not isinstance(self.loader, bool):
+            raise InputError(f"loader must be True or False, not {shown(self.loader)}")
+
+    def epochs(self, n: int) -> int:
+        """Whole epochs of n samples in `steps` steps, at least one."""
+        return whole_epochs(self, as_count(n, "n"))
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Minibatch training by Adam (Kingma & Ba, 2015) with its usual moments, 0.9 and 0.999, and ε = 1e-8.
+
+    Parameters
+    ----------
+    steps, batch_size, lr, and errors : as for `SGD`
+    loss : 'squared', 'logistic' or 'hinge'
+        'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
+        log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and
+        the hinge of Crammer & Singer, max(0, 1 + max_{c≠y} f_c − f_y).
+
+    Examples
+    --------
+    >>> from implicit_bias import Adam
+    >>> Adam(steps=1000).lr
+    0.001
+    """
+
+    steps: int = 100_000
+    batch_size: int = 128
+    lr: float = 1e-3
+    loss: str = "squared"
+
+    def __post_init__(self) -> None:
+        as_count(self.steps, "steps", least=0)
+        as_count(self.batch_size, "batch_size")
+        as_positive(self.lr, "lr")
+        one_of(self.loss, LOSSES, "loss")
+
+
+def batches_per_epoch(config: SGD | Adam, n: int) -> int:
+    """How many minibatches n samples make."""
+    return -(-n // int(config.batch_size))
+
+
+def whole_epochs(config: SGD | Adam, n: int) -> int:
+    """Whole epochs of n samples in `steps` steps, at least one unless there are no steps.
+
+    >>> whole_epochs(Adam(steps=10, batch_size=32), 100), whole_epochs(SGD(steps=1), 10_000)
+    (2, 1)
+    """
+    return min(1, config.steps) and max(1, int(config.steps) // batches_per_epoch(config, n))
+
+
+def rates(config: SGD | Adam, epochs: int) -> Iterator[float]:
+    """The rate of each of some epochs.
+
+    >>> list(rates(SGD(lr=1.0, lr_factor=0.5), 5))
+    [1.0, 1.0, 0.5, 0.5, 0.5]
+    """
+    later = config.lr * (config.lr_factor if isinstance(config, SGD) else 1.0)
+    return (later if epoch >= max(1, epochs // 2) else config.lr for epoch in range(epochs))
+
+
+def refuse_rates_beyond(config: SGD | Adam, dtype: torch.dtype) -> None:
+    """Raises InputError for a rate that a dtype cannot hold."""
+    largest = torch.finfo(dtype).max
+    if max(rates(config, 2)) > largest:
+        raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {config.lr:g}")
+
+
+def shuffled(
+    config: SGD | Adam, n: int, generator: torch.Generator, device: torch.device | None = None
+) -> tuple[Tensor, ...]:
+    """The minibatches of one epoch, as indices of n samples."""
+    if isinstance(config, SGD) and config.loader:
+        torch.empty((), dtype=torch.int64).random_(generator=generator)
+    return torch.randperm(n, generator=generator).to(device).split(int(config.batch_size))
