@@ -35,7 +35,7 @@ release-check: setup
 
 setup: $(READY)
 
-$(READY): setup.cfg pyproject.toml
+$(READY): setup.cfg pyproject.toml requirements-light.txt requirements-torch.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV): this downloads a few gigabytes the first time (torch)."

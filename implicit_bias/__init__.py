@@ -1,10 +1,11 @@
 """Which max-margin problem does gradient descent on a gated network solve? Train, solve, certify, compare.
 
 The public names are listed in `__init__.pyi`, and each is loaded when it is first used: torch and CVXPY take seconds,
-and the help of the command line must not wait for them.
+a light installation has no torch, and the help of the command line must not wait for them.
 """
 
 import os
+from typing import Any
 
 import lazy_loader
 
@@ -16,4 +17,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Before anything forks: its processes keep to one thread.
 from implicit_bias.ground import threads as _threads  # noqa: F401
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    # Loads NumPy, which the import of this package alone can spare.
+    from implicit_bias.ground.missing import torch_is_needed
+
+    with torch_is_needed(name):
+        return _loaded(name)

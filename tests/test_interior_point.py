@@ -20,16 +20,20 @@ from implicit_bias import (
     solve,
     svm_gln,
 )
+from implicit_bias.margin.solvers.native.arrays import as_numpy
 from implicit_bias.margin.solvers.native.chunked import scaled
 from implicit_bias.margin.solvers.native.interior_point import descend
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point
 from tests.cases import PAIRS, problem
 
+#: NumPy, and torch on the CPU.
+DEVICES = ("cpu", "cpu:0")
 
-def whole(case):
+
+def whole(case, device="cpu"):
     """The program of all samples."""
-    ours = scaled(case, case.norm.group_form(case.features.k), "cpu")
-    return ours.program(torch.arange(ours.n))
+    ours = scaled(case, case.norm.group_form(case.features.k), device)
+    return ours.program(ours.moved(np.arange(ours.n)))
 
 
 def random_problem(seed, n, d, k, norm, C=np.inf):
@@ -118,7 +122,7 @@ def test_the_newton_step_solves_the_linearised_conditions(C, intercept):
     case = problem("contexts 4", "group lasso", C)
     margins = np.linspace(0.5, 2, case.features.n)
     case = dataclasses.replace(case, intercept=intercept, required_margin=margins)
-    program = whole(case)
+    program = whole(case, "cpu:0")
     kernels, at = program.kernels, program.start()
     names = list(vars(at))
 
@@ -143,21 +147,22 @@ def test_the_newton_step_solves_the_linearised_conditions(C, intercept):
     assert all(float((a - b / 2).abs().max()) < 1e-9 for a, b in zip(vars(bend).values(), second, strict=False))
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm):
+def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm, device):
     case = problem(gate, norm)
-    ours = scaled(case, case.norm.group_form(case.features.k), "cpu")
-    kernels = ours.program(torch.arange(ours.n)).kernels
+    ours = scaled(case, case.norm.group_form(case.features.k), device)
+    kernels = ours.program(ours.moved(np.arange(ours.n))).kernels
     lam = np.random.default_rng(0).random(case.features.n)
-    q, P = kernels.sweep(torch.as_tensor(lam))
-    _, direct = kernels.directional(torch.as_tensor(lam))
+    q, P = map(as_numpy, kernels.sweep(ours.moved(lam)))
+    direct = as_numpy(kernels.directional(ours.moved(lam))[1])
     form = case.norm.group_form(case.features.k)
     for h, group in enumerate(sorted(set(form.groups))):
         columns = np.asarray((case.features.gate_values @ form.expand)[:, form.groups == group])
         gram = GatedFeatures(case.features.X, columns).gram()
         K = np.outer(case.y, case.y) * gram / ours.scale**2
-        np.testing.assert_allclose(P[:, h].numpy(), K @ lam, atol=1e-11)
-        np.testing.assert_allclose(direct[:, h].numpy(), K @ lam, atol=1e-11)
+        np.testing.assert_allclose(P[:, h], K @ lam, atol=1e-11)
+        np.testing.assert_allclose(direct[:, h], K @ lam, atol=1e-11)
         assert float(q[h]) == pytest.approx(lam @ K @ lam)
 
 

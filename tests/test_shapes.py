@@ -9,6 +9,8 @@ import torch
 
 from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProblem, Status, solve, svm_gln
 from implicit_bias.margin.solvers.native import chunked, coordinate_ascent, group_set, kernels, scaled, working_set
+from implicit_bias.margin.solvers.native.arrays import lu_factor, lu_solve
+from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
 from implicit_bias.margin.solvers.native.kernels import DenseFactor, LowRankFactor
 from tests.cases import FEATURES, PAIRS, problem
 
@@ -122,7 +124,7 @@ def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
     assert cost(t) <= min(cost(0.99 * t), cost(1.01 * t))
     dear = dataclasses.replace(case, C=float((ours.dual(at.lam)).max()) * 1.01)
     bounded = coordinate_ascent.Ascent(chunked.scaled(dear, case.norm.group_form(case.features.k), "cpu"))
-    bounded.lam, bounded.V, bounded.eta = at.lam.clone(), at.V.clone(), 100 * at.eta
+    bounded.lam, bounded.V, bounded.eta = at.lam.copy(), at.V.copy(), 100 * at.eta
     bounded.rescale()
     assert (bounded.lam <= bounded.prices * (1 + 1e-12)).all()
 
@@ -131,12 +133,59 @@ def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
 def test_low_rank_factors_solve_like_dense_ones(seed):
     """Also where the diagonal holds numbers that are nearly 0, as at the end of a descent."""
     rng = np.random.default_rng(seed)
-    B, D = torch.as_tensor(rng.normal(size=(40, 7))), torch.as_tensor(10.0 ** rng.uniform(-9, 3, 40))
-    right = torch.as_tensor(rng.normal(size=(40, 3)))
-    few, full = LowRankFactor(B, D).solve(right), DenseFactor(B @ B.T + torch.diag(D)).solve(right)
-    matrix = B @ B.T + torch.diag(D)
-    assert (matrix @ few - right).norm() <= 1e-6 * right.norm()
-    np.testing.assert_allclose(few, full, rtol=1e-5, atol=1e-5 * float(full.abs().max()))
+    B, D, right = rng.normal(size=(40, 7)), 10.0 ** rng.uniform(-9, 3, 40), rng.normal(size=(40, 3))
+    matrix = B @ B.T + np.diag(D)
+    few, full = LowRankFactor(B, D).solve(right), DenseFactor(matrix.copy()).solve(right)
+    assert np.linalg.norm(matrix @ few - right) <= 1e-6 * np.linalg.norm(right)
+    np.testing.assert_allclose(few, full, rtol=1e-5, atol=1e-5 * abs(full).max())
+
+
+@pytest.mark.parametrize("n", [1, 40, 300, 600])
+@pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
+def test_factors_in_place_are_those_of_the_matrix(n, move):
+    """Also of more columns than are factorised at a time; what is not positive definite is told."""
+    rng = np.random.default_rng(n)
+    A, right = rng.normal(size=(n, n + 5)), rng.normal(size=(n, 3))
+    matrix = A @ A.T + n * np.eye(n)
+    L = move(matrix.copy())
+    assert cholesky_(L)
+    np.testing.assert_allclose(np.tril(L), np.linalg.cholesky(matrix), rtol=1e-10, atol=1e-10 * n)
+    np.testing.assert_allclose(cholesky_solve(L, move(right)), np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-12)
+    matrix[-1, -1] = -1.0
+    assert not cholesky_(move(matrix))
+    border = A[:, :n] + A[:, :n].T
+    found = lu_solve(lu_factor(move(border)), move(right[:, 0].copy()))
+    np.testing.assert_allclose(border @ np.asarray(found), right[:, 0], rtol=1e-6, atol=1e-8)
+    assert lu_factor(move(np.zeros((n, n)))) is None
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_the_same_numbers_with_torch(gate, norm):
+    for case in variants(gate, norm):
+        here, there = (solve(case, "NATIVE", tol=1e-8, device=place) for place in ("cpu", "cpu:0"))
+        agree(here, there)
+        if here.status is Status.OPTIMAL:
+            assert here.objective == pytest.approx(there.objective, rel=1e-9)
+
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+
+
+@pytest.mark.parametrize("device", ["cpu:0", pytest.param("cuda", marks=on_a_gpu)])
+@pytest.mark.parametrize("path", ["by_groups", "sorted_first", "tiny_sets", "sparse", "few", "priced"])
+def test_the_same_numbers_with_torch_whichever_way_is_taken(path, device, request, monkeypatch, gln):
+    """Working sets of groups and samples, those at their price as one row, a sparse share, the features themselves."""
+    if path in ("sparse", "few"):
+        monkeypatch.setattr(scaled, "DENSE_UP_TO", 0)
+        through_features(monkeypatch, path == "few")
+    else:
+        request.getfixturevalue("sorted_first" if path == "priced" else path)
+        through_features(monkeypatch, path == "priced")
+    for C in (np.inf, 0.03):
+        case = dataclasses.replace(gln, C=C)
+        here, there = (solve(case, "NATIVE", tol=1e-8, device=place) for place in ("cpu", device))
+        agree(here, there)
+        assert here.objective == pytest.approx(there.objective, rel=1e-8)
 
 
 def many_groups(n=60, H=900, d=8):

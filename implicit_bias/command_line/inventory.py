@@ -3,10 +3,9 @@
 import platform
 import re
 from argparse import Namespace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
-
-import torch
 
 from implicit_bias import __version__
 from implicit_bias.command_line.execution import Outcome
@@ -16,31 +15,30 @@ from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
 from implicit_bias.experiments.runner.engines import ENGINES, machine_kind
 from implicit_bias.margin.solvers import solver_names
 from implicit_bias.saving import models as model_files
-from implicit_bias.saving import networks as network_files
 from implicit_bias.saving import problems as problem_files
 from implicit_bias.saving import solutions as solution_files
 
 
 def info(options: Namespace) -> Outcome:
     """Gather and print."""
-    root = data_root(options.data_root)
+    root, torch, network_files = data_root(options.data_root), _torch(), _network_files()
     document: dict[str, Any] = {
         "versions": versions(),
         "machine": machine_kind(),
-        "torch_threads": torch.get_num_threads(),
+        "torch_threads": torch.get_num_threads() if torch else None,
         "devices": devices(),
         "data_root": root,
         "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
         "solvers": solver_names(),
         "formulations": FORMULATIONS,
-        "networks": list(network_files.CLASSES),
+        "networks": list(network_files.CLASSES) if network_files else [],
         "engines": list(ENGINES),
         "formats": {
             "samples": "CSV or NPZ",
             "problem": f"implicit_bias {problem_files.KIND} (NPZ)",
             "solution": f"implicit_bias {solution_files.KIND} (NPZ)",
             "model": f"implicit_bias {model_files.KIND} (NPZ)",
-            "network": network_files.FORMAT + " (torch)",
+            "network": network_files.FORMAT + " (torch)" if network_files else None,
         },
     }
     for name, value in document.items():
@@ -62,12 +60,29 @@ def versions() -> dict[str, str | None]:
 
 
 def devices() -> list[str]:
-    """Where torch can compute.
+    """What `solve` can compute on: NumPy, and torch's GPUs.
 
     >>> devices()[0]
     'cpu'
     """
+    torch = _torch()
+    if torch is None:
+        return ["cpu"]
     return ["cpu", *(f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))]
+
+
+def _torch() -> Any:
+    """torch, or None where it is not installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def _network_files() -> Any:
+    """The module that saves networks, or None without torch."""
+    return import_module("implicit_bias.saving.networks") if _torch() else None
 
 
 def _texts(name: str, value: Any) -> list[str]:

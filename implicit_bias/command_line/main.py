@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -95,8 +96,25 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
         from implicit_bias.command_line.execution import execute
 
         if isinstance(options.run, str):
-            options.run = resolve_name(options.run)
+            options.run = _loaded(options.run)
     return execute(options)
+
+
+def _loaded(place: str) -> Callable[[Namespace], Any]:
+    """The function of this place "module:name", or one that says what it lacks."""
+    from implicit_bias.ground.missing import MissingError, torch_is_needed
+
+    try:
+        with torch_is_needed("this command"):
+            found: Callable[[Namespace], Any] = resolve_name(place)
+            return found
+    except MissingError as error:
+        missing = error
+
+    def refuse(options: Namespace) -> Any:
+        raise missing
+
+    return refuse
 
 
 def whole_parser() -> Parser:

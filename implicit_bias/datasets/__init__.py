@@ -22,6 +22,7 @@ from implicit_bias.datasets.synthetic import (
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, one_of
+from implicit_bias.ground.stream import TorchStream
 
 __all__ = [
     "BinaryTask",
@@ -141,10 +142,5 @@ def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarra
             f"train_size must be at most {total - validation} for {name}: "
             f"{validation} of its {total} samples validate; got {train_size}"
         )
-    import torch
-
-    sizes = [train_size, total - train_size - validation, validation]
-    generator = torch.Generator().manual_seed(seed)
-    # random_split takes any sequence; its type asks for more.
-    parts = torch.utils.data.random_split(range(total), sizes, generator=generator)  # type: ignore[arg-type,var-annotated]
-    return np.array(parts[0].indices), np.array(parts[2].indices)
+    order = TorchStream(seed).permutation(total)
+    return order[:train_size], order[total - validation :]

@@ -10,6 +10,7 @@ import numpy as np
 from implicit_bias.datasets.images import IMAGE_SETS, raw_images
 from implicit_bias.ground.checks import InputError, as_count, as_path, as_seed, one_of
 from implicit_bias.ground.files import replacing
+from implicit_bias.ground.missing import torch_is_needed
 from implicit_bias.ground.threads import one_thread
 
 #: The largest shift, in pixels and both directions, and turn, in degrees.
@@ -112,8 +113,9 @@ def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
 
 def _moved(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
     """Square images (m, p) as bytes, turned by angles (m,) and shifted by pixels (m, 2)."""
-    import torch
-    from torch.nn.functional import affine_grid, grid_sample
+    with torch_is_needed("an endless set of distorted images"):
+        import torch
+        from torch.nn.functional import affine_grid, grid_sample
 
     side = round(images.shape[1] ** 0.5)
     cos, sin = np.cos(angles), np.sin(angles)

@@ -12,6 +12,7 @@ import numpy as np
 
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.ground.checks import Array, InputError, as_count, as_path, as_seed, one_of
+from implicit_bias.ground.missing import torch_is_needed
 from implicit_bias.ground.threads import one_thread
 
 #: Directions of less than this part of the largest variance are rounding.
@@ -208,7 +209,8 @@ def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
     """The mean (p,) and the directions U Λ^{−½} (p, components)."""
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
-    import torch
+    with torch_is_needed("PCA of images as published"):
+        import torch
 
     mean = pixels.mean(axis=0)
     # Sums of many threads differ from run to run; single precision halves their time and loses nothing here.

@@ -6,6 +6,7 @@ import numpy as np
 
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 from implicit_bias.ground.checks import Array, as_count, as_floats, as_seed, check_size
+from implicit_bias.ground.stream import TorchStream
 
 
 class RandomHalfSpaces(ThresholdGates):
@@ -16,7 +17,8 @@ class RandomHalfSpaces(ThresholdGates):
     units : int
         H, the number of half-spaces.
     seed : int
-        Seed of torch's Mersenne twister; the directions are `torch.nn.init.orthogonal_` of (H, d), as published.
+        Seed of torch's Mersenne twister; the directions are `torch.nn.init.orthogonal_` of (H, d), as published, which
+        rounds them to float32: a share of 1e-7.
     cutoff : 'median', 'random', number or (low, high)
         As for `HyperplaneGates`; 'random' is N(0, 1/(16 d)), the distances to the origin that GLN contexts have.
     always_on : bool
@@ -53,16 +55,13 @@ class RandomHalfSpaces(ThresholdGates):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the directions and fix the cutoffs on X (n, d)."""
-        import torch  # Takes seconds, and most of this package does without.
-
         units = self.check()
         X, weight = self._first_inputs(X, sample_weight)
         check_size(units * X.shape[1], "the half-spaces")
         spread = 0.25 * X.shape[1] ** -0.5
-        generator = torch.Generator().manual_seed(as_seed(self.seed))
-        directions = torch.nn.init.orthogonal_(torch.empty(units, X.shape[1]), generator=generator)
-        drawn = torch.empty(units).normal_(0, spread, generator=generator).numpy().astype(np.float64)
-        self.directions_ = directions.numpy().astype(np.float64)
+        stream = TorchStream(self.seed)
+        self.directions_ = _orthogonal(stream.normal(units * X.shape[1], 1.0).reshape(units, -1).astype(np.float64))
+        drawn = stream.normal(units, spread).astype(np.float64)
         self.cutoffs_ = self._fit_cutoffs(X, drawn, spread, self.cutoff, weight)
         return self
 
@@ -70,6 +69,14 @@ class RandomHalfSpaces(ThresholdGates):
         """Gate values 0 or 1, shape (n, H) or, with the always-on gate, (n, H + 1)."""
         values = (self._project(X) > self.cutoffs_).astype(np.float64)
         return np.hstack([values, np.ones((len(values), 1))]) if self.always_on else values
+
+
+def _orthogonal(drawn: Array) -> Array:
+    """The Q of a QR factorisation of normal numbers (m, d), or of their transpose, whose R has a positive diagonal."""
+    wide = drawn.shape[0] < drawn.shape[1]
+    Q, R = np.linalg.qr(drawn.T if wide else drawn)
+    Q = Q * np.sign(np.diag(R))
+    return Q.T if wide else Q
 
 
 class ReLUGates(ThresholdGates):

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from implicit_bias.gates.contexts import ContextGates
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
+from implicit_bias.ground.stream import TorchStream
 
-if TYPE_CHECKING:
-    import torch
-
-
-def default_linear_(weight: torch.Tensor, generator: torch.Generator) -> None:
-    """Draw what `torch.nn.Linear` draws for a weight or bias: U(−1/√d, 1/√d)."""
-    bound = weight.shape[-1] ** -0.5
-    weight.uniform_(-bound, bound, generator=generator)
+#: The standard deviations of published directions and cutoffs.
+DIRECTIONS, CUTOFFS = 36.0, 9.0
 
 
-def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array, torch.Generator]:
-    """The published stream of a seed: directions (count, inputs), cutoffs (count,), and the generator behind them.
+def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array]:
+    """The published stream of a seed: directions (count, inputs) and cutoffs (count,).
 
     torch's Mersenne twister seeded with `seed`: the default initialisation of a linear layer (drawn and discarded),
-    directions N(0, 36²) and cutoffs N(0, 9²), all in float32. The network's weights continue the stream
-    (Lippl, Abbott & Chung, published code).
+    directions N(0, 36²) and cutoffs N(0, 9²), all in float32 (Lippl, Abbott & Chung, published code).
     """
-    import torch  # Takes seconds, and most of this package does without.
-
     check_size(count * inputs, "the hyperplanes")
-    generator = torch.Generator().manual_seed(as_seed(seed))
-    directions = torch.empty(count, inputs)
-    default_linear_(directions, generator)
-    directions.normal_(0, 36, generator=generator)
-    cutoffs = torch.empty(count).normal_(0, 9, generator=generator)
-    return directions.numpy().astype(np.float64), cutoffs.numpy().astype(np.float64), generator
+    stream = TorchStream(seed)
+    stream.words(count * inputs)
+    directions = stream.normal(count * inputs, DIRECTIONS).reshape(count, inputs)
+    return directions.astype(np.float64), stream.normal(count, CUTOFFS).astype(np.float64)
 
 
 class HyperplaneGates(ContextGates, ThresholdGates):
@@ -121,8 +111,8 @@ class HyperplaneGates(ContextGates, ThresholdGates):
         """Draw the hyperplanes and fix the cutoffs on X (n, d): the published code uses all inputs (`X_pool`)."""
         units, bits = self.check()
         X, weight = self._first_inputs(X, sample_weight)
-        self.directions_, random, _ = draw_hyperplanes(X.shape[1], units * bits, self.seed)
-        self.cutoffs_ = self._fit_cutoffs(X, random, 9.0, self.cutoff, weight)
+        self.directions_, random = draw_hyperplanes(X.shape[1], units * bits, self.seed)
+        self.cutoffs_ = self._fit_cutoffs(X, random, CUTOFFS, self.cutoff, weight)
         return self
 
     def contexts_of(self, X: Any) -> np.ndarray:

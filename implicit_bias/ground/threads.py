@@ -1,36 +1,53 @@
-"""One thread of torch at a time, for work too small to share, and in forked processes."""
+"""One thread of NumPy's and torch's linear algebra at a time, for work too small to share, and in forked processes."""
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run a block with one torch thread and restore the number afterwards.
+    """Run a block with one thread of BLAS, and of torch where it is loaded; restore the numbers afterwards.
 
     >>> import torch
     >>> with one_thread():
-    ...     print(torch.get_num_threads())
-    1
+    ...     print(torch.get_num_threads(), [library["num_threads"] for library in _blas().info()][:1])
+    1 [1]
     """
-    import torch  # Takes seconds, which what needs no tensors is spared.
-
-    before, process = torch.get_num_threads(), os.getpid()
-    torch.set_num_threads(1)
+    torch, process = sys.modules.get("torch"), os.getpid()
+    before = torch.get_num_threads() if torch else 1
+    limits = _blas().limit(limits=1)
+    if torch:
+        torch.set_num_threads(1)
     try:
         yield
     finally:
         # A process forked in the block keeps to one.
         if os.getpid() == process:
-            torch.set_num_threads(before)
+            limits.restore_original_limits()
+            if torch:
+                torch.set_num_threads(before)
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of NumPy and SciPy; finding them takes milliseconds."""
+    # Each has its own, which is there once this is loaded.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _keep_to_one() -> None:
     """A forked process has none of torch's threads, but their pool, which would wait for them for ever."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+    if _blas.cache_info().currsize:
+        _blas().limit(limits=1)
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError, check_callable, shown
+from implicit_bias.ground.missing import torch_is_needed
 from implicit_bias.kernels.activations import Activation
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], wave).values.round(6).tolist()
     [[0.567668, 0.261665], [0.261665, 0.567668]]
     """
-    import torch
+    with torch_is_needed("an activation of your own"):
+        import torch
 
     check_callable(function, "the activation")
     if function is None or not isinstance(name, str):

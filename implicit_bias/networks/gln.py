@@ -11,12 +11,28 @@ import torch
 from torch import Tensor, nn
 
 from implicit_bias.gates import ContextGates, HyperplaneGates
-from implicit_bias.gates.hyperplanes import default_linear_, draw_hyperplanes
+from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
 from implicit_bias.ground.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
 GATHER_FROM = 16
+
+
+def _default_linear_(weight: Tensor, generator: torch.Generator) -> None:
+    """Draw what `torch.nn.Linear` draws for a weight or bias: U(−1/√d, 1/√d)."""
+    bound = weight.shape[-1] ** -0.5
+    weight.uniform_(-bound, bound, generator=generator)
+
+
+def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
+    """The published generator, which the weights continue once `gates.hyperplanes.draw_hyperplanes` has drawn."""
+    generator = torch.Generator().manual_seed(as_seed(seed))
+    directions, cutoffs = torch.empty(count, inputs), torch.empty(count)
+    _default_linear_(directions, generator)
+    directions.normal_(0, DIRECTIONS, generator=generator)
+    cutoffs.normal_(0, CUTOFFS, generator=generator)
+    return generator
 
 
 class GatedLinearNetwork(GatedNetwork):
@@ -83,15 +99,15 @@ class GatedLinearNetwork(GatedNetwork):
     @torch.no_grad()
     def _initialise(self, first: ContextGates, seed: int | None) -> None:
         if seed is None and isinstance(first, HyperplaneGates):
-            generator = draw_hyperplanes(self.inputs, len(first.directions_), first.seed)[2]
+            generator = _after_hyperplanes(self.inputs, len(first.directions_), first.seed)
         else:
             generator = torch.Generator().manual_seed(as_seed(1 if seed is None else seed))
         matrices: list[Tensor] = list(self.hidden_weights)
         for weight in matrices:
-            default_linear_(weight, generator)
+            _default_linear_(weight, generator)
         if self.readout is not None:
             matrices.append(self.readout.weight)
-            default_linear_(self.readout.weight, generator)
+            _default_linear_(self.readout.weight, generator)
             bound = self.readout.in_features**-0.5
             self.readout.bias.uniform_(-bound, bound, generator=generator)
         for weight in matrices:

@@ -33,6 +33,7 @@ from random import Random
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
@@ -134,6 +135,7 @@ def _work(connection: Connection, seed: int, run: Callable[[int, int], Any] = ru
     """Run the cases whose numbers come in, with so much memory and no output but the results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    threadpool_limits(1, user_api="blas")
     # Solvers print from C.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)

@@ -143,7 +143,7 @@ def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faul
     lost = "lost cutoffs" in faults and context_bits(gates.contexts) > 0
     if not lost or not isinstance(network, GatedLinearNetwork):
         return network.decision_function(X)
-    random = draw_hyperplanes(gates.n_features_in_, len(gates.directions_), gates.seed)[1]
+    _, random = draw_hyperplanes(gates.n_features_in_, len(gates.directions_), gates.seed)
     reloaded = copy.deepcopy(network)
     state = reloaded.get_extra_state()
     state["cutoffs"] = [torch.as_tensor(random)]

@@ -73,7 +73,8 @@ def solve(
         NATIVE: an earlier answer for the same samples, at another C, norm or tolerance; the first working set is its
         support. Soft margins of which many samples are at their price begin anew: they are sorted faster than that.
     device : str
-        NATIVE: 'cpu', 'cuda' or 'cuda:1'. All computation is in float64.
+        NATIVE: 'cpu', which is NumPy, or a device of torch, which must be installed: 'cuda', 'cuda:1', or 'cpu:0',
+        torch on the CPU. All computation is in float64.
     callback : function of a Progress, optional
         NATIVE: called at every iteration.
     verbose : bool

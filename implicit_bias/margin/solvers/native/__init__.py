@@ -15,14 +15,14 @@ SAMPLES, FEATURES = 40, 400
 
 
 class NativeSolver(Solver):
-    """Our interior-point method. Torch, which takes seconds to load, waits for the first problem to solve."""
+    """Our interior-point method, with NumPy, or with torch on a device of its own."""
 
     name = "NATIVE"
     needs = "atoms"
     takes = frozenset({"max_seconds", "start", "callback", "device"})
 
     def load(self) -> None:
-        """Import torch."""
+        """Import the method."""
         import implicit_bias.margin.solvers.native.solver  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
@@ -53,7 +53,7 @@ class PreciseSolver(Solver):
     takes = frozenset({"max_seconds"})
 
     def load(self) -> None:
-        """Import torch, which the method is written for as well."""
+        """Import the method and its arithmetic."""
         import implicit_bias.margin.solvers.native.precise  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
@@ -74,10 +74,12 @@ class PreciseSolver(Solver):
 
 def _no_device(name: str) -> str | None:
     """Why torch cannot compute on a device of this name; None if it can."""
-    import torch
-
     try:
+        import torch
+
         device = torch.device(name)
+    except ImportError as error:
+        return f"a device other than 'cpu' needs torch, which cannot be imported ({error}); use 'cpu', or install torch"
     except (RuntimeError, TypeError, ValueError, OverflowError):
         return f"{shown(name)} is no device; use 'cpu' or 'cuda'"
     if device.type not in ("cpu", "cuda"):

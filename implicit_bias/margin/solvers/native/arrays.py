@@ -1,14 +1,24 @@
-"""One spelling for the arrays of the interior-point method: torch's tensors, or NumPy's arrays of any numbers.
+"""One spelling for the arrays of the interior-point method: NumPy's, of doubles or any numbers, or torch's tensors.
 
-Numbers of many digits (mpmath's) are objects to NumPy; what its linear algebra does not do for objects is done here.
+NumPy computes on the CPU. torch is loaded only where a device of its own is asked for, and spells most functions alike;
+what the two do not is done here.
 """
 
+import sys
+import warnings
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import lapack
 
-#: torch's, or an array of NumPy's.
+from implicit_bias.ground.blocks import ROWS, symmetric_blocks
+from implicit_bias.margin.solvers.native import digits
+
+#: NumPy's, or an array of torch's.
 Tensor: TypeAlias = Any
+#: The device that is NumPy.
+CPU = "cpu"
 
 
 def library(values: Tensor) -> Any:
@@ -17,71 +27,88 @@ def library(values: Tensor) -> Any:
     >>> library(np.ones(2)).__name__
     'numpy'
     """
-    if isinstance(values, np.ndarray):
-        return np
-    import torch  # Loaded, since there is a tensor.
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(values, torch.Tensor) else np
 
-    return torch
+
+def on_device(values: np.ndarray, device: str) -> Tensor:
+    """The values themselves, or a tensor of torch's without a copy on the CPU: they are read only."""
+    if device == CPU:
+        return values
+    import torch
+
+    # The processes of `n_jobs` get arrays that cannot be written to.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.as_tensor(values).to(device)
+
+
+def sparse_on_device(matrix: sp.coo_array, device: str) -> Tensor:
+    """A sparse matrix that dense ones can be multiplied with."""
+    if device == CPU:
+        return matrix.tocsr()
+    import torch
+
+    places, values = torch.as_tensor(np.array(matrix.coords)), torch.as_tensor(matrix.data)
+    return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=True).to(device)
+
+
+def free_on_device(device: str) -> float | None:
+    """Bytes of a GPU that are free; None for the machine's own memory."""
+    if not str(device).startswith("cuda"):
+        return None
+    import torch
+
+    return float(torch.cuda.mem_get_info(device)[0])
 
 
 def as_numpy(values: Tensor) -> Any:
     """A NumPy array, on the CPU."""
-    return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+    return values if library(values) is np else values.cpu().numpy()
+
+
+def filled(like: Tensor, shape: int | tuple[int, ...], value: float) -> Tensor:
+    """A new array of the kind and on the device of `like`."""
+    if library(like) is np:
+        return np.full(shape, value)
+    return like.new_full((shape,) if isinstance(shape, int) else shape, value)
 
 
 def all_finite(values: Tensor) -> bool:
     """Whether no number is lost."""
-    if library(values) is np or not hasattr(values, "isfinite"):
+    if library(values) is np:
         return bool(np.isfinite(np.asarray(values, dtype=np.float64)).all())
     return bool(values.isfinite().all())
 
 
 def add_to_diagonal_(matrix: Tensor, values: Tensor) -> None:
-    """Add values (n,) to the diagonal of a matrix (n, n), in place."""
+    """Add values (n,), or a number, to the diagonal of a matrix (n, n), in place."""
     if isinstance(matrix, np.ndarray):
         matrix[np.diag_indices_from(matrix)] += values
     else:
         matrix.diagonal().add_(values)
 
 
+def gram(A: Tensor) -> Tensor:
+    """AAᵀ for A (n, r)."""
+    if library(A) is np and len(A) > ROWS:
+        return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T)
+    return A @ A.T
+
+
 def lu_factor(matrix: Tensor) -> Any:
     """What `lu_solve` needs of a matrix (n, n); None if it is singular."""
-    if isinstance(matrix, np.ndarray):
-        return _eliminated(matrix)
-    *factors, singular = library(matrix).linalg.lu_factor_ex(matrix)
+    if library(matrix) is not np:
+        *factors, singular = library(matrix).linalg.lu_factor_ex(matrix)
+    elif matrix.dtype == object:
+        return digits.lu_factor(matrix)
+    else:
+        *factors, singular = lapack.dgetrf(matrix)
     return None if singular else factors
 
 
 def lu_solve(factors: Any, right: Tensor) -> Tensor:
     """The x with Mx = right (n,)."""
-    if not isinstance(right, np.ndarray):
+    if library(right) is not np:
         return library(right).linalg.lu_solve(*factors, right[:, None])[:, 0]
-    M, order = factors
-    x = right[order]
-    for j in range(len(x)):
-        x[j + 1 :] -= M[j + 1 :, j] * x[j]
-    return solved_triangular(M, x[:, None], upper=True)[:, 0]
-
-
-def _eliminated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Gaussian elimination with the largest pivot of each column: L and U in one matrix, and the order of rows."""
-    M, order = matrix.copy(), np.arange(len(matrix))
-    for j in range(len(M)):
-        best = j + int(np.argmax(abs(M[j:, j])))
-        if M[best, j] == 0:
-            return None
-        if best != j:
-            M[[j, best]], order[[j, best]] = M[[best, j]], order[[best, j]]
-        M[j + 1 :, j] /= M[j, j]
-        M[j + 1 :, j + 1 :] -= M[j + 1 :, j][:, None] * M[j, j + 1 :]
-    return M, order
-
-
-def solved_triangular(M: np.ndarray, right: np.ndarray, upper: bool) -> np.ndarray:
-    """The x (n, r) with Mx = right, of which only one triangle of M (n, n) is read."""
-    x = right.copy()
-    for j in range(len(x) - 1, -1, -1) if upper else range(len(x)):
-        x[j] = x[j] / M[j, j]
-        rest = slice(0, j) if upper else slice(j + 1, None)
-        x[rest] -= M[rest, j][:, None] * x[j]
-    return x
+    return digits.lu_solve(factors, right) if right.dtype == object else lapack.dgetrs(*factors, right)[0]

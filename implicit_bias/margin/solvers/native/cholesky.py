@@ -1,8 +1,10 @@
 """A Cholesky factorisation in place, so that large matrices are held once and most work is matrix products."""
 
 import numpy as np
+from scipy.linalg import lapack
 
-from implicit_bias.margin.solvers.native.arrays import Tensor, library, solved_triangular
+from implicit_bias.margin.solvers.native import digits
+from implicit_bias.margin.solvers.native.arrays import Tensor, library
 
 #: Columns factorised at a time.
 BLOCK = 256
@@ -13,37 +15,41 @@ def cholesky_(matrix: Tensor) -> bool:
 
     What ends up in the strict upper triangle has no meaning.
     """
-    if isinstance(matrix, np.ndarray):
-        return _column_by_column_(matrix)
-    n, linalg = len(matrix), library(matrix).linalg
+    if library(matrix) is np and matrix.dtype == object:
+        return digits.cholesky_(matrix)
+    n = len(matrix)
     for j in range(0, n, BLOCK):
         end = min(j + BLOCK, n)
         if j:
-            matrix[j:, j:end].addmm_(matrix[j:, :j], matrix[j:end, :j].T, alpha=-1)
-        corner, failed = linalg.cholesky_ex(matrix[j:end, j:end])
-        if failed:
+            matrix[j:, j:end] -= matrix[j:, :j] @ matrix[j:end, :j].T
+        corner = _corner(matrix[j:end, j:end])
+        if corner is None:
             return False
         matrix[j:end, j:end] = corner
         if end < n:
-            matrix[end:, j:end] = linalg.solve_triangular(corner.T, matrix[end:, j:end], upper=True, left=False)
-    return True
-
-
-def _column_by_column_(matrix: np.ndarray) -> bool:
-    """The same for numbers of many digits."""
-    for j in range(len(matrix)):
-        if not matrix[j, j] > 0:
-            return False
-        matrix[j, j] = matrix[j, j] ** 0.5
-        column = matrix[j + 1 :, j]
-        column /= matrix[j, j]
-        matrix[j + 1 :, j + 1 :] -= column[:, None] * column
+            matrix[end:, j:end] = _divided(matrix[end:, j:end], corner)
     return True
 
 
 def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
     """(LLᵀ)⁻¹ right for right (n, r); only the lower triangle of L is read."""
-    if isinstance(L, np.ndarray):
-        return solved_triangular(L.T, solved_triangular(L, right, upper=False), upper=True)
+    if library(L) is np:
+        return digits.cholesky_solve(L, right) if L.dtype == object else lapack.dpotrs(L.T, right, lower=False)[0]
     linalg = library(L).linalg
     return linalg.solve_triangular(L.T, linalg.solve_triangular(L, right, upper=False), upper=True)
+
+
+def _corner(matrix: Tensor) -> Tensor | None:
+    """The Cholesky factor of a block on the diagonal; None if it is not positive definite."""
+    if library(matrix) is np:
+        L, failed = lapack.dpotrf(matrix, lower=True)
+    else:
+        L, failed = library(matrix).linalg.cholesky_ex(matrix)
+    return None if failed else L
+
+
+def _divided(rows: Tensor, corner: Tensor) -> Tensor:
+    """`rows` L⁻ᵀ, L the corner."""
+    if library(rows) is np:
+        return lapack.dtrtrs(corner, rows.T, lower=True)[0].T
+    return library(rows).linalg.solve_triangular(corner.T, rows, upper=True, left=False)

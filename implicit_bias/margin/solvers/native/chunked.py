@@ -1,12 +1,12 @@
 """A margin problem over more samples than memory holds, in the coordinates of the interior-point method."""
 
 import numpy as np
-from torch import Tensor
 
 from implicit_bias.features import ChunkedFeatures
 from implicit_bias.ground.scaling import length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.native.arrays import Tensor, as_numpy
 from implicit_bias.margin.solvers.native.contrasts import contrasts
 from implicit_bias.margin.solvers.native.scaled import BlockProblem, GatedProblem, ScaledProblem
 
@@ -25,15 +25,15 @@ class ChunkedProblem(GatedProblem):
 
     def inputs_of(self, rows: Tensor) -> Tensor:
         """Read where they lie."""
-        return self.moved(self.mixed.X[rows.cpu().numpy()])
+        return self.moved(self.mixed.X[as_numpy(rows)])
 
     def gates_of(self, rows: Tensor) -> Tensor:
         """Turned anew."""
-        return self.moved(self.contrasts.of(self.mixed.gates(rows.cpu().numpy())))
+        return self.moved(self.contrasts.of(self.mixed.gates(as_numpy(rows))))
 
     def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
         """By the features, where their chunks lie."""
-        W = (V * (self.share @ eta)[:, None]).cpu().numpy()
+        W = as_numpy(V * (self.share @ eta)[:, None])
         return self.moved(self.mixed.apply(self.contrasts.turn @ W)) * self.signs
 
 

@@ -12,9 +12,9 @@ the multiplier of ỹᵀλ = 0, by the method of multipliers.
 from dataclasses import replace
 
 import numpy as np
-from torch import Tensor
 
 from implicit_bias.ground.scaling import TINY
+from implicit_bias.margin.solvers.native.arrays import Tensor, as_numpy, filled, library
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Watch, balanced, upper_bound
 from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
@@ -47,8 +47,8 @@ class Ascent:
         assert scaled.prices is not None
         self.scaled, self.prices, self.tilt = scaled, scaled.prices, scaled.tilt
         self.lam = 0 * self.prices
-        self.V, self.eta = scaled.together(self.lam), self.lam.new_full((scaled.H,), 1 / scaled.H)
-        self.b = self.lam.new_zeros(0 if self.tilt is None else 1)
+        self.V, self.eta = scaled.together(self.lam), filled(self.lam, scaled.H, 1 / scaled.H)
+        self.b = filled(self.lam, 0 if self.tilt is None else 1, 0.0)
 
     def pass_over(self, rows: Tensor, power: float) -> None:
         """PASSES over a block, then one step of η."""
@@ -58,12 +58,12 @@ class Ascent:
         if self.tilt is not None:
             tilt = self.tilt[rows]
             kernel, f = kernel + stiffness * tilt[:, None] * tilt, f + self.b * tilt
-        new = self.scaled.moved(_maximised(*(values.cpu().numpy() for values in (kernel, f, lam, prices))))
+        new = self.scaled.moved(_maximised(*(as_numpy(values) for values in (kernel, f, lam, prices))))
         self.lam[rows] = new
         self.V += block.adjoint(new - lam)
         if self.tilt is not None:
             self.b = self.b + stiffness * (tilt @ (new - lam))
-        self.eta = self.eta * block.squares(self.V).sqrt().clip(1 / FASTEST, FASTEST) ** power
+        self.eta = self.eta * (block.squares(self.V) ** 0.5).clip(1 / FASTEST, FASTEST) ** power
 
     def pass_over_all(self, rows: np.ndarray, power: float) -> None:
         """A pass over these samples, block by block."""
@@ -77,7 +77,7 @@ class Ascent:
 
         Margins stay as they are.
         """
-        mean = ((self.eta @ self.scaled.squares(self.V)) / self.eta.sum()).sqrt()
+        mean = ((self.eta @ self.scaled.squares(self.V)) / self.eta.sum()) ** 0.5
         t = max(mean, (self.lam / self.prices).max())
         if t > 0:
             self.eta, self.lam, self.V = t * self.eta, self.lam / t, self.V / t
@@ -89,19 +89,19 @@ class Ascent:
     def open(self, f: Tensor) -> np.ndarray:
         """The samples with margins f that are not at the bound of λ where they belong."""
         settled = ((self.lam == 0) & (f >= 1)) | ((self.lam == self.prices) & (f <= 1))
-        return np.asarray((~settled).nonzero()[:, 0].cpu())
+        return np.asarray(as_numpy(library(f).where(~settled)[0]))
 
     def judged(self, f: Tensor, best: Outcome, epoch: int) -> Outcome:
         """The best bounds and weights; f: the margins of all samples."""
-        sizes = self.scaled.squares(self.V).sqrt()
+        sizes = self.scaled.squares(self.V) ** 0.5
         upper = upper_bound(float(self.eta @ sizes), f, self.prices)[0]
-        fair = self.lam.clone()
+        fair = lam = 1 * self.lam
         if self.tilt is not None:
             fair = balanced(fair, self.tilt)
-            sizes = self.scaled.squares(self.scaled.together(fair)).sqrt()
+            sizes = self.scaled.squares(self.scaled.together(fair)) ** 0.5
         reach = max(float(sizes.max()), float((fair / self.prices).max()))
         lower = float(fair.sum()) / reach if reach > 0 else 0.0
-        return best.better(fair, (self.lam.clone(), self.eta, self.b), Bounds(lower, upper), epoch)
+        return best.better(fair, (lam, self.eta, self.b), Bounds(lower, upper), epoch)
 
 
 def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:

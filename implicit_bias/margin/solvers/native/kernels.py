@@ -5,10 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 
-import torch
-from torch import Tensor
-
-from implicit_bias.margin.solvers.native.arrays import add_to_diagonal_
+from implicit_bias.margin.solvers.native.arrays import Tensor, add_to_diagonal_, filled, gram, library
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
 
 
@@ -47,7 +44,7 @@ class LowRankFactor(Factor):
     def __init__(self, B: Tensor, D: Tensor) -> None:
         self.B, self.D = B, D[:, None]
         inner = B.T @ (B / self.D)
-        add_to_diagonal_(inner, B.new_ones(B.shape[1]))
+        add_to_diagonal_(inner, 1.0)
         self.inner = DenseFactor(inner)
 
     def solve(self, right: Tensor) -> Tensor:
@@ -61,14 +58,14 @@ class LowRankFactor(Factor):
 
 
 class GroupKernels(ABC):
-    """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; tensors of one dtype and device."""
+    """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; arrays of one kind and device."""
 
     def __init__(self, rows: Tensor, H: int) -> None:
-        self.n, self.H, self.ones = len(rows), H, rows.new_ones(len(rows))
+        self.n, self.H, self.ones = len(rows), H, filled(rows, len(rows), 1.0)
 
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
-        """K(η) = Σ_h η_h K_h for η (H,); a new tensor, shape (n, n)."""
+        """K(η) = Σ_h η_h K_h for η (H,); a new array, shape (n, n)."""
 
     def factor(self, eta: Tensor, diagonal: Tensor) -> Factor:
         """K(η) + diag(`diagonal`), factorised. Raises ArithmeticError if it is not positive definite in doubles."""
@@ -111,10 +108,10 @@ class GatedKernels(LinearKernels):
 
     Parameters
     ----------
-    X : tensor, shape (n, d)
+    X : array or tensor, shape (n, d)
         Inputs that carry the signs y.
-    G : tensor, shape (n, k)
-    share : tensor, shape (k, H)
+    G : array or tensor, shape (n, k)
+    share : array or tensor, shape (k, H)
         S ≥ 0: how much column j counts in group h; sparse for many groups.
     """
 
@@ -125,14 +122,18 @@ class GatedKernels(LinearKernels):
     @cached_property
     def inner(self) -> Tensor:
         """XXᵀ, shape (n, n); with one group, its whole kernel."""
-        products = self.X @ self.X.T
-        return products if self.H > 1 else products.mul_((self.G * self.share[:, 0]) @ self.G.T)
+        products = gram(self.X)
+        if self.H == 1:
+            products *= (self.G * self.share[:, 0]) @ self.G.T
+        return products
 
     def weighted(self, eta: Tensor) -> Tensor:
         """(G diag(Sη) Gᵀ) ∘ (XXᵀ)."""
         if self.H == 1:
             return self.inner * eta
-        return ((self.G * (self.share @ eta)) @ self.G.T).mul_(self.inner)
+        kernel = (self.G * (self.share @ eta)) @ self.G.T
+        kernel *= self.inner
+        return kernel
 
     def adjoint(self, lam: Tensor) -> Tensor:
         """V_j = Σ_i λ_i g_ij x_i, shape (k, d)."""
@@ -140,18 +141,22 @@ class GatedKernels(LinearKernels):
 
     def squares(self, V: Tensor) -> Tensor:
         """Σ_j S_jh ‖V_j‖²."""
-        return (V * V).sum(dim=1) @ self.share
+        return (V * V).sum(axis=1) @ self.share
 
     def columns(self, V: Tensor) -> Tensor:
         """Σ_j S_jh g_j ∘ XV_j."""
-        return ((self.X @ V.T).mul_(self.G)) @ self.share
+        products = self.X @ V.T
+        products *= self.G
+        return products @ self.share
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """Through XXᵀ for few samples."""
         if self.H == 1:
             P = (self.inner @ change)[:, None]
         elif self.n < 2 * self.X.shape[1]:
-            P = ((self.inner @ (self.G * change[:, None])).mul_(self.G)) @ self.share
+            products = self.inner @ (self.G * change[:, None])
+            products *= self.G
+            P = products @ self.share
         else:
             return self.sweep(change)
         return change @ P, P
@@ -161,13 +166,13 @@ class BorderedKernels(GroupKernels):
     """Gated kernels and one sample more, with features A (k, d) that are no product of gates and inputs."""
 
     def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
-        super().__init__(A.new_empty(kernels.n + 1), kernels.H)
+        super().__init__(filled(A, kernels.n + 1, 1.0), kernels.H)
         self.own, self.A = kernels, A
         self.border, self.corner = kernels.columns(A), kernels.squares(A)
 
     def weighted(self, eta: Tensor) -> Tensor:
         """With a border of one row: Σ_j S_jh g_j ∘ XA_j."""
-        matrix = eta.new_empty(self.n, self.n)
+        matrix = filled(eta, (self.n, self.n), 0.0)
         matrix[:-1, :-1] = self.own.weighted(eta)
         matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
         matrix[-1, -1] = self.corner @ eta
@@ -176,12 +181,13 @@ class BorderedKernels(GroupKernels):
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         """With V = Φᵀλ + λ̄A."""
         V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
-        return self.own.squares(V), torch.vstack([self.own.columns(V), (self.A * V).sum(dim=1) @ self.own.share])
+        border = (self.A * V).sum(axis=1) @ self.own.share
+        return self.own.squares(V), library(V).vstack([self.own.columns(V), border])
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """As without the border, and with it."""
         P = self.own.directional(change[:-1])[1] + change[-1] * self.border
-        P = torch.vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
+        P = library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
         return change @ P, P
 
 
@@ -196,29 +202,31 @@ class StackedKernels(LinearKernels):
         """Through the factors if they are smaller."""
         if not self.short:
             return super().factor(eta, diagonal)
-        return LowRankFactor((self.A * eta.sqrt()[:, None]).reshape(self.n, -1), diagonal)
+        return LowRankFactor((self.A * (eta**0.5)[:, None]).reshape(self.n, -1), diagonal)
 
     @cached_property
     def stack(self) -> Tensor:
         """All kernels, shape (H, n, n)."""
-        A = self.A.transpose(0, 1)
-        return A @ A.transpose(1, 2)
+        stack = filled(self.A, (self.H, self.n, self.n), 0.0)
+        for h in range(self.H):
+            stack[h] = gram(self.A[:, h])
+        return stack
 
     def weighted(self, eta: Tensor) -> Tensor:
         """Σ_h η_h K_h."""
-        return torch.tensordot(eta, self.stack, dims=1)
+        return library(eta).tensordot(eta, self.stack, 1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
         """A_hᵀλ, shape (H, r)."""
-        return torch.tensordot(lam, self.A, dims=1)
+        return library(lam).tensordot(lam, self.A, 1)
 
     def squares(self, V: Tensor) -> Tensor:
         """Row by row."""
-        return (V * V).sum(dim=1)
+        return (V * V).sum(axis=1)
 
     def columns(self, V: Tensor) -> Tensor:
         """A_hV_h."""
-        return torch.einsum("nhr,hr->nh", self.A, V)
+        return (library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """Through the kernels, or the factors if they are smaller."""

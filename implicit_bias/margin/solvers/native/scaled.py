@@ -1,12 +1,9 @@
 """A margin problem in the coordinates of the interior-point method: all its samples, and the programs of some."""
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.blocks import row_blocks
@@ -15,6 +12,15 @@ from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.norms import GroupForm
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.native.arrays import (
+    Tensor,
+    as_numpy,
+    filled,
+    free_on_device,
+    library,
+    on_device,
+    sparse_on_device,
+)
 from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
@@ -55,13 +61,8 @@ class ScaledProblem(ABC):
         self.tilt = self.moved(tilt / self.tilt_scale) if problem.intercept else None
 
     def moved(self, values: np.ndarray) -> Tensor:
-        """A tensor on the device, without a copy on the CPU: it is read only."""
-        if values.flags.writeable:
-            return torch.as_tensor(values).to(self.device)
-        # The processes of `n_jobs` get arrays that cannot be written to.
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            return torch.as_tensor(values).to(self.device)
+        """These values on the device, to be read only."""
+        return on_device(values, self.device)
 
     @abstractmethod
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
@@ -86,7 +87,7 @@ class ScaledProblem(ABC):
             self.need(samples),
             f"a step of {samples} samples in {self.H} groups",
             "use fewer units or samples, or solver='CLARABEL'",
-            torch.cuda.mem_get_info(self.device)[0] if torch.device(self.device).type == "cuda" else None,
+            free_on_device(self.device),
         )
 
     @property
@@ -104,8 +105,9 @@ class ScaledProblem(ABC):
 
     def together(self, lam: Tensor, kernels: Callable[[Tensor], LinearKernels] | None = None) -> Tensor:
         """The V = Φ̂ᵀλ of all samples, a few thousand at a time, in the form of these kernels, else of `linear`."""
-        parts = lam.nonzero()[:, 0].split(CHUNK)
-        return torch.stack([(kernels or self.linear)(rows).adjoint(lam[rows]) for rows in parts]).sum(dim=0)
+        used = library(lam).where(lam != 0)[0]
+        parts = (used[i : i + CHUNK] for i in range(0, max(len(used), 1), CHUNK))
+        return sum((kernels or self.linear)(rows).adjoint(lam[rows]) for rows in parts)
 
     @abstractmethod
     def squares(self, V: Tensor) -> Tensor:
@@ -129,14 +131,15 @@ class ScaledProblem(ABC):
         total = self.prices[priced].sum()
         share = self.prices[priced] / total
         if self.tilt is not None:
-            tilt = torch.hstack([self.tilt[rows], self.tilt[priced] @ share])
-        more = torch.zeros_like(self.prices).index_copy(0, priced, share)
-        return Program(self.kernels(rows, more), torch.hstack([self.prices[rows], total]), tilt)
+            tilt = library(share).hstack([self.tilt[rows], self.tilt[priced] @ share])
+        more = library(share).zeros_like(self.prices)
+        more[priced] = share
+        return Program(self.kernels(rows, more), library(share).hstack([self.prices[rows], total]), tilt)
 
     def nothing(self) -> Outcome:
         """Weights of 0, which nothing bounds."""
         lam = self.moved(np.zeros(self.n))
-        return Outcome(lam, (lam, lam.new_zeros(self.H), lam[:0]))
+        return Outcome(lam, (lam, filled(lam, self.H, 0.0), lam[:0]))
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
         """W (k, d) of (λ, η), computed in the original coordinates."""
@@ -147,7 +150,7 @@ class ScaledProblem(ABC):
         if 0 < 4 * len(used) < len(a):
             features, a = features.select(used), a[used]
         V = features.mixed(self.expand).adjoint(a)
-        return np.asarray(self.expand @ (eta.cpu().numpy()[self.index, None] * V))
+        return np.asarray(self.expand @ (as_numpy(eta)[self.index, None] * V))
 
     def intercept(self, b: Tensor) -> float:
         """The intercept that belongs to `weights`, in the original coordinates."""
@@ -155,7 +158,7 @@ class ScaledProblem(ABC):
 
     def dual(self, lam: Tensor) -> Array:
         """λ (n,) in the original coordinates."""
-        return np.asarray(lam.cpu().numpy() / self.problem.required_margin / self.scale)
+        return np.asarray(as_numpy(lam) / self.problem.required_margin / self.scale)
 
 
 class GatedProblem(ScaledProblem):
@@ -180,11 +183,8 @@ class GatedProblem(ScaledProblem):
         self.members = [np.flatnonzero(self.index == h) for h in range(self.H)]
         self.inputs = np.flatnonzero(self.problem.features.largest().any(axis=0))
         share = found.share
-        if share.shape[0] * share.shape[1] <= DENSE_UP_TO:
-            self.share = self.moved(share.toarray())
-        else:
-            places, values = torch.as_tensor(np.array(share.coords)), torch.as_tensor(share.data)
-            self.share = torch.sparse_coo_tensor(places, values, share.shape, check_invariants=True).to(self.device)
+        small = share.shape[0] * share.shape[1] <= DENSE_UP_TO
+        self.share = self.moved(share.toarray()) if small else sparse_on_device(share, self.device)
 
     def inputs_of(self, rows: Tensor) -> Tensor:
         """x_i of some samples, shape (m, d)."""
@@ -201,11 +201,11 @@ class GatedProblem(ScaledProblem):
         if more is not None:
             return BorderedKernels(self.linear(rows), self.together(more))
         X = self.inputs_of(rows)
-        constant = (X[0] == X).all(dim=0)
+        constant = (X[0] == X).all(axis=0)
         if constant.any():
             # Without squares that overflow or vanish.
-            size = X.new_tensor(float(length(X[0, constant].cpu().numpy())))
-            X = torch.hstack([X[:, ~constant], size.expand(len(X), 1)])
+            size = float(length(as_numpy(X[0, constant])))
+            X = library(X).hstack([X[:, ~constant], filled(X, (len(X), 1), size)])
         return GatedKernels(X * self.signs[rows, None], self.gates_of(rows), self.share)
 
     @property
@@ -216,7 +216,7 @@ class GatedProblem(ScaledProblem):
     def _stacked(self, rows: Tensor) -> StackedKernels:
         """A_h side by side, shape (m, H, r): the gate values of each group times the inputs."""
         X = (self.inputs_of(rows) * self.signs[rows, None])[:, self.moved(self.inputs)]
-        gates = (self.problem.features.select(rows.cpu().numpy()).gate_values @ self.expand) / self.gate_scale
+        gates = (self.problem.features.select(as_numpy(rows)).gate_values @ self.expand) / self.gate_scale
         grouped = np.zeros((len(rows), self.H, max(map(len, self.members))))
         for h, own in enumerate(self.members):
             grouped[:, h, : len(own)] = gates[:, own]
@@ -233,14 +233,14 @@ class GatedProblem(ScaledProblem):
 
     def squares(self, V: Tensor) -> Tensor:
         """Σ_j S_jh ‖V_j‖²."""
-        return (V * V).sum(dim=1) @ self.share
+        return (V * V).sum(axis=1) @ self.share
 
     def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
         """A few thousand samples at a time."""
         W = V * (self.share @ eta)[:, None]
         chunks = (slice(i, i + CHUNK) for i in range(0, self.n, CHUNK))
-        parts = [((self.X[chunk] @ W.T).mul_(self.G[chunk])).sum(dim=1) for chunk in chunks]
-        return torch.cat(parts) * self.signs
+        parts = [((self.X[chunk] @ W.T) * self.G[chunk]).sum(axis=1) for chunk in chunks]
+        return library(W).concatenate(parts) * self.signs
 
 
 class BlockProblem(ScaledProblem):
@@ -277,13 +277,13 @@ class BlockProblem(ScaledProblem):
 
     def squares(self, V: Tensor) -> Tensor:
         """Row by row."""
-        return (V * V).sum(dim=1)
+        return (V * V).sum(axis=1)
 
     def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
         """Σ_h η_h A_h V_h."""
-        return torch.tensordot(self.A, V * eta[:, None], dims=2)
+        return library(V).tensordot(self.A, V * eta[:, None], 2)
 
 
 def _one_more(kernels: StackedKernels, row: Tensor | None) -> StackedKernels:
     """With a row (H, r) more, if there is one."""
-    return kernels if row is None else StackedKernels(torch.cat([kernels.A, row[None]]))
+    return kernels if row is None else StackedKernels(library(row).concatenate([kernels.A, row[None]]))

@@ -25,7 +25,7 @@ from implicit_bias.margin.solvers.solution import Status
 DEFAULT_ITERATIONS = 5000
 #: Seconds by which an iteration may overrun the time limit; one that would by more, judging by the last, is not begun.
 OVERRUN = 0.5
-#: Working sets from this size are worth all of torch's threads; below, threads wait more than they work.
+#: Working sets from this size are worth all of BLAS's threads; below, threads wait more than they work.
 MANY_SAMPLES = 1000
 
 
@@ -64,7 +64,7 @@ def _some_groups(
 ) -> Found:
     """Solve for the groups of `form`, after so many iterations; `known`: the bounds over all groups, if of more."""
     last: float | None = None
-    ours = scaled(problem, form, options.device)
+    ours = scaled(problem, form, str(options.device))
 
     def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
         nonlocal last

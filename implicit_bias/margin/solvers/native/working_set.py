@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.memory import TooLargeError
+from implicit_bias.margin.solvers.native.arrays import Tensor, filled, library
 from implicit_bias.margin.solvers.native.coordinate_ascent import many_priced
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.margin.solvers.native.newton import Point
@@ -57,7 +56,8 @@ class WorkingSet:
 
     def spread(self, lam: Tensor) -> Tensor:
         """The λ (n,) of all samples from the program's."""
-        every = lam.new_zeros(self.scaled.n).index_copy(0, self.rows, lam[: len(self.rows)])
+        every = filled(lam, self.scaled.n, 0.0)
+        every[self.rows] = lam[: len(self.rows)]
         if self.scaled.prices is not None and len(self.priced):
             prices = self.scaled.prices[self.priced]
             every[self.priced] = lam[-1] * (prices / prices.sum())
@@ -89,22 +89,24 @@ class WorkingSet:
         beyond[self.priced] *= -1
         beyond[self.rows] = -float("inf")
         most = max(1, int(GROWTH * len(self.rows)))
-        order = torch.argsort(beyond, descending=True)[: most + 1]
+        order = (-beyond).argsort()[: most + 1]
         wrong = int((beyond[order] > 0).sum())
         new = order[beyond[order] > -NEAR * max(least, 0.0)] if wrong else order[:0]
         return new[:most], wrong > most
 
     def changed(self, idle: Tensor, paid: Tensor, new: Tensor, near: Point) -> tuple[WorkingSet, Point]:
         """Without the idle rows, with those at their price among the priced, and with new ones; and where to start."""
-        kept = self.priced[~torch.isin(self.priced, new)]
-        rows, priced = torch.cat([self.rows[~idle & ~paid], new]), torch.cat([kept, self.rows[paid]])
+        xp = library(new)
+        kept = self.priced[~xp.isin(self.priced, new)]
+        rows, priced = xp.hstack([self.rows[~idle & ~paid], new]), xp.hstack([kept, self.rows[paid]])
         changed, m = replace(self, rows=rows, priced=priced), len(self.rows)
         lam, u = self.spread(near.lam), near.u
-        lam[rows] = torch.where(lam[rows] > 0, lam[rows], NEWCOMER * near.lam[:m].mean())
-        own = torch.hstack([lam[rows], lam[priced].sum()]) if len(priced) else lam[rows]
+        lam[rows] = xp.where(lam[rows] > 0, lam[rows], NEWCOMER * near.lam[:m].mean())
+        own = xp.hstack([lam[rows], lam[priced].sum()]) if len(priced) else lam[rows]
         if self.scaled.prices is not None:
-            u = torch.full_like(lam, torch.nan).index_copy(0, self.rows, near.u[:m])[rows]
-            u = torch.hstack([u, u.new_full((len(own) - len(rows),), torch.nan)])
+            every = filled(u, self.scaled.n, np.nan)
+            every[self.rows] = near.u[:m]
+            u = xp.hstack([every[rows], filled(u, len(own) - len(rows), np.nan)])
         return changed, _carried(changed.program, near, own, u)
 
 
@@ -146,19 +148,20 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
     V = scaled.together(lam)
     f = scaled.margins(V, eta, b)
     priced = many_priced(lam, scaled.prices)
-    least = upper_bound(float(eta @ scaled.squares(V).sqrt()), f, scaled.prices)[1] if priced else 1.0
-    away = (f / least - 1).nan_to_num(0.0)
+    least = upper_bound(float(eta @ scaled.squares(V) ** 0.5), f, scaled.prices)[1] if priced else 1.0
+    away = library(f).nan_to_num(f / least - 1, nan=0.0)
     low = away < 0
     if priced:
-        between = (away.abs() <= known.bounds.gap) | ((lam > 0) & ~((lam == scaled.prices) & low))
+        between = (abs(away) <= known.bounds.gap) | ((lam > 0) & ~((lam == scaled.prices) & low))
     else:
         between = (lam > 0) | low
         between[away.argsort()[:FEW]] = True
-    between[away.abs().argsort()[SUPPORTING:]] = False
+    between[abs(away).argsort()[SUPPORTING:]] = False
     for side in (scaled.positive, ~scaled.positive):
-        own = side.nonzero()[:, 0]
-        between[own[away[own].abs().argsort()[:NEAREST]]] = True
-    return WorkingSet(scaled, between.nonzero()[:, 0], (~between & low).nonzero()[:, 0] if priced else own[:0])
+        own = library(f).where(side)[0]
+        between[own[abs(away[own]).argsort()[:NEAREST]]] = True
+    rows, others = (library(f).where(part)[0] for part in (between, ~between & low))
+    return WorkingSet(scaled, rows, others if priced else others[:0])
 
 
 def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: Outcome, watch: WatchAll) -> Outcome:
@@ -168,7 +171,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     rounds end; a set that the memory has no room for ends them, too.
     """
     scaled = chosen.scaled
-    left = torch.zeros(scaled.n, dtype=torch.bool, device=scaled.device)
+    left = scaled.positive & False
     stage = int(len(chosen.rows) == scaled.n)
     if best.iterations:
         # Where samples are sorted only few have to be found, and one finer round finds them.
@@ -205,7 +208,7 @@ def _scored(chosen: WorkingSet, outcome: Outcome, best: Outcome) -> tuple[Outcom
     """The best bounds over all samples, all margins (n,), and the margin that the weights ask of a sample."""
     (lam, eta, b), program, scaled = outcome.weights, chosen.program, chosen.scaled
     q, P = program.kernels.sweep(lam)
-    value, heavy = float(eta @ q.sqrt()), chosen.spread(lam)
+    value, heavy = float(eta @ q**0.5), chosen.spread(lam)
     f = scaled.margins(scaled.together(heavy), eta, b)
     upper = upper_bound(value, f, scaled.prices)[0]
     # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
@@ -219,8 +222,9 @@ def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
     """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples."""
     lam = program.balanced(lam)
     q, P = program.kernels.sweep(lam)
-    rho = torch.maximum(near.rho, (1.01 * q.max()).sqrt())
+    xp = library(lam)
+    rho = xp.maximum(near.rho, (1.01 * q.max()) ** 0.5)
     if program.prices is not None:
-        rho = torch.maximum(rho, 1.1 * (lam / program.prices).max())
-        u = torch.where(torch.isnan(u), near.complementarity() / (program.prices * rho - lam), u)
+        rho = xp.maximum(rho, 1.1 * (lam / program.prices).max())
+        u = xp.where(xp.isnan(u), near.complementarity() / (program.prices * rho - lam), u)
     return program.feasible(lam, near.eta, q, P, rho, u, near.nu[1:])

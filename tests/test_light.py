@@ -1,0 +1,106 @@
+"""Without torch: what a light installation has works as ever, and what it has not is told in one sentence."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import implicit_bias
+from implicit_bias import HyperplaneGates, RandomHalfSpaces, load_binary, solve, svm_gln, svm_rc
+from tests.test_docs import BLOCKS
+
+#: What is ours and cannot do without torch: networks, their training, and the files they are kept in.
+OF_TORCH = ("implicit_bias.networks", "implicit_bias.training", "implicit_bias.saving.networks")
+BLOCKED = """
+import sys
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torchvision"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoTorch())
+"""
+LAWS = (
+    BLOCKED
+    + """
+import dataclasses, json
+import numpy as np
+import implicit_bias as ib
+from implicit_bias.command_line.main import main
+
+refused = {}
+for name in ib.__all__:
+    try:
+        getattr(ib, name)
+    except ImportError as error:
+        refused[name] = str(error)
+task = ib.load_binary("digits", train_size=300)
+gln = ib.svm_gln(task.X_train, task.y_train, ib.HyperplaneGates(6, 2, seed=1).fit(task.X_pool))
+rc = ib.svm_rc(task.X_train, task.y_train, ib.RandomHalfSpaces(6, seed=1).fit(task.X_pool), C=0.1)
+found, order = {}, np.random.default_rng(0).permutation(300)
+for name, case in (("gln", gln), ("rc", rc)):
+    whole = ib.solve(case, tol=1e-8)
+    half = dataclasses.replace(case, required_margin=0.5, C=case.C)
+    other = dataclasses.replace(case, features=case.features.select(order), y=case.y[order])
+    answers = [ib.solve(one, "NATIVE", tol=1e-8) for one in (half, other)]
+    assert all(one.status.name == "OPTIMAL" and 0 <= one.gap <= 1e-8 for one in (whole, *answers))
+    found[name] = [whole.objective, *(one.objective for one in answers), whole.lower_bound]
+try:
+    ib.solve(gln, device="cuda")
+except ib.InputError as error:
+    found["cuda"] = str(error)
+codes = [main(["info"]), main(["compare", "gln"])]
+for block in json.loads(sys.argv[1]):
+    exec(block, {"__name__": "readme"})
+print(json.dumps([refused, found, codes, sorted({name.partition(".")[0] for name in sys.modules} & {"torch"})]))
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def light():
+    """What a process without torch finds, after the README's examples that need no network."""
+    blocks = [block for block, _ in BLOCKS if "Network" not in block]
+    assert len(blocks) >= 4
+    done = subprocess.run(
+        [sys.executable, "-c", LAWS, json.dumps(blocks)],
+        capture_output=True, text=True, cwd=Path(implicit_bias.__file__).parent.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return *json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+def test_only_networks_and_their_training_are_missing(light):
+    refused, loaded = light[0], light[3]
+    assert loaded == []
+    of_torch = {
+        name
+        for name, value in ((name, getattr(implicit_bias, name)) for name in implicit_bias.__all__)
+        if getattr(value, "__module__", "").startswith(OF_TORCH)
+    }
+    # These two compute with NumPy.
+    assert refused.keys() == of_torch - {"OnlineTraining", "train_online"}
+    assert all(text == f"{name} needs torch: pip install torch torchvision" for name, text in refused.items())
+
+
+def test_the_native_solver_keeps_its_laws_and_its_numbers(light):
+    """Against this process, which has torch. Half the margin halves a hard norm; the order of samples is nothing."""
+    found = light[1]
+    task = load_binary("digits", train_size=300)
+    here = {
+        "gln": solve(svm_gln(task.X_train, task.y_train, HyperplaneGates(6, 2, seed=1).fit(task.X_pool)), tol=1e-8),
+        "rc": solve(svm_rc(task.X_train, task.y_train, RandomHalfSpaces(6, seed=1).fit(task.X_pool), C=0.1), tol=1e-8),
+    }
+    for name, ours in here.items():
+        objective, half, permuted, lower = found[name]
+        assert objective == pytest.approx(ours.objective, rel=1e-12)
+        assert permuted == pytest.approx(objective, rel=2e-8)
+        assert lower <= ours.objective
+        assert half == pytest.approx(objective / 2, rel=2e-8) if name == "gln" else half < objective
+    assert "needs torch" in found["cuda"]
+
+
+def test_commands_say_what_they_lack(light):
+    assert light[2] == [0, 2]
+    assert "error: this command needs torch: pip install torch torchvision" in light[4]
