@@ -131,9 +131,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _path(self, prices: Sequence[Any], posed: Posed) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Fit at each of the prices in turn, from the solutions at the one before it: the problems and solutions."""
-        earlier = self._earlier(posed.classes, len(posed.rows))
+        earlier = self._earlier(posed)
         for problems, solutions in self._solved(posed, prices, earlier):
-            self.classes_, self.samples_ = posed.classes, posed.rows
+            self.classes_, self.samples_, self._codes = posed.classes, posed.rows, posed.codes
             self._keep([problem.gates for problem in problems], solutions)
             support = np.unique(np.concatenate([solution.support for solution in solutions]))
             self.support_ = posed.rows[support]
@@ -169,14 +169,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         for price, *solutions in zip(prices, *paths, strict=True):
             yield [problem.restated(C=price) for problem in problems], solutions
 
-    def _earlier(self, classes: np.ndarray, n: int) -> list[Solution | None]:
-        """What to start each class from: NATIVE's last solution, if it is for as many samples of the same classes."""
-        nothing: list[Solution | None] = [None] * (len(classes) if len(classes) > 2 else 1)
-        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, classes)):
+    def _earlier(self, posed: Posed) -> list[Solution | None]:
+        """What to start each class from: NATIVE's last solution, if it is for samples of the same labels."""
+        nothing: list[Solution | None] = [None] * len(posed.labels)
+        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, posed.classes)):
             return nothing
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
         native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
-        return earlier if native and len(earlier[0].dual) == n else nothing
+        return earlier if native and np.array_equal(self._codes, posed.codes) else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
         """The samples that count, their weights (None: all alike), and the prices of their slack."""

@@ -119,9 +119,8 @@ class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tasks = (
             delayed(_fold)(clone(estimator), prices[::-1], scorer, samples, labels, weight, *fold) for fold in folds
         )
-        found = Parallel(self.n_jobs, return_as="generator")(tasks)
-        bar = tqdm(found, "folds", len(folds), unit="fold", delay=PATIENCE, leave=False, disable=None)
-        scores, gaps = np.array(list(bar)).transpose(1, 0, 2)[..., ::-1]
+        bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=PATIENCE, leave=False, disable=None)
+        scores, gaps = np.array(Parallel(self.n_jobs)(bar)).transpose(1, 0, 2)[..., ::-1]
         if not np.isfinite(scores).all():
             raise InputError("scoring gave scores that are NaN or infinite; choose one that these folds allow")
         inaccurate = int((gaps > estimator.tol).sum())
@@ -196,6 +195,10 @@ def _fold(
     weights = {} if weight is None else {"sample_weight": weight[test]}
     posed = estimator._posed(X[train], y[train], None if weight is None else weight[train])
     for _, solutions in estimator._path(prices, posed):
-        scores.append(float(scorer(estimator, X[test], y[test], **weights)))
+        try:
+            with refusals():
+                scores.append(float(scorer(estimator, X[test], y[test], **weights)))
+        except AttributeError as error:
+            raise InputError(f"scoring needs what these classifiers do not have: {error}") from None
         gaps.append(max(solution.gap for solution in solutions))
     return scores, gaps
