@@ -20,6 +20,7 @@ from .estimators import GaLURegressor as GaLURegressor
 from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
+from .estimators import MarginClassifierCV as MarginClassifierCV
 from .estimators import MultipleKernelClassifier as MultipleKernelClassifier
 from .estimators import NotSeparableError as NotSeparableError
 from .estimators import PrecomputedKernel as PrecomputedKernel

@@ -155,6 +155,9 @@ def test_a_warm_start_leads_from_price_to_price(cancer, monkeypatch):
     warm.set_params(solver=None, tol=1e-6)
     X, y = cancer
     np.testing.assert_array_equal(warm.fit(X[:150], y[:150]).weights_, cold.fit(X[:150], y[:150]).weights_)
+    # So are as many samples of other labels.
+    other = np.roll(y, 1)
+    np.testing.assert_array_equal(warm.fit(X, other).fit(X, y).weights_, cold.fit(X, y).weights_)
 
 
 def test_chunks_of_new_samples_change_no_score(wine, monkeypatch):

@@ -68,7 +68,7 @@ def test_margins_are_positive_where_the_prediction_is_right(model):
 
 def test_what_is_saved_loads_equal_and_proves_itself_again(model, tmp_path):
     columns = Columns(["a", "b", "c", "d"], [], "species")
-    path = save_model(dataclasses.replace(model, columns=columns), tmp_path / "m.npz")
+    path = save_model(dataclasses.replace(model, columns=columns), tmp_path / "m.npz", samples=True)
     again = load_model(path)
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert (again.classes, again.constant, again.columns) == (tuple(NAMES[[0, 50, 100]].tolist()), True, columns)
@@ -77,6 +77,24 @@ def test_what_is_saved_loads_equal_and_proves_itself_again(model, tmp_path):
         assert (judged.gap, judged.objective) == pytest.approx((before.gap, before.objective), rel=1e-6)
     with np.load(path) as held:
         assert [name for name in held if name.endswith(".X")] == ["problem0.X"]
+
+
+def test_what_predicts_is_kept_without_the_samples(model, tmp_path):
+    path = save_model(model, tmp_path / "m.npz")
+    again = load_model(path)
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert repr(again) == repr(model)
+    with np.load(path) as held:
+        assert not [name for name in held if name.endswith((".X", ".gate_values"))]
+    case, solution = again.problems[1], again.solutions[1]
+    with pytest.raises(InputError, match="149 samples were not saved with the model"):
+        certify(case, solution.weights, solution.dual)
+    features = case.gates(np.hstack([X, np.ones((len(X), 1))]))
+    judged = certify(dataclasses.replace(case, features=features), solution.weights, solution.dual)
+    assert judged.gap == pytest.approx(model.solutions[1].gap, rel=1e-6)
+    # A model without samples is saved without them again, whatever is asked for.
+    twice = load_model(save_model(again, tmp_path / "twice.npz", samples=True))
+    np.testing.assert_array_equal(twice.decision_function(X), model.decision_function(X))
 
 
 def test_problems_that_share_nothing_are_each_saved_whole(tmp_path):

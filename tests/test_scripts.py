@@ -116,6 +116,20 @@ def test_own_problems(samples, formulation):
     assert load_model(samples / "s.npz").solutions[0].status is Status.OPTIMAL
 
 
+def test_a_start_is_of_the_same_labels(samples):
+    first, again = samples / "s.npz", samples / "again.npz"
+    assert run("solve", samples / "samples.csv", "--C", "1", "--keep-samples", "--out", first).returncode == 0
+    assert load_model(first).problems[0].features.X.shape == (40, 4)
+    assert run("solve", samples / "samples.csv", "--C", "2", "--start", first, "--out", again).returncode == 0
+    table = pd.read_csv(samples / "samples.csv")
+    table.iloc[::-1].to_csv(samples / "turned.csv", index=False)
+    done = run("solve", samples / "turned.csv", "--start", first, "--out", samples / "turned.npz")
+    assert done.returncode == 2
+    assert "of samples with other labels, or in another order" in done.stderr
+    table[:39].to_csv(samples / "fewer.csv", index=False)
+    assert "is of 40 samples" in run("solve", samples / "fewer.csv", "--start", first).stderr
+
+
 def test_own_gates(samples):
     out = samples / "s.npz"
     done = run("solve", samples / "samples.npz", "--out", out)

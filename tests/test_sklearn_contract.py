@@ -12,6 +12,7 @@ from implicit_bias import (
     GLNClassifier,
     HiddenLayerClassifier,
     HyperplaneGates,
+    MarginClassifierCV,
     MultipleKernelClassifier,
     RandomHalfSpaces,
 )
@@ -28,6 +29,7 @@ ESTIMATORS = [
     GatedReLUClassifier(gates="learned", training=SHORT),
     HiddenLayerClassifier(training=SHORT),
     MultipleKernelClassifier(tol=1e-11),
+    MarginClassifierCV(Cs=2, cv=2),
     GaLURegressor(),
     GaLURegressor(ridge=0.0),
     GaLURegressor(steps=5),

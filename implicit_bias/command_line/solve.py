@@ -46,9 +46,8 @@ def declare(parser: Parser, command: str) -> None:
     add("--tol", type=float, default=1e-6, help="relative gap asked for")
     add("--max-seconds", type=float, help="end with the best answers so far after this time, shared by the classes")
     add("--max-iterations", type=int, help="end with the best answer so far after as many iterations for a class")
-    add(
-        "--start", metavar="MODEL", help="begin from a saved model of the same samples, interrupted or of another price"
-    )
+    add("--start", metavar="MODEL", help="begin from a saved model of the same samples in the same order")
+    add("--keep-samples", action="store_true", help="keep the samples in the model's file, too")
     add("--verbose", action="store_true", help="show the solver's log")
     add("--out", metavar="FILE", help="where to save the model (npz); else NAME-model.npz in this folder")
     add_json(parser)

@@ -67,12 +67,16 @@ def solved(options: Namespace) -> Outcome:
     positives = classes[1:] if len(problems) == 1 else classes
     if before and not set(before) & set(positives):
         raise InputError(f"--start {options.start} is of other classes ({', '.join(map(repr, before))})")
-    wrong = next((one for one in before.values() if len(one.dual) != features.n), None)
-    if wrong is not None:
-        raise InputError(f"--start {options.start} is of {len(wrong.dual)} samples, {options.file} has {features.n}")
-    solutions = answers(problems, positives, before, options)
+    for positive, problem in zip(positives, problems, strict=True):
+        y = before[positive][0] if positive in before else problem.y
+        if len(y) != features.n:
+            raise InputError(f"--start {options.start} is of {len(y)} samples, {options.file} has {features.n}")
+        if (y != problem.y).any():
+            raise InputError(f"--start {options.start} is of samples with other labels, or in another order")
+    starts = {positive: solution for positive, (_, solution) in before.items()}
+    solutions = answers(problems, positives, starts, options)
     model = MarginModel(problems, solutions, classes, not options.no_constant, samples.columns)
-    path = save_model(model, out)
+    path = save_model(model, out, samples=options.keep_samples)
     print(f"wrote {path}")
     code = max(CODES.get(status, 1) for status in [model.status, *(one.status for one in solutions)])
     return Outcome(code, described(model, samples) | {"files": [path]})
@@ -89,10 +93,11 @@ def check(options: Namespace) -> None:
         one_of(options.solver, solver_names(), "solver")
 
 
-def known(path: str) -> dict[Any, Solution]:
-    """The answers of a saved model, by the class that is +1."""
+def known(path: str) -> dict[Any, tuple[Array, Solution]]:
+    """The signs and answers of a saved model, by the class that is +1."""
     model = load_model(path)
-    return dict(zip(model.positives, model.solutions, strict=False))
+    found = zip(model.positives, model.problems, model.solutions, strict=False)
+    return {positive: (problem.y, solution) for positive, problem, solution in found}
 
 
 def answers(

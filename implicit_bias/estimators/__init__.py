@@ -8,6 +8,7 @@ from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
 from implicit_bias.estimators.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.estimators.gln import GLNClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
+from implicit_bias.estimators.prices import MarginClassifierCV
 from implicit_bias.estimators.relu import GatedReLUClassifier, HiddenLayerClassifier
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "GatedReLUClassifier",
     "HiddenLayerClassifier",
     "MarginClassifier",
+    "MarginClassifierCV",
     "MultipleKernelClassifier",
     "NotSeparableError",
     "PrecomputedKernel",

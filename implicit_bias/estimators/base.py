@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,14 +13,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.estimators.samples import merged
+from implicit_bias.estimators.samples import Posed, check_processes, merged
 from implicit_bias.gates import Gates
 from implicit_bias.ground.blocks import row_blocks
-from implicit_bias.ground.checks import Array, InputError, shown
+from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, Status, solve
+from implicit_bias.margin.solvers import Solution, Status, margin_path
 
 #: Weights that move no decision by more than this, of the margin 1 that they are to give, are as good as none.
 NOTHING = 1e-4
@@ -108,13 +108,18 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         UserWarning
             If slack is so cheap at this C that the weights are nothing, or all samples are put into one of two classes.
         """
+        posed = self._posed(X, y, sample_weight)
+        for problems, solutions in self._path([self.C], posed):
+            for label, problem, solution in zip(posed.labels, problems, solutions, strict=True):
+                self._warn(solution, label, problem, alone=len(posed.classes) == 2)
+        return self
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> Posed:
+        """The problems of a fit to these samples."""
         for name in ("fit_intercept", "free_intercept", "warm_start"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0):
-            raise InputError(
-                f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(self.n_jobs)}"
-            )
+        check_processes(self.n_jobs)
         X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight, price = self._weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), self._seed()
@@ -122,16 +127,18 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
         problems = self._problems(inputs, codes, self._shared(inputs, seed, weight), seed, price)
-        labels = classes if len(classes) > 2 else classes[1:]
-        posed, solutions = self._solved(problems, labels, self._earlier(classes, len(inputs)))
-        for label, problem, solution in zip(labels, posed, solutions, strict=True):
-            self._warn(solution, label, problem, alone=len(classes) == 2)
-        self.classes_ = classes
-        self._keep([problem.gates for problem in posed], solutions)
-        support = np.unique(np.concatenate([solution.support for solution in solutions]))
-        self.samples_, self.support_ = rows, rows[support]
-        self.n_support_ = np.bincount(codes[support], minlength=len(classes))
-        return self
+        return Posed(rows, classes, codes, problems)
+
+    def _path(self, prices: Sequence[Any], posed: Posed) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+        """Fit at each of the prices in turn, from the solutions at the one before it: the problems and solutions."""
+        earlier = self._earlier(posed)
+        for problems, solutions in self._solved(posed, prices, earlier):
+            self.classes_, self.samples_, self._codes = posed.classes, posed.rows, posed.codes
+            self._keep([problem.gates for problem in problems], solutions)
+            support = np.unique(np.concatenate([solution.support for solution in solutions]))
+            self.support_ = posed.rows[support]
+            self.n_support_ = np.bincount(posed.codes[support], minlength=len(posed.classes))
+            yield problems, solutions
 
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, price: Array
@@ -147,27 +154,29 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             yield problem.restated(y=y)
 
     def _solved(
-        self, problems: Iterator[MarginProblem], labels: np.ndarray, earlier: list[Solution | None]
-    ) -> tuple[list[MarginProblem], list[Solution]]:
-        """The problems, without their features, which may be large, and their solutions."""
-        posed: list[MarginProblem] = []
+        self, posed: Posed, prices: Sequence[Any], earlier: list[Solution | None]
+    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+        """At each price the problems, without their features, which may be large, and their solutions."""
+        problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
             options = {"tol": self.tol, "max_seconds": self.max_seconds, "device": self.device}
-            for label, problem, start in zip(labels, problems, earlier, strict=True):
-                posed.append(problem.restated(features=None))
-                yield delayed(_separated)(problem, label, self.solver, start=start, **options)
+            for label, problem, start in zip(posed.labels, posed.problems, earlier, strict=True):
+                problems.append(problem.restated(features=None))
+                yield delayed(_separated)(problem, prices, label, solver=self.solver, start=start, **options)
 
-        return posed, Parallel(self.n_jobs)(tasks())
+        paths = Parallel(self.n_jobs)(tasks())
+        for price, *solutions in zip(prices, *paths, strict=True):
+            yield [problem.restated(C=price) for problem in problems], solutions
 
-    def _earlier(self, classes: np.ndarray, n: int) -> list[Solution | None]:
-        """What to start each class from: NATIVE's last solution, if it is for as many samples of the same classes."""
-        nothing: list[Solution | None] = [None] * (len(classes) if len(classes) > 2 else 1)
-        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, classes)):
+    def _earlier(self, posed: Posed) -> list[Solution | None]:
+        """What to start each class from: NATIVE's last solution, if it is for samples of the same labels."""
+        nothing: list[Solution | None] = [None] * len(posed.labels)
+        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, posed.classes)):
             return nothing
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
         native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
-        return earlier if native and len(earlier[0].dual) == n else nothing
+        return earlier if native and np.array_equal(self._codes, posed.codes) else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
         """The samples that count, their weights (None: all alike), and the prices of their slack."""
@@ -269,12 +278,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return diagram + summary(dict(zip(positives, found, strict=True)), getattr(gates, "groups", None))
 
 
-def _separated(problem: MarginProblem, label: Any, solver: Any, **options: Any) -> Solution:
-    """The solution of the problem of a class, which an interruption and a proof that there is none end."""
-    solution = solve(problem, solver, **options)
-    if solution.status is Status.INTERRUPTED:
+def _separated(problem: MarginProblem, prices: Sequence[Any], label: Any, **options: Any) -> list[Solution]:
+    """The solutions of a class's problem at each price, which an interruption and a proof that there is none end."""
+    path = margin_path(problem, prices, **options)
+    if path[-1].status is Status.INTERRUPTED or len(path) < len(prices):
         raise KeyboardInterrupt  # A search over many fits must end, too.
-    if solution.status.inseparable:
-        message = f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})"
-        raise NotSeparableError(message, solution)
-    return solution
+    for solution in path:
+        if solution.status.inseparable:
+            message = f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})"
+            raise NotSeparableError(message, solution)
+    return path

@@ -13,6 +13,7 @@ import scipy.linalg
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.estimators.samples import Posed
 from implicit_bias.features import KernelFeatures
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, as_floats, one_of, shown
@@ -111,16 +112,22 @@ class MultipleKernelClassifier(MarginClassifier):
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
 
     def _solved(
-        self, problems: Iterator[MarginProblem], labels: np.ndarray, earlier: list[Solution | None]
-    ) -> tuple[list[MarginProblem], list[Solution]]:
-        whole = list(problems)
-        _, solutions = super()._solved(iter(whole), labels, earlier)
-        each = [_predicting(problem, solution, self.tol) for problem, solution in zip(whole, solutions, strict=True)]
-        # What predicts stands where gates do.
-        posed = [
-            problem.restated(gates=(problem.features, found)) for problem, (found, _) in zip(whole, each, strict=True)
-        ]
-        return posed, [solution for _, solution in each]
+        self, posed: Posed, prices: Sequence[Any], earlier: list[Solution | None]
+    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+        whole = list(posed.problems)
+        for problems, solutions in super()._solved(replace(posed, problems=iter(whole)), prices, earlier):
+            each = [
+                _predicting(problem.restated(features=known.features), solution, self.tol)
+                for known, problem, solution in zip(whole, problems, solutions, strict=True)
+            ]
+            # What predicts stands where gates do.
+            yield (
+                [
+                    problem.restated(gates=(known.features, found))
+                    for known, problem, (found, _) in zip(whole, problems, each, strict=True)
+                ],
+                [solution for _, solution in each],
+            )
 
     def _keep(self, gates: list[Any], solutions: list[Solution]) -> None:
         super()._keep([None] * len(gates), solutions)

@@ -1,11 +1,37 @@
-"""Equal samples are one sample of their weights together, so that weighting and repeating them give equal models."""
+"""The samples of a fit; equal ones are one of their weights together, so that weighting and repeating are the same."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array
+from implicit_bias.ground.checks import Array, InputError, shown
+from implicit_bias.margin.problem import MarginProblem
 
 #: Seeds the direction whose products tell whether rows may be equal.
 _SEED = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """The samples `rows` (m,) that count, their places `codes` among the classes, and the problem of each class."""
+
+    rows: np.ndarray
+    classes: np.ndarray
+    codes: np.ndarray
+    problems: Iterator[MarginProblem]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes that are +1: all of them, or the second of two."""
+        return self.classes if len(self.classes) > 2 else self.classes[1:]
+
+
+def check_processes(n_jobs: Any) -> None:
+    """Refuse what is no number of processes."""
+    if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise InputError(f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(n_jobs)}")
 
 
 def merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Array]:

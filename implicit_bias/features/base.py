@@ -55,11 +55,18 @@ class Features(ABC):
     made_of: tuple[str, ...] | None = None
     #: g_j(x_i), shape (n, k), of features Φ(x) = g(x) ⊗ x; None of others.
     gate_values: Array | None = None
+    #: Whether the samples are at hand.
+    kept = True
 
     @property
     def proved(self) -> bool:
         """Whether the class is the package's; others are tried when a problem is built."""
         return type(self).__module__.startswith(__package__ + ".")
+
+    @property
+    def gated(self) -> bool:
+        """Whether they are Φ(x) = g(x) ⊗ x."""
+        return self.gate_values is not None
 
     @property
     @abstractmethod

@@ -125,7 +125,7 @@ class MarginModel:
     def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> Features:
         if problem.gates is not None:
             return problem.gates(X)
-        if problem.features.gate_values is None:
+        if not problem.features.gated:
             raise InputError(f"{problem.name} was built from kernels, and cannot score new inputs")
         if gate_values is None:
             raise InputError(f"{problem.name} was built from gate values; give those of the new inputs too")

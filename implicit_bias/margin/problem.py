@@ -103,16 +103,21 @@ class MarginProblem:
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
         for name in ("required_margin", "sample_weight"):
             object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
-        with np.errstate(over="ignore"):
-            lengths = self.features.row_norms() / self.required_margin
-        check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
-        if not self.hard:
-            self._check_prices()
         if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
             shape = (self.features.k, self.features.d)
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
         if self.constraints is not None and self.norm.seminorm:
             raise InputError(f"{self.norm!r} leaves some weights undetermined, so that it takes no constraints")
+        if self.features.kept:
+            self._check_samples()
+
+    def _check_samples(self) -> None:
+        """Refuse what is seen on the samples only."""
+        with np.errstate(over="ignore"):
+            lengths = self.features.row_norms() / self.required_margin
+        check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
+        if not self.hard:
+            self._check_prices()
         reason = self.norm.refuses(self.features)
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")

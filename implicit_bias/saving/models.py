@@ -16,14 +16,22 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.saving.problems import problem_of, problem_parts
 from implicit_bias.saving.solutions import solution_of, solution_parts
 
-KIND = "model 1"
+KIND = "model 2"
 
 
-def save_model(model: MarginModel, path: str | os.PathLike[str]) -> Path:
-    """Write a model to `path` (npz): its problems with their samples and gates, the certified answers, the classes.
+def save_model(model: MarginModel, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
+    """Write a model to `path` (npz): what predicts, and the certified answers, without the samples they were made from.
 
-    The arrays are those of `save_problem` and `save_solution`, under `problem0.…` and `solution0.…`, and so on; of
-    problems that differ in their labels only, `y` alone.
+    The arrays are those of `save_problem`, less the features, and of `save_solution`, under `problem0.…` and
+    `solution0.…`, and so on; of problems that differ in their labels only, `y` alone. A model that was loaded without
+    its samples proves itself again when it gets them: `replace(problem, features=problem.gates(X))`.
+
+    Parameters
+    ----------
+    model : MarginModel
+    path : path
+    samples : bool
+        Keep the inputs of the samples, too: the file then proves its answers by itself, and holds your data.
 
     Raises
     ------
@@ -38,7 +46,7 @@ def save_model(model: MarginModel, path: str | os.PathLike[str]) -> Path:
     >>> task = load_binary("digits", train_size=60)
     >>> problem = svm_gln(task.X_train, task.y_train, HyperplaneGates(4, 2))
     >>> model = MarginModel([problem], [solve(problem)], classes=task.classes)
-    >>> again = load_model(save_model(model, pathlib.Path(tempfile.mkdtemp(), "model.npz")))
+    >>> again = load_model(save_model(model, pathlib.Path(tempfile.mkdtemp(), "model.npz"), samples=True))
     >>> bool((again.predict(task.X_val) == model.predict(task.X_val)).all())
     True
     >>> judged = certify(again.problems[0], again.solutions[0].weights, again.solutions[0].dual)
@@ -47,10 +55,13 @@ def save_model(model: MarginModel, path: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(model, MarginModel):
         raise InputError(f"model must be a MarginModel(problems, solutions, classes), not {shown(model)}")
+    if not isinstance(samples, bool | np.bool_):
+        raise InputError(f"samples must be True or False, not {shown(samples)}")
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):
-        about, held = problem_parts(problem) if i == 0 or not _alike(problem, first) else (None, {"y": problem.y})
+        whole = i == 0 or not _alike(problem, first)
+        about, held = problem_parts(problem, bool(samples)) if whole else (None, {"y": problem.y})
         abouts.append(about)
         arrays |= {f"problem{i}.{name}": values for name, values in held.items()}
     told = []

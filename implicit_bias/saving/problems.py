@@ -12,8 +12,9 @@ import scipy.sparse as sp
 
 from implicit_bias import features as all_features
 from implicit_bias import gates as all_gates
+from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import InputError
+from implicit_bias.ground.checks import InputError, as_count
 from implicit_bias.ground.files import open_archive, write_archive
 from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.classes import ClassMarginProblem
@@ -49,11 +50,13 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
     return write_archive(path, KIND, *problem_parts(problem))
 
 
-def problem_parts(problem: MarginProblem) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of a problem: what goes into `about`, and arrays."""
+def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a file holds of a problem, with its samples or without: what goes into `about`, and arrays."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
-    if not _known(all_features, features):
+    if not features.kept:
+        samples = False
+    if samples and not _known(all_features, features):
         raise InputError(f"{type(features).__name__} are code of your own or lie elsewhere; a file holds neither")
     if not _known(all_norms, norm):
         raise InputError(f"{norm!r} is code of your own, which a file does not hold; take a norm of this package")
@@ -62,7 +65,7 @@ def problem_parts(problem: MarginProblem) -> tuple[dict[str, Any], dict[str, np.
             f"{type(gates).__name__} cannot be saved; save dataclasses.replace(problem, gates=None), which solves "
             "alike but cannot score new inputs"
         )
-    arrays = _parts(features, features.made_of)
+    arrays = _parts(features, features.made_of) if samples else {}
     arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}
     arrays |= _parts(problem, ("y", "C", "required_margin", "sample_weight"))
     parameters: dict[str, Any] = {}
@@ -79,6 +82,7 @@ def problem_parts(problem: MarginProblem) -> tuple[dict[str, Any], dict[str, np.
     if isinstance(problem, ClassMarginProblem):
         arrays["classes"] = np.asarray(problem.classes)
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
+    about |= {} if samples else {"unkept": [*features.shape, features.gated]}
     about |= {"gates": None if gates is None else type(gates).__name__, "parameters": parameters}
     return about, arrays
 
@@ -115,8 +119,16 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
     """The problem of what `problem_parts` gave."""
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
     saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
-    made = next(kind for kind in saved if set(kind.made_of) <= set(arrays))
-    features = made(*(arrays[name] for name in made.made_of))
+    features: all_features.Features
+    if "unkept" not in about:
+        made = next(kind for kind in saved if set(kind.made_of) <= set(arrays))
+        features = made(*(arrays[name] for name in made.made_of))
+    else:
+        *sizes, gated = about["unkept"]
+        n, k, d = (as_count(size, "a size") for size in sizes)
+        if max(k, d) > MOST_INPUTS:
+            raise InputError("it announces more gates or inputs than there can be")
+        features = UnkeptFeatures((n, k, d), bool(gated))
     norm = getattr(all_norms, about["norm"])
     constraints = None
     if "constraints.equal" in arrays:
@@ -128,7 +140,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
     if gates is not None:
         # Before anything is made of the sizes that it announces.
         announced = math.prod(about["parameters"].get(name, 1) for name in ("units", "contexts"))
-        most = MOST_INPUTS if features.gate_values is None else features.d
+        most = features.d if features.gated else MOST_INPUTS
         wrong = announced > features.k or gates.n_features_in_ > most
         outputs = len(arrays["classes"]) if "classes" in arrays else 1
         if wrong or outputs * gates(np.zeros((1, gates.n_features_in_))).k != features.k:

@@ -84,6 +84,27 @@ _classifier(ib.HiddenLayerClassifier, units=4, training=SGD(steps=3))
 _classifier(ib.MultipleKernelClassifier)
 
 
+@entry(ib.MarginClassifierCV, share=3)
+def _by_cross_validation(draw: Draw) -> None:
+    """Choose a price with parameters of every kind, and check the classifier that is fitted at it."""
+    X, y = problems.clean_task(draw)
+    splits = [(np.arange(len(y)), np.arange(len(y)))]
+    prices = draw.either(draw.pick([2, [0.1, 1.0], np.array([10.0, 0.01])]), [0, -1, [], "ab", [0.0], [[1.0]], None])
+    kind = ib.GLNClassifier(units=2, random_state=draw.whole(0, 9))
+    estimator = draw.either(kind, [3, "gln", ib.GLNClassifier, ib.ConstantGate()])
+    cv = draw.either(splits, [0, "ab", 1, -2, 0.5])
+    scoring = draw.either(draw.pick([None, "accuracy"]), ["nonsense", 3, "neg_log_loss"])
+    given, target = draw.array(X), draw.either(draw.pick([y, y.tolist(), pd.Series(y)]), [None, "ab", object(), y[:-1]])
+
+    def fit(X: Any, y: Any, estimator: Any, Cs: Any, cv: Any, scoring: Any) -> Any:
+        return ib.MarginClassifierCV(estimator, Cs, cv=cv, scoring=scoring).fit(X, y)
+
+    may = draw.badness > 0
+    model = draw.call(fit, given, target, estimator, prices, cv, scoring, may=may, warns=True)
+    expect(model.C_ in model.Cs_ and model.scores_.shape == model.gaps_.shape == (1, len(model.Cs_)), "no prices")
+    _check_model(draw, model.estimator_, given.plain, y)
+
+
 #: Those of the least squares.
 GATED: dict[str, Any] = {
     "units": PARAMETERS["units"],

@@ -3,11 +3,10 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import CONVERSION_ERRORS, InputError, as_reals, one_of, shown
+from implicit_bias.ground.checks import InputError, one_of, shown
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
@@ -196,59 +195,6 @@ def _best(one: Certificate, other: Certificate) -> Certificate:
 def _small(problem: MarginProblem) -> bool:
     """Whether solvers of general cone programs take no longer than a user waits unasked."""
     return problem.features.n * problem.features.k * problem.features.d <= TRIED_AGAIN_UP_TO
-
-
-def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
-    """Solve a problem's soft margin at every price of slack in `C`, each from the solution before it.
-
-    Parameters
-    ----------
-    problem : MarginProblem
-        Its own C plays no part.
-    C : sequence of float
-        Prices of slack, in the order to solve them in; `inf` is the hard margin. Neighbours should lie near each
-        other.
-    **options
-        As for `solve`.
-
-    Returns
-    -------
-    list of Solution
-        One per price, each with its own certificate. An interruption ends the list with what is there.
-
-    Raises
-    ------
-    InputError
-        As `solve`, or if a price is not positive.
-
-    Examples
-    --------
-    >>> from implicit_bias import HyperplaneGates, load_binary, margin_path, svm_gln
-    >>> task = load_binary("digits", train_size=100)
-    >>> problem = svm_gln(task.X_train, task.y_train, HyperplaneGates(5, 2, seed=1).fit(task.X_pool))
-    >>> path = margin_path(problem, C=[0.001, 0.01, 0.1])
-    >>> all(point.gap < 1e-6 for point in path), path[0].objective < path[2].objective
-    (True, True)
-    """
-    check_problem(problem)
-    try:
-        prices = as_reals(C)
-    except CONVERSION_ERRORS:
-        prices = np.empty((0, 0))
-    if prices.ndim != 1 or prices.size == 0:
-        raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
-    path: list[Solution] = []
-    for point in [replace(problem, C=price) for price in prices.tolist()]:
-        warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
-        try:
-            path.append(solve(point, **(options | warm)))
-        except KeyboardInterrupt:
-            if not path:
-                raise
-            break
-        if path[-1].status is Status.INTERRUPTED:
-            break
-    return path
 
 
 def _chosen(
