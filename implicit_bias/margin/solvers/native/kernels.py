@@ -8,8 +8,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from implicit_bias.ground.scaling import TINY
 from implicit_bias.margin.solvers.native.arrays import add_to_diagonal_
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
+
+#: Samples from which factors may be of single precision.
+SINGLE_FROM = 1000
 
 
 def low_rank(columns: int, samples: int) -> bool:
@@ -20,22 +24,41 @@ def low_rank(columns: int, samples: int) -> bool:
 class Factor(ABC):
     """A positive definite matrix, ready to be solved with."""
 
+    #: Whether solutions are of double precision; else they are to be refined.
+    exact = True
+
     @abstractmethod
     def solve(self, right: Tensor) -> Tensor:
         """M⁻¹ right for right (n, r)."""
 
+    def missing(self, x: Tensor, right: Tensor) -> Tensor:
+        """right − Mx (n,), asked of factors that are not exact."""
+        raise NotImplementedError
+
 
 class DenseFactor(Factor):
-    """By the Cholesky factor of a matrix (n, n), which takes its place."""
+    """By the Cholesky factor of a matrix (n, n), which takes its place.
 
-    def __init__(self, matrix: Tensor) -> None:
-        if not cholesky_(matrix):
+    `single`: the factor is of single precision, which takes half the time, and the matrix stays, to refine solutions.
+    """
+
+    def __init__(self, matrix: Tensor, single: bool = False) -> None:
+        self.matrix = matrix
+        self.L = matrix.to(torch.float32) if single else matrix
+        if not cholesky_(self.L):
             raise ArithmeticError("the normal matrix is no longer positive definite")
-        self.L = matrix
+        self.exact = not single
 
     def solve(self, right: Tensor) -> Tensor:
         """By substitution."""
-        return cholesky_solve(self.L, right)
+        if self.exact:
+            return cholesky_solve(self.L, right)
+        scale = right.abs().amax(dim=0).clip(TINY)
+        return cholesky_solve(self.L, (right / scale).to(self.L.dtype)).to(right.dtype) * scale
+
+    def missing(self, x: Tensor, right: Tensor) -> Tensor:
+        """right − Mx (n,)."""
+        return right - self.matrix @ x
 
 
 class LowRankFactor(Factor):
@@ -70,11 +93,14 @@ class GroupKernels(ABC):
     def weighted(self, eta: Tensor) -> Tensor:
         """K(η) = Σ_h η_h K_h for η (H,); a new tensor, shape (n, n)."""
 
-    def factor(self, eta: Tensor, diagonal: Tensor) -> Factor:
-        """K(η) + diag(`diagonal`), factorised. Raises ArithmeticError if it is not positive definite in doubles."""
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True) -> Factor:
+        """K(η) + diag(`diagonal`), factorised; unless `exact`, in single precision for many samples.
+
+        Raises ArithmeticError if it is not positive definite in that precision.
+        """
         matrix = self.weighted(eta)
         add_to_diagonal_(matrix, diagonal)
-        return DenseFactor(matrix)
+        return DenseFactor(matrix, single=not exact and self.n >= SINGLE_FROM)
 
     @abstractmethod
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,10 +218,10 @@ class StackedKernels(LinearKernels):
         super().__init__(A, A.shape[1])
         self.A, self.short = A, low_rank(A.shape[1] * A.shape[2], self.n)
 
-    def factor(self, eta: Tensor, diagonal: Tensor) -> Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True) -> Factor:
         """Through the factors if they are smaller."""
         if not self.short:
-            return super().factor(eta, diagonal)
+            return super().factor(eta, diagonal, exact)
         return LowRankFactor((self.A * eta.sqrt()[:, None]).reshape(self.n, -1), diagonal)
 
     @cached_property
