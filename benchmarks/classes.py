@@ -23,7 +23,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from implicit_bias import GatedReLUClassifier, GLNClassifier
+from implicit_bias import GLNClassifier
 from implicit_bias.datasets.images import load_digits, load_images
 from implicit_bias.ground.checks import Array
 
@@ -33,14 +33,15 @@ DIGITS = 1347
 SKLEARN = {"SVC, rbf, C = 5": lambda: SVC(C=5), "LinearSVC": lambda: LinearSVC(max_iter=20_000)}
 
 
-def gated(units: int) -> Callable[[], Any]:
-    """Half-spaces that hold three images of ten."""
-    return lambda: GatedReLUClassifier(units, cutoff=(0.7, 0.7), tol=1e-3, random_state=1)
+def gated(contexts: int, C: float) -> Callable[[], Any]:
+    """100 units; centred images of length 1 need no constant input."""
+    return lambda: GLNClassifier(100, contexts, C, fit_intercept=False, tol=1e-3, random_state=1)
 
 
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {
     "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
-    "images": {f"gated ReLU, {units} half-spaces": gated(units) for units in (100, 200)} | SKLEARN,
+    "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)} | SKLEARN,
+    "fashion": {f"GLN, 100 units of {contexts}": gated(contexts, 0.3) for contexts in (2, 4)} | SKLEARN,
 }
 #: Data sets, and how many of their samples train.
 ROWS = {
@@ -54,7 +55,7 @@ ROWS = {
 
 def contestants(data: str) -> dict[str, Callable[[], Any]]:
     """Who runs on which data."""
-    return MODELS["digits" if data == "digits" else "images"]
+    return MODELS[data.split("-")[0]]
 
 
 def parts(data: str, root: str | None) -> Parts:

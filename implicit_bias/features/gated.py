@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,15 @@ class GatedFeatures(Features):
 
     def apply(self, W: Any) -> Array:
         """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d), by the gates that have any; returns (n,)."""
-        W, G = as_numbers(W, (self.k, self.d), "weights"), self.gate_values
+        W = as_numbers(W, (self.k, self.d), "weights")
         used = W.any(axis=1)
-        if not used.all():
-            W, G = W[used], G[:, used]
+        chosen: Any = slice(None) if used.all() else used
+        W = W[chosen]
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.einsum("nk,nk->n", self.X @ W.T, G))
+            parts = [
+                np.einsum("nk,nk->n", self.X[rows] @ W.T, self.gate_values[rows, chosen]) for rows in row_blocks(self.n)
+            ]
+        return np.concatenate(parts)
 
     def magnitudes(self, W: Any) -> Array:
         """Σ_j |g_j(x_i)| ⟨|w_j|, |x_i|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
@@ -141,12 +145,21 @@ class GatedFeatures(Features):
     @property
     def _vanishing(self) -> float:
         """What a term may lose: a product that vanishes is multiplied by the third factor."""
-        return float(TINY) * max(1.0, float(np.abs(self.X).max()), float(np.abs(self.gate_values).max()))
+        return float(TINY) * max(1.0, *(float(sizes.max()) for sizes in self._largest))
+
+    @cached_property
+    def _largest(self) -> tuple[Array, Array]:
+        """max_i |g_j(x_i)| (k,) and max_i |x_il| (d,)."""
+        return largest_entries(self.gate_values.T), largest_entries(self.X.T)
+
+    @cached_property
+    def input_lengths(self) -> Array:
+        """‖x_i‖, shape (n,)."""
+        return np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
 
     def _block_lengths(self) -> Array:
         """|g_j(x_i)| ‖x_i‖, shape (n, k)."""
-        lengths = np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
-        return np.abs(self.gate_values) * lengths[:, None]
+        return np.abs(self.gate_values) * self.input_lengths[:, None]
 
     def gram(self) -> Array:
         """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
@@ -157,12 +170,14 @@ class GatedFeatures(Features):
 
     def row_norms(self, units: Any = 1.0) -> Array:
         """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖ with the inputs in `units` u (d,), shape (n,)."""
-        lengths = np.concatenate([length(self.X[rows] / units, axis=1) for rows in row_blocks(self.n)])
+        lengths = self.input_lengths
+        if np.ndim(units) or units != 1:
+            lengths = np.concatenate([length(self.X[rows] / units, axis=1) for rows in row_blocks(self.n)])
         return np.asarray(length(self.gate_values, axis=1) * lengths)
 
     def units(self) -> Array:
         """The power of two next to the largest |x_il| of each input l, 1 for inputs that are zero; shape (d,)."""
-        return nearest_powers_of_two(np.abs(self.X).max(axis=0))
+        return nearest_powers_of_two(self._largest[1])
 
     def in_units(self, units: Array) -> GatedFeatures:
         """The features of the inputs in `units` u (d,)."""
@@ -170,7 +185,7 @@ class GatedFeatures(Features):
 
     def largest(self) -> Array:
         """A bound of |g_j(x_i) x_il| over the samples, shape (k, d)."""
-        return np.outer(np.abs(self.gate_values).max(axis=0), np.abs(self.X).max(axis=0))
+        return np.outer(*self._largest)
 
     def closed(self) -> np.ndarray:
         """Whether φ(x_i) = 0: every gate closed, or no input; shape (n,)."""

@@ -74,6 +74,14 @@ def filled(like: Tensor, shape: int | tuple[int, ...], value: float) -> Tensor:
     return like.new_full((shape,) if isinstance(shape, int) else shape, value)
 
 
+def in_precision(name: str, values: Tensor) -> Tensor:
+    """Floats of 'float32' or 'float64'; what is too large for single precision becomes inf."""
+    if library(values) is not np:
+        return values.to(getattr(library(values), name))
+    with np.errstate(over="ignore"):
+        return values.astype(name)
+
+
 def all_finite(values: Tensor) -> bool:
     """Whether no number is lost."""
     if library(values) is np:

@@ -1,7 +1,9 @@
 """A Cholesky factorisation in place, so that large matrices are held once and most work is matrix products."""
 
+from typing import Any
+
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import get_lapack_funcs
 
 from implicit_bias.margin.solvers.native import digits
 from implicit_bias.margin.solvers.native.arrays import Tensor, library
@@ -34,15 +36,21 @@ def cholesky_(matrix: Tensor) -> bool:
 def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
     """(LLᵀ)⁻¹ right for right (n, r); only the lower triangle of L is read."""
     if library(L) is np:
-        return digits.cholesky_solve(L, right) if L.dtype == object else lapack.dpotrs(L.T, right, lower=False)[0]
+        return digits.cholesky_solve(L, right) if L.dtype == object else _lapack("potrs", L)(L.T, right, lower=False)[0]
     linalg = library(L).linalg
     return linalg.solve_triangular(L.T, linalg.solve_triangular(L, right, upper=False), upper=True)
+
+
+def _lapack(name: str, matrix: Tensor) -> Any:
+    """LAPACK's function for the precision of a matrix."""
+    (function,) = get_lapack_funcs((name,), (matrix,))
+    return function
 
 
 def _corner(matrix: Tensor) -> Tensor | None:
     """The Cholesky factor of a block on the diagonal; None if it is not positive definite."""
     if library(matrix) is np:
-        L, failed = lapack.dpotrf(matrix, lower=True)
+        L, failed = _lapack("potrf", matrix)(matrix, lower=True)
     else:
         L, failed = library(matrix).linalg.cholesky_ex(matrix)
     return None if failed else L
@@ -51,5 +59,5 @@ def _corner(matrix: Tensor) -> Tensor | None:
 def _divided(rows: Tensor, corner: Tensor) -> Tensor:
     """`rows` L⁻ᵀ, L the corner."""
     if library(rows) is np:
-        return lapack.dtrtrs(corner, rows.T, lower=True)[0].T
+        return _lapack("trtrs", corner)(corner, rows.T, lower=True)[0].T
     return library(rows).linalg.solve_triangular(corner.T, rows, upper=True, left=False)

@@ -137,10 +137,17 @@ def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
 def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, prices: np.ndarray) -> np.ndarray:
     """λ of a block after PASSES over it, from its kernel and margins."""
     new, upper, curvature = lam.tolist(), prices.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
+    turns = list(range(len(upper)))
     for _ in range(PASSES):
-        for i, price in enumerate(upper):
-            best = min(max(new[i] + (1 - f.item(i)) / curvature[i], 0.0), price)
+        for i in turns:
+            best = new[i] + (1 - f.item(i)) / curvature[i]
+            if best < 0.0:
+                best = 0.0
+            elif best > upper[i]:
+                best = upper[i]
             if best != new[i]:
                 f += kernel[i] * (best - new[i])
                 new[i] = best
+        # Once more for those between their bounds.
+        turns = [i for i in turns if 0.0 < new[i] < upper[i]]
     return np.array(new)

@@ -157,12 +157,13 @@ class Program:
         return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
-        """The iterate of λ, ρ, b (0 or 1,) and multiples of η and u without residual; ν keeps z away from zero."""
+        """The iterate of λ, ρ, multiples of (η, b) and of u, without residual; b (0 or 1,). ν keeps z above zero."""
         w, taken = lam[:0], 0 * rho
         if self.prices is not None:
             u = u * min(0.9 / (u @ self.prices), 1.0)
             w, taken = self.prices * rho - lam, u @ self.prices
-        eta = eta * ((1 - taken) / (eta @ (q / rho**2 + 1) / 2))
+        multiple = (1 - taken) / (eta @ (q / rho**2 + 1) / 2)
+        eta, b = multiple * eta, multiple * b
         f = P @ eta / rho + self.equalities[:, 1:] @ b
         f = f if self.prices is None else f + u
         least = f.min()

@@ -5,8 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 
-from implicit_bias.margin.solvers.native.arrays import Tensor, add_to_diagonal_, filled, gram, library
+from implicit_bias.ground.scaling import TINY
+from implicit_bias.margin.solvers.native.arrays import (
+    Tensor,
+    add_to_diagonal_,
+    filled,
+    gram,
+    in_precision,
+    library,
+)
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
+
+#: Samples from which factors may be of single precision.
+SINGLE_FROM = 1000
 
 
 def low_rank(columns: int, samples: int) -> bool:
@@ -17,22 +28,41 @@ def low_rank(columns: int, samples: int) -> bool:
 class Factor(ABC):
     """A positive definite matrix, ready to be solved with."""
 
+    #: Whether solutions are of double precision; else they are to be refined.
+    exact = True
+
     @abstractmethod
     def solve(self, right: Tensor) -> Tensor:
         """M⁻¹ right for right (n, r)."""
 
+    def missing(self, x: Tensor, right: Tensor) -> Tensor:
+        """right − Mx (n,), asked of factors that are not exact."""
+        raise NotImplementedError
+
 
 class DenseFactor(Factor):
-    """By the Cholesky factor of a matrix (n, n), which takes its place."""
+    """By the Cholesky factor of a matrix (n, n), which takes its place.
 
-    def __init__(self, matrix: Tensor) -> None:
-        if not cholesky_(matrix):
+    `single`: the factor is of single precision, which takes half the time, and the matrix stays, to refine solutions.
+    """
+
+    def __init__(self, matrix: Tensor, single: bool = False) -> None:
+        self.matrix = matrix
+        self.L = in_precision("float32", matrix) if single else matrix
+        if not cholesky_(self.L):
             raise ArithmeticError("the normal matrix is no longer positive definite")
-        self.L = matrix
+        self.exact = not single
 
     def solve(self, right: Tensor) -> Tensor:
         """By substitution."""
-        return cholesky_solve(self.L, right)
+        if self.exact:
+            return cholesky_solve(self.L, right)
+        scale = library(right).amax(abs(right), axis=0).clip(TINY)
+        return in_precision("float64", cholesky_solve(self.L, in_precision("float32", right / scale))) * scale
+
+    def missing(self, x: Tensor, right: Tensor) -> Tensor:
+        """right − Mx (n,)."""
+        return right - self.matrix @ x
 
 
 class LowRankFactor(Factor):
@@ -67,11 +97,14 @@ class GroupKernels(ABC):
     def weighted(self, eta: Tensor) -> Tensor:
         """K(η) = Σ_h η_h K_h for η (H,); a new array, shape (n, n)."""
 
-    def factor(self, eta: Tensor, diagonal: Tensor) -> Factor:
-        """K(η) + diag(`diagonal`), factorised. Raises ArithmeticError if it is not positive definite in doubles."""
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True) -> Factor:
+        """K(η) + diag(`diagonal`), factorised; unless `exact`, in single precision for many samples.
+
+        Raises ArithmeticError if it is not positive definite in that precision.
+        """
         matrix = self.weighted(eta)
         add_to_diagonal_(matrix, diagonal)
-        return DenseFactor(matrix)
+        return DenseFactor(matrix, single=not exact and self.n >= SINGLE_FROM and matrix.dtype != object)
 
     @abstractmethod
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -198,10 +231,10 @@ class StackedKernels(LinearKernels):
         super().__init__(A, A.shape[1])
         self.A, self.short = A, low_rank(A.shape[1] * A.shape[2], self.n)
 
-    def factor(self, eta: Tensor, diagonal: Tensor) -> Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True) -> Factor:
         """Through the factors if they are smaller."""
         if not self.short:
-            return super().factor(eta, diagonal)
+            return super().factor(eta, diagonal, exact)
         return LowRankFactor((self.A * (eta**0.5)[:, None]).reshape(self.n, -1), diagonal)
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from implicit_bias.margin.solvers.native.arrays import (
     Tensor,
@@ -16,6 +17,8 @@ from implicit_bias.margin.solvers.native.kernels import GroupKernels
 
 #: The complementary pairs: of the products, each tends to zero.
 PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
+#: Refinements of a solution by a factor of single precision, and what it may miss, as a share, before each.
+STEPS, ASTRAY = 2, 1e-2
 
 
 @dataclass
@@ -92,16 +95,24 @@ class NewtonSystem:
         if prices is not None:
             diagonal = diagonal + at.u / at.w
             c, corner = c + at.u * prices / at.w, corner + at.u @ (prices**2 / at.w)
-        self.factor = kernels.factor(at.eta / at.rho, diagonal)
         xp = library(P)
         self.columns = xp.hstack([P, E, -c[:, None]])
+        self.corner = xp.zeros_like(self.columns.T @ self.columns)
+        add_to_diagonal_(self.corner[:H, :H], -at.s / at.eta)
+        self.corner[:H, -1] -= (q / at.rho**2 + 1) / 2
+        self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
+        self.corner[-1, -1] += corner
+        self.factorise = partial(kernels.factor, at.eta / at.rho, diagonal)
+        try:
+            self._prepare(exact=False)
+        except ArithmeticError:
+            self._prepare(exact=True)
+
+    def _prepare(self, exact: bool) -> None:
+        """Factorise M and what the elimination of Δλ leaves."""
+        self.factor = self.factorise(exact)
         self.solved = self.factor.solve(self.columns)
-        border = -(self.columns.T @ self.solved)
-        add_to_diagonal_(border[:H, :H], -at.s / at.eta)
-        border[:H, -1] -= (q / at.rho**2 + 1) / 2
-        border[-1, :H] -= (q / at.rho**2 + 1) / 2
-        border[-1, -1] += corner
-        self.border = lu_factor(border)
+        self.border = lu_factor(self.corner - self.columns.T @ self.solved)
         if self.border is None:
             raise ArithmeticError("the bordered system is singular")
 
@@ -111,14 +122,30 @@ class NewtonSystem:
         a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
         if prices is not None:
             a, d = a + products["u"] / at.w, d - prices @ (products["u"] / at.w)
-        Ma = self.factor.solve(a[:, None])[:, 0]
         b = products["eta"] / at.eta - residual.eta
-        right = library(a).hstack([b, -residual.nu, d]) - self.columns.T @ Ma
-        small = lu_solve(self.border, right)
+        lam, small = self._refined(a, library(a).hstack([b, -residual.nu, d]))
         eta, nu, rho = small[:H], small[H:-1], small[-1]
-        lam = Ma - self.solved @ small
         z = -(products["lam"] + at.z * lam) / at.lam
         s = -(products["eta"] + at.s * eta) / at.eta
         w = at.w if prices is None else prices * rho - lam
         u = -(products["u"] + at.u * w) / at.w
         return Point(lam, z, eta, s, u, w, nu, rho)
+
+    def _solution(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """Δλ and the other unknowns for the right-hand sides of both rows, as exactly as the factor is."""
+        Ma = self.factor.solve(a[:, None])[:, 0]
+        small = lu_solve(self.border, right - self.columns.T @ Ma)
+        return Ma - self.solved @ small, small
+
+    def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """The same to double precision: a factor that does not lead there is computed in doubles."""
+        lam, small = self._solution(a, right)
+        for _ in range(0 if self.factor.exact else STEPS):
+            missing = self.factor.missing(lam, a) - self.columns @ small
+            rest = right - self.columns.T @ lam - self.corner @ small
+            if not abs(missing).max() <= ASTRAY * abs(a).max():
+                self._prepare(exact=True)
+                return self._solution(a, right)
+            more, correction = self._solution(missing, rest)
+            lam, small = lam + more, small + correction
+        return lam, small

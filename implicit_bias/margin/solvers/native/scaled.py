@@ -6,7 +6,6 @@ from collections.abc import Callable
 import numpy as np
 
 from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.scaling import TINY, length
@@ -170,11 +169,11 @@ class GatedProblem(ScaledProblem):
         gates = features.gate_values @ form.expand
         groups = len(np.unique(form.groups))
         gate_scale = float(length(gates)) / np.sqrt(features.n * groups) or 1.0
-        lengths = np.concatenate([length(features.X[rows], axis=1) for rows in row_blocks(features.n)])
-        input_scale = float(length(lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
+        input_scale = float(length(features.input_lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, gate_scale * input_scale)
-        self._prepare(gate_scale, input_scale, contrasts(lambda: [gates / gate_scale], form.groups))
-        self.X, self.G = self.moved(features.X), self.moved(self.contrasts.of(gates / gate_scale))
+        gates /= gate_scale
+        self._prepare(gate_scale, input_scale, contrasts(lambda: [gates], form.groups))
+        self.X, self.G = self.moved(features.X), self.moved(self.contrasts.of(gates))
 
     def _prepare(self, gate_scale: float, input_scale: float, found: Contrasts) -> None:
         """What is kept beside inputs and gate values."""

@@ -30,7 +30,7 @@ WARM_SHARE, WARM_GAP = 0.3, 0.1
 #: The samples whose earlier λ exceeds this share of the largest are the first working set.
 SUPPORT = 1e-5
 #: The λ of newcomers, as a share of the mean.
-NEWCOMER = 0.1
+NEWCOMER = 0.01
 #: Samples of each class that are solved for one by one after a sorting, whatever their λ.
 NEAREST = 10
 #: So few samples at least are solved for at once, to the end: steps with fewer take no less time.
@@ -156,7 +156,7 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
     else:
         between = (lam > 0) | low
         between[away.argsort()[:FEW]] = True
-    between[abs(away).argsort()[SUPPORTING:]] = False
+    between[library(f).where(between, abs(away), np.inf).argsort()[SUPPORTING:]] = False
     for side in (scaled.positive, ~scaled.positive):
         own = library(f).where(side)[0]
         between[own[abs(away[own]).argsort()[:NEAREST]]] = True
@@ -176,7 +176,8 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     if best.iterations:
         # Where samples are sorted only few have to be found, and one finer round finds them.
         stage = len(TOLERANCES) - (len(chosen.rows) > FEW + 2 * NEAREST)
-    start: Point | None = None
+    leads = best.bounds.gap < 1 and len(chosen.priced) == 0
+    start = _led(chosen, best) if leads else None
     try:
         while not (best.stopped or best.bounds.gap <= tol):
             scaled.check_room(len(chosen.rows))
@@ -216,6 +217,20 @@ def _scored(chosen: WorkingSet, outcome: Outcome, best: Outcome) -> tuple[Outcom
     bounds, iterations = Bounds(outcome.bounds.lower, upper), best.iterations + outcome.iterations
     found = best.better(chosen.spread(outcome.lam), (heavy, eta, b), bounds, iterations)
     return replace(found, stopped=outcome.stopped), f, least
+
+
+def _led(chosen: WorkingSet, known: Outcome) -> Point:
+    """A feasible iterate near `known` weights, every λ at some distance from 0."""
+    (lam, eta, b), program = known.weights, chosen.program
+    xp = library(lam)
+    own = xp.clip(lam[chosen.rows], NEWCOMER * lam[chosen.rows].mean(), None)
+    lam = program.balanced(own)
+    q, P = program.kernels.sweep(lam)
+    rho, u = (1.01 * q.max()) ** 0.5, lam[:0]
+    if program.prices is not None:
+        rho = xp.maximum(rho, 1.1 * (lam / program.prices).max())
+        u = known.bounds.gap * rho / (len(lam) * (program.prices * rho - lam))
+    return program.feasible(lam, eta, q, P, rho, u, b / (own.sum() * rho))
 
 
 def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
