@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -78,10 +79,10 @@ def activation_patterns(X: Any) -> Arrangement:
     lines, line_of, side = _lines(X)
     if not lines:
         return Arrangement(np.ones((1, n), dtype=bool), np.eye(1, d), np.zeros((1, n), dtype=bool))
-    # Elimination in whole numbers would take long where there is no hope anyway.
-    _check(len(lines), int(np.linalg.matrix_rank(_floats(lines))))
-    columns = _independent(lines)
-    _check(len(lines), len(columns))
+    columns: list[int] = []
+    for column in _independent(lines):
+        columns.append(column)
+        _check(len(lines), len(columns))
     positive, on, rays = _cells([[line[c] for c in columns] for line in lines])
     cells, of_pair = _distinct(positive)
     counts = np.zeros(cells.shape, dtype=np.int64)
@@ -128,21 +129,19 @@ def _floats(lines: list[Any]) -> Array:
     return np.array([[value / max(map(abs, line)) for value in line] for line in lines])
 
 
-def _independent(lines: list[Any]) -> list[int]:
-    """Columns that span all columns, by exact elimination."""
+def _independent(lines: list[Any]) -> Iterator[int]:
+    """Columns that span all columns, one by one, by exact elimination."""
     rows = [[Fraction(value) for value in line] for line in lines]
-    found = []
     for column in range(len(rows[0])):
         pivot = next((row for row in rows if row[column]), None)
         if pivot is None:
             continue
-        found.append(column)
+        yield column
         rows.remove(pivot)
         for row in rows:
             if row[column]:
                 factor = row[column] / pivot[column]
                 row[:] = [value - factor * other for value, other in zip(row, pivot, strict=True)]
-    return found
 
 
 def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray, Array]:
@@ -174,12 +173,12 @@ def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray, Array]:
 def _about(lines: list[list[int]], held: np.ndarray) -> np.ndarray:
     """The distinct signs, as positive or not, of lines that are orthogonal to one ray."""
     own = [lines[i] for i in held]
-    columns = _independent(own)
+    columns = [*_independent(own)]
     return _distinct(_cells([[line[c] for c in columns] for line in own])[0])[0]
 
 
 def _rays(lines: list[list[int]]) -> tuple[Array, np.ndarray]:
-    """Both unit vectors of every line that r − 1 independent hyperplanes share (N, r), and the samples' signs (N, m)."""
+    """Both unit vectors of each line that r − 1 independent hyperplanes share (N, r), and all samples' signs (N, m)."""
     F = _floats(lines)
     subsets = np.array([*itertools.combinations(range(len(lines)), F.shape[1] - 1)])
     rays, sizes = _normals(F[subsets], -1), _normals(np.abs(F)[subsets], 1)
@@ -206,7 +205,7 @@ def _rays(lines: list[list[int]]) -> tuple[Array, np.ndarray]:
 
 
 def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
-    """The vector orthogonal to r − 1 rows (…, r − 1, r), by minors; with `alternate` 1 for −1, the sum of their sizes."""
+    """The vector orthogonal to r − 1 rows (…, r − 1, r), by minors; `alternate` 1 in place of −1: its terms' sizes."""
     return np.stack([alternate**c * _minor(np.delete(A, c, axis=-1), alternate) for c in range(A.shape[-1])], axis=-1)
 
 

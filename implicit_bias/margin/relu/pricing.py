@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from implicit_bias.gates.arrangement import activation_patterns
-from implicit_bias.ground.checks import Array
+from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.rounding import share
 from implicit_bias.ground.scaling import length
 
@@ -29,6 +29,8 @@ from implicit_bias.ground.scaling import length
 LISTED = 20_000
 #: Sweeps over t, and the change below which the last one ends.
 SWEEPS, STILL = 50, 1e-10
+#: Sweeps over t at every step of the tree, from the t before it.
+GROWING = 4
 #: Ascents from each start, and starts at random.
 ASCENTS, STARTS = 20, 100
 
@@ -53,13 +55,23 @@ class Pull:
     complete: bool
 
 
+def listed(X: Array, y: Array) -> bool:
+    """Whether subsets of either class, of any of its samples, can be listed by their arrangement."""
+    return all(_countable(X[y == sign]) for sign in np.unique(y))
+
+
+def _countable(A: Array) -> bool:
+    rank = int(np.linalg.matrix_rank(A))
+    return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= LISTED
+
+
 def pull(X: Array, y: Array, dual: Array, *, accuracy: float = 1e-9, nodes: int = 20_000, seed: int = 1) -> Pull:
     """The largest |h(u)| over ‖u‖ ≤ 1 for a dual λ ≥ 0 (n,), from above.
 
     Subsets are those of the positive samples' arrangement where it can be listed. Else they grow in a tree, sample by
     sample: where samples U are open, max over s ∈ [0, 1]^U is at most min_t ‖Σ_S + ½Σ_U − Σ_j t_j‖ + ½Σ_U ‖λ_i x_i‖.
     The tree keeps `nodes` subsets at once; those it gives up keep their bounds. Ascents start at the samples and at
-    random.
+    random; with `nodes` 0 there is nothing else, and the bound is infinite.
 
     Examples
     --------
@@ -86,15 +98,15 @@ def pull(X: Array, y: Array, dual: Array, *, accuracy: float = 1e-9, nodes: int 
 
 
 def _directed(A: Array, B: Array, starts: Array, accuracy: float, nodes: int) -> tuple[float, Array, bool]:
-    """max_S min_t ‖Σ_S a_i − Σ t_j b_j‖ from above, the units of subsets that reach much, and whether none was given up."""
-    rank = int(np.linalg.matrix_rank(A))
-    if 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= LISTED and rank <= 4:
-        subsets, left = activation_patterns(A).patterns, 0.0
-    else:
+    """max_S min_t ‖Σ_S a_i − Σ t_j b_j‖ from above, units of subsets that reach much, and whether none was given up."""
+    subsets, left = _all_subsets(A), 0.0
+    if subsets is None:
         risen = _risen(starts, A, B)
+        subsets, left = risen @ A.T > 0, np.inf
+    if left and nodes:
         reached = float((np.maximum(risen @ A.T, 0.0).sum(axis=1) - np.maximum(risen @ B.T, 0.0).sum(axis=1)).max())
-        subsets, left = _grown(A, B, reached * (1 + accuracy), nodes)
-        subsets = np.vstack([subsets, risen @ A.T > 0])
+        grown, left = _grown(A, B, reached * (1 + accuracy), nodes)
+        subsets = np.vstack([subsets, grown])
     sums = subsets.astype(float) @ A
     t = _nearest(sums, B)
     distances = length(sums - t @ B, axis=1)
@@ -111,21 +123,31 @@ def _directed(A: Array, B: Array, starts: Array, accuracy: float, nodes: int) ->
     return max(float(distances.max()), left), units, left <= best * (1 + accuracy)
 
 
+def _all_subsets(A: Array) -> np.ndarray | None:
+    """Those that a unit opens, or none where they are too many."""
+    try:
+        return activation_patterns(A).patterns if _countable(A) else None
+    except InputError:
+        # Rounding gave the samples a higher rank than they seem to have.
+        return None
+
+
 def _grown(A: Array, B: Array, reached: float, nodes: int) -> tuple[np.ndarray, float]:
     """Subsets (N, m) that may reach more than is reached, and the largest bound of those that were given up."""
     order = np.argsort(-length(A, axis=1))
-    subsets, left = np.zeros((1, len(A)), dtype=bool), 0.0
+    subsets, left, t = np.zeros((1, len(A)), dtype=bool), 0.0, np.full((1, len(B)), 0.5)
     for depth, one in enumerate(order):
-        subsets = np.repeat(subsets, 2, axis=0)
+        subsets, t = np.repeat(subsets, 2, axis=0), np.repeat(t, 2, axis=0)
         subsets[1::2, one] = True
         open_ = order[depth + 1 :]
         sums = subsets @ A + 0.5 * A[open_].sum(axis=0)
-        bounds = length(sums - _nearest(sums, B) @ B, axis=1) + 0.5 * float(length(A[open_], axis=1).sum())
+        t = _nearest(sums, B, t, GROWING)
+        bounds = length(sums - t @ B, axis=1) + 0.5 * float(length(A[open_], axis=1).sum())
         kept = np.flatnonzero(bounds > reached)
         if len(kept) > nodes:
             kept = kept[np.argsort(-bounds[kept], kind="stable")]
             left, kept = max(left, float(bounds[kept[nodes]])), kept[:nodes]
-        subsets = subsets[kept]
+        subsets, t = subsets[kept], t[kept]
     return subsets, left
 
 
@@ -143,11 +165,11 @@ def _risen(units: Array, A: Array, B: Array) -> Array:
     return units
 
 
-def _nearest(sums: Array, B: Array) -> Array:
+def _nearest(sums: Array, B: Array, start: Array | None = None, sweeps: int = SWEEPS) -> Array:
     """t (N, m) in [0, 1] that make ‖c − Σ t_j b_j‖ small, by descent in one coordinate after the other."""
-    t = np.full((len(sums), len(B)), 0.5)
+    t = np.full((len(sums), len(B)), 0.5) if start is None else start.copy()
     rest, sizes = sums - t @ B, (B**2).sum(axis=1)
-    for _ in range(SWEEPS if len(B) else 0):
+    for _ in range(sweeps if len(B) else 0):
         most = 0.0
         for j, b in enumerate(B):
             step = np.clip(t[:, j] + rest @ b / sizes[j], 0.0, 1.0) - t[:, j]

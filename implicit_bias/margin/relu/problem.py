@@ -1,4 +1,4 @@
-"""The margin problem of a two-layer ReLU network over activation patterns, each unit kept within the cone of its own."""
+"""The margin problem of a two-layer ReLU network over activation patterns, each unit in the cone of its own."""
 
 from __future__ import annotations
 
@@ -36,14 +36,19 @@ class ReLUMarginProblem(MarginProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        values = getattr(self.features, "gate_values", None)
-        if values is None or not np.isin(values, (-1.0, 0.0, 1.0)).all() or (values.min(0) * values.max(0) < 0).any():
+        values = self._values
+        if not np.isin(values, (-1.0, 0.0, 1.0)).all() or (values.min(axis=0) * values.max(axis=0) < 0).any():
             raise InputError("a ReLU network's gates are 0 or of one sign each, 1 or -1, as svm_relu makes them")
 
+    @property
+    def _values(self) -> Array:
+        values = getattr(self.features, "gate_values", None)
+        return np.full((1, 1), np.nan) if values is None else np.asarray(values)
+
     def network(self, W: Any) -> ReLUNetwork:
-        """The ReLU network of weights (k, d): f(x) = Σ_h s_h (⟨w_h, x⟩)_+, layers balanced, float64, idle units left out."""
+        """The ReLU network of W (k, d), f(x) = Σ_h s_h (⟨w_h, x⟩)_+, in float64, layers balanced, no idle units."""
         W = as_numbers(W, (self.features.k, self.features.d), "weights")
-        return network_of(W, self.features.gate_values.sum(axis=0) >= 0)
+        return network_of(W, self._values.sum(axis=0) >= 0)
 
 
 def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
@@ -68,10 +73,11 @@ def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
 def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMarginProblem:
     """The two-layer ReLU network of least norm with margins of 1, over given activation patterns, or all of them.
 
-        minimise Σ_h (‖u_h‖ + ‖v_h‖)   subject to   y ∘ Σ_h D_h X(u_h − v_h) ≥ 1,   (2D_h − I)X u_h ≥ 0,   (2D_h − I)X v_h ≥ 0
+        minimise Σ_h (‖u_h‖ + ‖v_h‖)   subject to   y ∘ Σ_h D_h X(u_h − v_h) ≥ 1,
+                                                    (2D_h − I)X u_h ≥ 0,   (2D_h − I)X v_h ≥ 0
 
-    **It is the network's problem**, with D_h = diag 1(Xu ≥ 0) over all cells of the samples' arrangement: convex, and of
-    one optimum with min ½ Σ_j (a_j² + ‖w_j‖²) subject to y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1 over networks of any width.
+    **It is the network's problem**, with D_h = diag 1(Xu ≥ 0) over all cells of the samples' arrangement: convex, and
+    of one optimum with min ½ Σ_j (a_j² + ‖w_j‖²) subject to y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1 over networks of any width.
     *Proof.* ½(a² + ‖w‖²) ≥ |a|‖w‖, with equality for |a| = ‖w‖, to which a unit is rescaled without a change of its
     output: the least norm is Σ_j |a_j|‖w_j‖. A unit |a|w with a > 0 lies in a closed cell h, where (Xu)_+ = D_h Xu, and
     joins u_h; one with a < 0 joins v_h. Units of one cell and sign add up to one, their outputs too, for the cell is
@@ -119,7 +125,7 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
     found = activation_patterns(X) if patterns is None else patterns
     rows = as_floats(found.patterns if isinstance(found, Arrangement) else found, "patterns", 2)
     if rows.shape[1] != len(X) or not np.isin(rows, (0.0, 1.0)).all():
-        raise InputError(f"patterns must be 0 or 1 of shape (P, {len(X)}), a row a pattern, as activation_patterns gives")
+        raise InputError(f"patterns must be 0 or 1 of shape (P, {len(X)}), as activation_patterns gives them")
     walls = found.walls if isinstance(found, Arrangement) else None
     return patterned(X, y, np.vstack([rows, rows]), np.repeat([1.0, -1.0], len(rows)), walls, C)
 
@@ -127,7 +133,7 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
 def patterned(
     X: Array, y: Array, patterns: Array, signs: Array, walls: np.ndarray | None = None, C: float = np.inf
 ) -> ReLUMarginProblem:
-    """The problem of units of these patterns (k, n) and signs (k,); `walls` (k, n), or for k/2: the rows of each cone."""
+    """The problem of units of these patterns (k, n) and signs (k,); `walls` (k or k/2, n) are their cones' rows."""
     k, (n, d) = len(patterns), X.shape
     walls = np.ones((k, n), dtype=bool) if walls is None else np.tile(walls, (k // len(walls), 1))
     walls = walls & X.any(axis=1)

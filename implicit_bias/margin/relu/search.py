@@ -25,7 +25,7 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.ground.rounding import UNIT, share
 from implicit_bias.ground.scaling import largest_entries, length
-from implicit_bias.margin.relu.pricing import Pull, pull
+from implicit_bias.margin.relu.pricing import Pull, listed, pull
 from implicit_bias.margin.relu.problem import network_of, patterned
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.margin.solvers.options import Options, as_tolerance
@@ -68,7 +68,7 @@ class BestNetwork:
         Why the search ended: the gap is within `tol`; nothing was found that pulls more; a limit; no network up to the
         lower bound separates, which then is out of scale.
     table : DataFrame
-        A row for each round: round, seconds, patterns, objective, lower_bound, pull.
+        A row for each round: round, seconds, patterns, objective, lower_bound, pull (the most found under its λ).
 
     >>> from implicit_bias import best_network
     >>> best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
@@ -196,7 +196,9 @@ class _Search:
         self.network: ReLUNetwork | None = None
         self.upper, self.margins = np.inf, np.full(len(X), np.nan)
         self.lower, self.dual, self.complete, self.pull = 0.0, np.zeros(len(X)), False, np.nan
-        first = self._prove(np.full(len(X), 1 / len(X)))
+        #: Whether bounds come with the pulls, or cost a tree of their own.
+        self.listed = listed(X, y)
+        first = self._prove(np.full(len(X), 1 / len(X)), self.listed)
         for sign in (1.0, -1.0):
             self._join(units, np.full(len(units), sign))
         order = np.argsort(-np.abs(first.values))[:JOIN]
@@ -208,14 +210,19 @@ class _Search:
         answer = CVXPY_SOLVERS["CLARABEL"](problem, Options(self.tol * FINER))
         self._measure(answer.weights, self.signs)
         dual = np.maximum(answer.dual, 0.0)
-        found = self._prove(np.where(dual > IDLE * dual.max(), dual, 0.0))
-        if self.gap <= self.tol:
-            return "certified"
-        pulls = np.abs(found.values)
-        more = np.flatnonzero(pulls > 1 + self.tol * FINER)
-        more = more[np.argsort(-pulls[more])]
+        dual = np.where(dual > IDLE * dual.max(), dual, 0.0)
+        joined = 0
+        for bounded in (True,) if self.listed else (False, True):
+            found = self._prove(dual, bounded)
+            if self.gap <= self.tol:
+                return "certified"
+            pulls = np.abs(found.values)
+            more = np.flatnonzero(pulls > 1 + self.tol * FINER)
+            more = more[np.argsort(-pulls[more])]
+            joined = self._join(found.units[more], np.sign(found.values[more]))
+            if joined:
+                break
         self._leave(answer.weights)
-        joined = self._join(found.units[more], np.sign(found.values[more]))
         if self.network is not None:
             # These patterns separate, and need no slack.
             ended = None if joined or self.price < np.inf else "no pattern"
@@ -241,10 +248,11 @@ class _Search:
         bounds = self.upper, self.lower, self.gap
         return BestNetwork(self.network, *bounds, self.margins, self.dual, self.complete, end, table)
 
-    def _prove(self, dual: Array) -> Pull:
-        """The pulls under λ, and the lower bound that they prove if it is the best."""
-        found = pull(self.X, self.y, dual, accuracy=FINER * self.tol, nodes=self.nodes, seed=self.seed)
-        self.pull = found.bound
+    def _prove(self, dual: Array, bounded: bool) -> Pull:
+        """The pulls under λ, and the lower bound that they prove if it is the best; none unless `bounded`."""
+        nodes = self.nodes if bounded else 0
+        found = pull(self.X, self.y, dual, accuracy=FINER * self.tol, nodes=nodes, seed=self.seed)
+        self.pull = float(np.abs(found.values).max(initial=0.0))
         lower = math.fsum(dual.tolist()) / found.bound * (1 - 8 * UNIT) if found.bound > 0 else 0.0
         if lower > self.lower:
             self.lower, self.dual, self.complete = lower, dual / found.bound, found.complete
@@ -275,10 +283,10 @@ class _Search:
         return len(new)
 
     def _leave(self, W: Array) -> None:
-        """Of many patterns those without weights leave."""
+        """Of many patterns those without weights leave; the last, which just joined, have none yet."""
         if len(W) > LEAVE:
             lengths = length(W, axis=1)
-            kept = lengths > IDLE * lengths.max()
+            kept = np.append(lengths > IDLE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
             self.patterns, self.signs = self.patterns[kept], self.signs[kept]
 
 
