@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, check_size
-from implicit_bias.ground.scaling import length
 
 #: Signs (rays × cells about a ray × samples) up to which cells are listed.
 LARGEST_LIST = 200_000_000
@@ -28,8 +27,6 @@ class Arrangement:
     ----------
     patterns : array of bool, shape (P, n)
         1(⟨u, x_i⟩ ≥ 0) for u inside each cell.
-    directions : array, shape (P, d)
-        A unit vector u inside each cell, up to rounding.
     walls : array of bool, shape (P, n)
         Samples, one for each hyperplane, whose half-spaces ±⟨u, x_i⟩ ≥ 0 are the closed cell; in rank 5 and above a few
         may be there that are not needed.
@@ -40,7 +37,6 @@ class Arrangement:
     """
 
     patterns: np.ndarray = field(repr=False)
-    directions: Array = field(repr=False)
     walls: np.ndarray = field(repr=False)
 
     def __len__(self) -> int:
@@ -75,25 +71,23 @@ def activation_patterns(X: Any) -> Arrangement:
     [[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]]
     """
     X = as_floats(X, "X", 2)
-    n, d = X.shape
+    n = len(X)
     lines, line_of, side = _lines(X)
     if not lines:
-        return Arrangement(np.ones((1, n), dtype=bool), np.eye(1, d), np.zeros((1, n), dtype=bool))
+        return Arrangement(np.ones((1, n), dtype=bool), np.zeros((1, n), dtype=bool))
     columns: list[int] = []
     for column in _independent(lines):
         columns.append(column)
         _check(len(lines), len(columns))
-    positive, on, rays = _cells([[line[c] for c in columns] for line in lines])
+    positive, on = _cells([[line[c] for c in columns] for line in lines])
     cells, of_pair = _distinct(positive)
     counts = np.zeros(cells.shape, dtype=np.int64)
     np.add.at(counts, of_pair, on)
-    inside = np.zeros((len(cells), d))
-    np.add.at(inside, (of_pair[:, None], np.array(columns)), rays)
     walls = np.zeros((len(cells), n), dtype=bool)
     first = [int(np.flatnonzero((line_of == line) & (side != 0))[0]) for line in range(len(lines))]
     walls[:, first] = counts >= len(columns) - 1
     patterns = (side == 0) | (cells[:, line_of] == (side > 0))
-    return Arrangement(patterns, inside / length(inside, axis=1)[:, None], walls)
+    return Arrangement(patterns, walls)
 
 
 def _check(m: int, rank: int) -> None:
@@ -144,17 +138,16 @@ def _independent(lines: list[Any]) -> Iterator[int]:
                 row[:] = [value - factor * other for value, other in zip(row, pivot, strict=True)]
 
 
-def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray, Array]:
+def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     """All pairs of a cell and one of its extreme rays, of m distinct lines of rank r, r entries each.
 
-    Which lines are positive in the cell (N, m), which hyperplanes hold the ray (N, m), and the ray (N, r).
+    Which lines are positive in the cell (N, m), and which hyperplanes hold the ray (N, m).
     """
     m, rank = len(lines), len(lines[0])
     if rank == 1:
-        side = np.array([[1.0], [-1.0]])
-        return side * lines[0][0] > 0, np.zeros((2, 1), dtype=bool), side
-    rays, signs = _rays(lines)
-    positive, on, at = [], [], []
+        return np.array([[True], [False]]), np.zeros((2, 1), dtype=bool)
+    signs = _rays(lines)
+    positive, on = [], []
     for count in np.unique((signs == 0).sum(axis=1)):
         group = np.flatnonzero((signs == 0).sum(axis=1) == count)
         # About a ray on no more hyperplanes than it needs, their samples take all signs.
@@ -166,8 +159,7 @@ def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray, Array]:
             np.put_along_axis(cells, np.broadcast_to(held[:, None], (*cells.shape[:2], count)), local[None], axis=2)
             positive.append(cells.reshape(-1, m))
             on.append(np.repeat(signs[part] == 0, len(local), axis=0))
-            at.append(np.repeat(rays[part], len(local), axis=0))
-    return np.concatenate(positive), np.concatenate(on), np.concatenate(at)
+    return np.concatenate(positive), np.concatenate(on)
 
 
 def _about(lines: list[list[int]], held: np.ndarray) -> np.ndarray:
@@ -177,8 +169,8 @@ def _about(lines: list[list[int]], held: np.ndarray) -> np.ndarray:
     return _distinct(_cells([[line[c] for c in columns] for line in own])[0])[0]
 
 
-def _rays(lines: list[list[int]]) -> tuple[Array, np.ndarray]:
-    """Both unit vectors of each line that r − 1 independent hyperplanes share (N, r), and all samples' signs (N, m)."""
+def _rays(lines: list[list[int]]) -> np.ndarray:
+    """The signs of all samples (N, m) at both ends of each line that r − 1 independent hyperplanes share."""
     F = _floats(lines)
     subsets = np.array([*itertools.combinations(range(len(lines)), F.shape[1] - 1)])
     rays, sizes = _normals(F[subsets], -1), _normals(np.abs(F)[subsets], 1)
@@ -193,15 +185,13 @@ def _rays(lines: list[list[int]]) -> tuple[Array, np.ndarray]:
         whole = _normals(np.array([lines[i] for i in subsets[row]], dtype=object), -1).tolist()
         spans[row] = any(whole)
         if spans[row]:
-            rays[row] = _floats([whole])[0]
             for i in np.flatnonzero(doubtful[row]):
                 product = sum(a * b for a, b in zip(whole, lines[i], strict=True))
                 signs[row, i] = (product > 0) - (product < 0)
-    rays, signs = rays[spans], signs[spans]
+    signs = signs[spans]
     # The hyperplanes that hold a ray say which one it is.
     once = np.unique(np.packbits(signs == 0, axis=1), axis=0, return_index=True)[1]
-    rays, signs = rays[once] / length(rays[once], axis=1)[:, None], signs[once]
-    return np.concatenate([rays, -rays]), np.concatenate([signs, -signs])
+    return np.concatenate([signs[once], -signs[once]])
 
 
 def _normals(A: np.ndarray, alternate: int) -> np.ndarray:

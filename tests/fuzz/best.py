@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 import implicit_bias as ib
+from implicit_bias.ground.checks import Array
+from implicit_bias.ground.scaling import TINY
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.strategies import count, number
@@ -12,23 +14,35 @@ from tests.fuzz.table import arguments, entry, row
 
 
 def _samples(draw: Draw) -> dict[str, Any]:
-    """Some samples of two or three inputs, and labels."""
-    X, y = problems.clean_task(draw)
+    """Some samples of few inputs, of every kind and scale or ordinary ones, and labels of both classes."""
+    X, y = problems.samples(draw, scaled=False) if draw.chance(0.5) else problems.clean_task(draw)
+    if len(X) < 6 or len(set(y[:6].tolist())) < 2:
+        X, y = problems.clean_task(draw)
     return {"X": draw.array(X[:6, :3], rounded=False), "y": draw.either(y[:6], [y[:5], 0 * y[:6], None, "y"])}
 
 
 def _points(draw: Draw) -> dict[str, Any]:
-    return {"X": problems.points(draw, most=2.0, scales=(1.0, 1e-200, 1e200))}
+    """Samples of every kind and scale, on which no pattern is to be missed."""
+    return {"X": draw.array(problems.samples(draw)[0][:8, :4], rounded=False)}
 
 
-row(ib.activation_patterns, _points, finite=False, may=True, fine=lambda c, found: len(found) >= 1)
+def _all_there(X: Array, patterns: np.ndarray) -> bool:
+    """Whether no pattern is there twice, and those of random directions are there."""
+    X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), TINY)
+    scores = np.random.default_rng(1).normal(size=(300, X.shape[1])) @ X.T
+    clear = scores[(np.abs(scores) > 1e-9).all(axis=1, where=X.any(axis=1))] >= 0
+    known = {row.tobytes() for row in patterns}
+    return len(known) == len(patterns) and {row.tobytes() for row in clear} <= known
+
+
+row(ib.activation_patterns, _points, finite=False, fine=lambda c, found: _all_there(c.X, found.patterns))
 
 
 @entry(ib.Arrangement, share=1)
 def _arrangement(draw: Draw) -> None:
     """A record, which is taken as it is."""
     found = ib.activation_patterns(draw.normal(4, 2))
-    again = draw.call(ib.Arrangement, found.patterns, found.directions, found.walls)
+    again = draw.call(ib.Arrangement, found.patterns, found.walls)
     expect(len(again) == len(found), "another number of patterns")
 
 

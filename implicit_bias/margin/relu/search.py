@@ -71,8 +71,9 @@ class BestNetwork:
         A row for each round: round, seconds, patterns, objective, lower_bound, pull (the most found under its λ).
 
     >>> from implicit_bias import best_network
-    >>> best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
-    BestNetwork(certified, objective=5, gap=..., 2 units)
+    >>> best = best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
+    >>> best.end, round(best.objective, 4), best.gap < 1e-6
+    ('certified', 5.0, True)
     """
 
     network: ReLUNetwork | None
