@@ -22,8 +22,8 @@ from implicit_bias import (
 )
 from implicit_bias.experiments.best import COLLECTION, planar
 from implicit_bias.margin.relu import pricing
+from implicit_bias.margin.relu.network import bound_of
 from implicit_bias.margin.relu.pricing import pull
-from implicit_bias.margin.relu.search import bound_of
 from tests.experiments import page_of, told
 
 

@@ -13,7 +13,7 @@ from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, span
 from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.margin.relu import best_network
-from implicit_bias.margin.relu.search import bound_of
+from implicit_bias.margin.relu.network import bound_of
 from implicit_bias.networks import ReLUNetwork
 from implicit_bias.training.iterations import LossScaled
 from implicit_bias.training.limit import descend_to_limit

@@ -23,7 +23,7 @@ from implicit_bias.margin.formulations import svm_lc, svm_rc
 from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.relu import best_network, svm_relu
-from implicit_bias.margin.relu.search import bound_of
+from implicit_bias.margin.relu.network import bound_of
 from implicit_bias.margin.solvers import solve
 from implicit_bias.networks import ReLUNetwork
 from implicit_bias.training.iterations import LossScaled

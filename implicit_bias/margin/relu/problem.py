@@ -14,12 +14,10 @@ from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.relu.network import network_of
 
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
-
-#: Units shorter than this share of the longest are left out of a network.
-IDLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,25 +47,6 @@ class ReLUMarginProblem(MarginProblem):
         """The ReLU network of W (k, d), f(x) = Σ_h s_h (⟨w_h, x⟩)_+, in float64, layers balanced, no idle units."""
         W = as_numbers(W, (self.features.k, self.features.d), "weights")
         return network_of(W, self._values.sum(axis=0) >= 0)
-
-
-def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
-    """The network of units w_h (k, d) whose outputs are added or taken away: a_h = ±√‖w_h‖, w_h/√‖w_h‖."""
-    import torch
-
-    from implicit_bias.networks import ReLUNetwork
-
-    lengths = np.linalg.norm(W, axis=1)
-    used = lengths > IDLE * lengths.max()
-    if not used.any():
-        raise InputError("these weights are all zero, and make no network")
-    roots = np.sqrt(lengths[used])
-    network = ReLUNetwork(W.shape[1], len(roots)).double()
-    layers = (W[used] / roots[:, None], np.where(positive[used], roots, -roots)[None])
-    with torch.no_grad():
-        for layer, values in zip(network.layers, layers, strict=True):
-            layer.copy_(torch.as_tensor(values))
-    return network
 
 
 def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMarginProblem:

@@ -23,10 +23,11 @@ from implicit_bias.ground.checks import (
     check_range,
     shown,
 )
-from implicit_bias.ground.rounding import UNIT, share
+from implicit_bias.ground.rounding import UNIT
 from implicit_bias.ground.scaling import largest_entries, length
+from implicit_bias.margin.relu.network import basic, bound_of, network_of, units_of
 from implicit_bias.margin.relu.pricing import Pull, listed, pull
-from implicit_bias.margin.relu.problem import network_of, patterned
+from implicit_bias.margin.relu.problem import patterned
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.margin.solvers.options import Options, as_tolerance
 
@@ -245,7 +246,7 @@ class _Search:
     def answer(self, end: str, table: pd.DataFrame) -> BestNetwork:
         """The best so far, of as few units as margins are 1, where the gap allows it."""
         if self.network is not None:
-            self._measure(*_basic(*units_of(self.network), self.X, self.y), max(self.gap, self.tol))
+            self._measure(*basic(*units_of(self.network), self.X, self.y), max(self.gap, self.tol))
         bounds = self.upper, self.lower, self.gap
         return BestNetwork(self.network, *bounds, self.margins, self.dual, self.complete, end, table)
 
@@ -289,32 +290,3 @@ class _Search:
             lengths = length(W, axis=1)
             kept = np.append(lengths > IDLE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
             self.patterns, self.signs = self.patterns[kept], self.signs[kept]
-
-
-def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
-    """|a_j| w_j of each unit (k, d), and the signs of a_j (k,), of a network of one hidden layer."""
-    hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
-    return np.abs(readout[0])[:, None] * hidden, np.sign(readout[0])
-
-
-def bound_of(network: ReLUNetwork, X: Array, y: Array) -> tuple[float, Array]:
-    """Σ_j |a_j|‖w_j‖ over the least margin, rounded up, infinity where one is not positive; and the margins (n,)."""
-    hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
-    a, d = readout[0], X.shape[1]
-    active = np.maximum(X @ hidden.T, 0.0)
-    lost = share(d + 4) * (np.abs(X) @ np.abs(hidden).T) + share(len(a) + 4) * active
-    margins = y * (active @ a)
-    least = float((margins - 2 * lost @ np.abs(a)).min())
-    norm = math.fsum((np.abs(a) * length(hidden, axis=1)).tolist()) * (1 + share(d + 16))
-    return (norm / least * (1 + 4 * UNIT) if least > 0 else np.inf), margins
-
-
-def _basic(W: Array, signs: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """The least sum of multiples of these units with margins of 1, at a vertex: no more units than margins are 1."""
-    from scipy.optimize import linprog
-
-    units = W / length(W, axis=1)[:, None]
-    outputs = (y[:, None] * signs) * np.maximum(X @ units.T, 0.0)
-    found = linprog(np.ones(len(W)), A_ub=-outputs, b_ub=-np.ones(len(X)), method="highs-ds")
-    used = found.x > 0 if found.status == 0 else np.zeros(len(W), dtype=bool)
-    return (units * found.x[:, None])[used] if used.any() else W, signs[used] if used.any() else signs
