@@ -4,4 +4,4 @@ from implicit_bias.experiments.collection import Collection
 
 SOURCE = "this project: the best two-layer ReLU network, with proof"
 NAMES = ("planar", "images")
-COLLECTION = Collection("best", SOURCE, NAMES)
+COLLECTION = Collection("best", SOURCE, NAMES, images=True)

@@ -1,7 +1,7 @@
 """The best network on images, where patterns are too many to list, and how near descent comes to it
 
 The embedded digits, 0 to 4 against 5 to 9, 65 inputs with the constant. Column generation, with pulls bounded by the
-tree of subsets. A ReLU network of 64 units descends from Kaiming's start towards its limit, and is held against it.
+tree of subsets. A ReLU network of 64 units descends from Kaiming's start towards its limit, for some steps only.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from implicit_bias.training.limit import descend_to_limit
 
 TITLE = "The best network on images"
 SOURCE = "ours"
-CLAIM = "The best network can be certified on images, too, and descent ends at it."
+CLAIM = "The best network can be certified on images, too, and descent comes near it."
 #: The gap asked for, and the ratio up to which a network counts as the best.
 TOLERANCE, NEAR = 1e-6, 1.02
 data = binary_task
@@ -62,9 +62,9 @@ def draw(table: pd.DataFrame) -> Figure:
     found = table.assign(ratio=table.limit / table.objective)
     axes = panels(TITLE, columns=3, size=(2.9, 2.7))
     shown = (
-        ("norm / best network's", {"ratio": ("blue", "limit of descent")}),
+        ("norm / best network's", {"ratio": ("blue", "descent, cut off")}),
         ("units of the best network", {"best_units": ("green", "best network")}),
-        ("error (%)", {"limit_error": ("blue", "limit of descent"), "error": ("green", "best network")}),
+        ("error (%)", {"limit_error": ("blue", "descent, cut off"), "error": ("green", "best network")}),
     )
     for ax, (label, lines) in zip(axes[0], shown, strict=True):
         for column, (colour, name) in lines.items():
@@ -83,5 +83,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     ends = f"ratios from {span(ratio, '.3f')}"
     return [
         decide("the optimum is certified in every cell", certified, table.gap.max(), "at most", TOLERANCE),
-        decide("descent ends within 2 % of it in every cell", ends, ratio.max(skipna=False), "at most", NEAR),
+        decide(
+            f"descent of {table.max_steps.max()} steps comes within 2 % of it in every cell",
+            ends,
+            ratio.max(skipna=False),
+            "at most",
+            NEAR,
+        ),
     ]

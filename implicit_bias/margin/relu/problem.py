@@ -67,8 +67,8 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
 
     **What bounds what**: any patterns give an upper bound of the optimum over all, for the answer is a network; more
     patterns never raise it. Without cones, a group lasso over *all* patterns is a lower bound, over *some* it is
-    neither: SVM-LC can lie below the best network and above it. Convex forms of ReLU networks, of weight decay, are
-    Pilanci & Ergen's (2020); this derivation for the margin is ours.
+    neither: SVM-LC can lie below the best network and above it. That ReLU networks have convex forms over activation
+    patterns is Pilanci & Ergen's idea (2020), whose text we did not have; this derivation for the margin is ours.
 
     Parameters
     ----------
