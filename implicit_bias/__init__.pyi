@@ -30,6 +30,7 @@ from .features import ChunkedInputs as ChunkedInputs
 from .features import Features as Features
 from .features import GatedFeatures as GatedFeatures
 from .features import KernelFeatures as KernelFeatures
+from .gates import Arrangement as Arrangement
 from .gates import ConstantGate as ConstantGate
 from .gates import ContextGates as ContextGates
 from .gates import FunctionContexts as FunctionContexts
@@ -42,6 +43,7 @@ from .gates import ProductGates as ProductGates
 from .gates import RandomHalfSpaces as RandomHalfSpaces
 from .gates import ReLUGates as ReLUGates
 from .gates import SoftGates as SoftGates
+from .gates import activation_patterns as activation_patterns
 from .ground.checks import InputError as InputError
 from .margin.classes import ClassMarginProblem as ClassMarginProblem
 from .margin.classes import svm_classes as svm_classes
@@ -61,6 +63,10 @@ from .margin.norms import NuclearNorm as NuclearNorm
 from .margin.norms import PredictorL2 as PredictorL2
 from .margin.problem import MarginProblem as MarginProblem
 from .margin.program import MarginProgram as MarginProgram
+from .margin.relu import BestNetwork as BestNetwork
+from .margin.relu import ReLUMarginProblem as ReLUMarginProblem
+from .margin.relu import best_network as best_network
+from .margin.relu import svm_relu as svm_relu
 from .margin.solvers import Answer as Answer
 from .margin.solvers import Certificate as Certificate
 from .margin.solvers import Progress as Progress

@@ -29,6 +29,11 @@ GROUPS = (
         "Margin problems, the features they are stated in, and models of solved ones.",
         ("margin.formulations", "margin.problem", "margin.constraints", "margin.model", "features"),
     ),
+    (
+        "The best ReLU network",
+        "Over all activation patterns, with proof.",
+        ("margin.relu", "gates.arrangement"),
+    ),
     ("Gates", "From inputs x to gate values g(x).", ("gates",)),
     ("Norms", "Regularisers, each with its dual norm.", ("margin.norms",)),
     ("Solving", "One door to all solvers, and the certificate.", ("margin.solvers",)),

@@ -30,6 +30,7 @@ COMMANDS = {
         "reproduce",
     ),
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),
+    "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),
     "completion": ("print a script that completes these commands in your shell", "completion"),

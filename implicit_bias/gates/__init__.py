@@ -1,5 +1,6 @@
 """Gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k)."""
 
+from implicit_bias.gates.arrangement import Arrangement, activation_patterns
 from implicit_bias.gates.base import ConstantGate, Gates
 from implicit_bias.gates.contexts import ContextGates, FunctionContexts
 from implicit_bias.gates.functions import FunctionGates, HiddenActivations
@@ -9,6 +10,7 @@ from implicit_bias.gates.regions import OccupiedRegions
 from implicit_bias.gates.soft import ProductGates, SoftGates
 
 __all__ = [
+    "Arrangement",
     "ConstantGate",
     "ContextGates",
     "FunctionContexts",
@@ -21,4 +23,5 @@ __all__ = [
     "RandomHalfSpaces",
     "ReLUGates",
     "SoftGates",
+    "activation_patterns",
 ]

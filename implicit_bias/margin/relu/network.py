@@ -1,0 +1,66 @@
+"""Units as a ReLU network, and the norm and margins of one, rounding counted."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.rounding import UNIT, share
+from implicit_bias.ground.scaling import length
+
+if TYPE_CHECKING:
+    from implicit_bias.networks import ReLUNetwork
+
+#: Units shorter than this share of the longest are left out of a network.
+IDLE = 1e-9
+
+
+def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
+    """The network of units w_h (k, d) whose outputs are added or taken away: a_h = ±√‖w_h‖, w_h/√‖w_h‖."""
+    import torch
+
+    from implicit_bias.networks import ReLUNetwork
+
+    lengths = np.linalg.norm(W, axis=1)
+    used = lengths > IDLE * lengths.max()
+    if not used.any():
+        raise InputError("these weights are all zero, and make no network")
+    roots = np.sqrt(lengths[used])
+    network = ReLUNetwork(W.shape[1], len(roots)).double()
+    layers = (W[used] / roots[:, None], np.where(positive[used], roots, -roots)[None])
+    with torch.no_grad():
+        for layer, values in zip(network.layers, layers, strict=True):
+            layer.copy_(torch.as_tensor(values))
+    return network
+
+
+def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
+    """|a_j| w_j of each unit (k, d), and the signs of a_j (k,), of a network of one hidden layer."""
+    hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
+    return np.abs(readout[0])[:, None] * hidden, np.sign(readout[0])
+
+
+def bound_of(network: ReLUNetwork, X: Array, y: Array) -> tuple[float, Array]:
+    """Σ_j |a_j|‖w_j‖ over the least margin, rounded up, infinity where one is not positive; and the margins (n,)."""
+    hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
+    a, d = readout[0], X.shape[1]
+    active = np.maximum(X @ hidden.T, 0.0)
+    lost = share(d + 4) * (np.abs(X) @ np.abs(hidden).T) + share(len(a) + 4) * active
+    margins = y * (active @ a)
+    least = float((margins - 2 * lost @ np.abs(a)).min())
+    norm = math.fsum((np.abs(a) * length(hidden, axis=1)).tolist()) * (1 + share(d + 16))
+    return (norm / least * (1 + 4 * UNIT) if least > 0 else np.inf), margins
+
+
+def basic(W: Array, signs: Array, X: Array, y: Array) -> tuple[Array, Array]:
+    """The least sum of multiples of these units with margins of 1, at a vertex: no more units than margins are 1."""
+    from scipy.optimize import linprog
+
+    units = W / length(W, axis=1)[:, None]
+    outputs = (y[:, None] * signs) * np.maximum(X @ units.T, 0.0)
+    found = linprog(np.ones(len(W)), A_ub=-outputs, b_ub=-np.ones(len(X)), method="highs-ds")
+    used = found.x > 0 if found.status == 0 else np.zeros(len(W), dtype=bool)
+    return (units * found.x[:, None])[used] if used.any() else W, signs[used] if used.any() else signs

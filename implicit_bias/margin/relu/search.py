@@ -1,0 +1,292 @@
+"""The best two-layer ReLU network by column generation: patterns that pull more than they may join a convex problem."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from implicit_bias.ground.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_positive,
+    as_seed,
+    as_signs,
+    check_callable,
+    check_range,
+    shown,
+)
+from implicit_bias.ground.rounding import UNIT
+from implicit_bias.ground.scaling import largest_entries, length
+from implicit_bias.margin.relu.network import basic, bound_of, network_of, units_of
+from implicit_bias.margin.relu.pricing import Pull, listed, pull
+from implicit_bias.margin.relu.problem import patterned
+from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
+from implicit_bias.margin.solvers.options import Options, as_tolerance
+
+if TYPE_CHECKING:
+    from implicit_bias.networks import ReLUNetwork
+
+#: λ_i below this share of the largest are set to 0, which any dual may be.
+IDLE = 1e-9
+#: Patterns that join in a round, and from how many on those without weights leave.
+JOIN, LEAVE = 40, 400
+#: Until a network separates: the first price of slack, the factor by which it rises where no pattern joins, and the
+#: last, times the samples' size.
+PRICE, DEARER, DEAREST = 30.0, 30.0, 1e8
+#: How much finer the convex problems are solved than the gap asked for.
+FINER = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class BestNetwork:
+    """A two-layer ReLU network, and what is proved of all others (`best_network`).
+
+    Attributes
+    ----------
+    network : ReLUNetwork or None
+        Float64, margins of at least 1 but for rounding; None if none was found that separates.
+    objective : float
+        Σ_j |a_j|‖w_j‖ over the least margin, of `network` as it stands, rounded up: an upper bound of the optimum.
+    lower_bound : float
+        Σ_i λ_i over a bound of every unit's pull, rounded down: no network of any width has less.
+    gap : float
+        (objective − lower_bound)/objective.
+    margins : array, shape (n,)
+        y_i f(x_i).
+    dual : array, shape (n,)
+        λ, scaled so that no unit pulls more than 1.
+    complete : bool
+        Whether the lower bound is as large as its λ allows: every subset was followed to its end.
+    end : 'certified', 'no pattern', 'max_rounds', 'max_seconds', 'not separated' or 'interrupted'
+        Why the search ended: the gap is within `tol`; nothing was found that pulls more; a limit; no network up to the
+        lower bound separates, which then is out of scale.
+    table : DataFrame
+        A row for each round: round, seconds, patterns, objective, lower_bound, pull (the most found under its λ).
+
+    >>> from implicit_bias import best_network
+    >>> best = best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
+    >>> best.end, round(best.objective, 4), best.gap < 1e-6
+    ('certified', 5.0, True)
+    """
+
+    network: ReLUNetwork | None
+    objective: float
+    lower_bound: float
+    gap: float
+    margins: Array
+    dual: Array
+    complete: bool
+    end: str
+    table: pd.DataFrame = field(repr=False)
+
+    def __repr__(self) -> str:
+        units = "no network" if self.network is None else f"{self.network.units[0]} units"
+        return f"BestNetwork({self.end}, objective={self.objective:.9g}, gap={self.gap:.1e}, {units})"
+
+
+def best_network(
+    X: Any,
+    y: Any,
+    *,
+    start: Any = None,
+    tol: float = 1e-6,
+    max_rounds: int = 100,
+    max_seconds: float | None = None,
+    nodes: int = 20_000,
+    seed: int = 1,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> BestNetwork:
+    """The two-layer ReLU network of least norm with margins of 1, of any width, by column generation, with proof.
+
+        minimise Σ_j |a_j|‖w_j‖   subject to   y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1,   the least ½ Σ_j (a_j² + ‖w_j‖²) as well
+
+    The convex problem of `svm_relu` is solved for a few patterns. Its network is an **upper bound**. Its λ, with any
+    bound p of what units pull, |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ p‖u‖, proves the **lower bound** Σλ_i/p: for margins of at
+    least 1, Σ_i λ_i ≤ Σ_i λ_i y_i f(x_i) ≤ Σ_j |a_j| p ‖w_j‖. Patterns of units that pull more than 1 join, and so on.
+    The largest pull is a distance between two zonotopes, which is computed over subsets of one class: listed where the
+    samples have rank 2 to 4, and else grown in a tree, whose bound holds wherever it is cut off, but need not be tight.
+    The answer is a certified optimum where `gap` is within `tol`; else what is proved is that the optimum lies between
+    the two bounds, whatever `end` says.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Inputs, with a constant column if units are to have biases.
+    y : array of −1 and +1, shape (n,)
+    start : ReLUNetwork with one hidden layer, or BestNetwork, optional
+        Its units' patterns are the first, beside those that pull most under equal λ.
+    tol : float
+        The relative gap asked for.
+    max_rounds : int; max_seconds : float, optional
+        Limits, looked at after each round.
+    nodes : int
+        Subsets that the tree keeps at once.
+    seed : int
+        Of random directions from which pulls are looked for.
+    progress : callable(row), optional
+        Called with every row of the table.
+
+    Returns
+    -------
+    BestNetwork
+        Ctrl-C gives the best answer so far.
+
+    Raises
+    ------
+    InputError
+        For bad arrays or labels, sizes out of range, a start of another shape, or bad options.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import best_network
+    >>> points = np.random.default_rng(1).uniform(-1, 1, size=(30, 2))
+    >>> X = np.column_stack([points, np.ones(30)])
+    >>> best = best_network(X, np.sign(points[:, 0] * points[:, 1]))
+    >>> best.end, best.complete, bool(best.gap < 1e-6), bool(best.margins.min() > 0.999)
+    ('certified', True, True, True)
+    """
+    X = as_floats(X, "X", 2)
+    y = as_signs(y, len(X))
+    check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
+    check_callable(progress, "progress")
+    tol, max_rounds, nodes = as_tolerance(tol), as_count(max_rounds, "max_rounds"), as_count(nodes, "nodes")
+    limit = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds")
+    search = _Search(X, y, tol, nodes, as_seed(seed), _starting_units(start, X.shape[1]))
+    begin, rows, end = time.perf_counter(), list[dict[str, float]](), "max_rounds"
+    try:
+        while len(rows) < max_rounds and end == "max_rounds":
+            ended = search.round()
+            seconds = time.perf_counter() - begin
+            rows.append({"round": len(rows) + 1, "seconds": seconds} | search.state())
+            if progress is not None:
+                progress(rows[-1])
+            end = ended or ("max_seconds" if seconds > limit else end)
+    except KeyboardInterrupt:
+        end = "interrupted"
+    return search.answer(end, pd.DataFrame(rows))
+
+
+def _starting_units(start: Any, d: int) -> Array:
+    """The hidden weights of a network to start from, shape (H, d)."""
+    from implicit_bias.networks import ReLUNetwork
+
+    network = start.network if isinstance(start, BestNetwork) else start
+    if network is None:
+        return np.zeros((0, d))
+    if not isinstance(network, ReLUNetwork) or len(network.units) != 1 or network.inputs != d:
+        raise InputError(f"start must be a ReLUNetwork of one hidden layer with {d} inputs, not {shown(start)}")
+    return network.layers[0].detach().cpu().double().numpy()
+
+
+class _Search:
+    """Patterns, the prices of slack, and the best bounds so far with what proves them."""
+
+    def __init__(self, X: Array, y: Array, tol: float, nodes: int, seed: int, units: Array) -> None:
+        self.X, self.y, self.tol, self.nodes, self.seed = X, y, tol, nodes, seed
+        self.size = float(np.sqrt(np.mean(length(X, axis=1) ** 2)))
+        self.price = PRICE / self.size
+        self.patterns, self.signs = np.zeros((0, len(X)), dtype=bool), np.zeros(0)
+        self.network: ReLUNetwork | None = None
+        self.upper, self.margins = np.inf, np.full(len(X), np.nan)
+        self.lower, self.dual, self.complete, self.pull = 0.0, np.zeros(len(X)), False, np.nan
+        #: Whether bounds come with the pulls, or cost a tree of their own.
+        self.listed = listed(X, y)
+        first = self._prove(np.full(len(X), 1 / len(X)), self.listed)
+        for sign in (1.0, -1.0):
+            self._join(units, np.full(len(units), sign))
+        order = np.argsort(-np.abs(first.values))[:JOIN]
+        self._join(first.units[order], np.sign(first.values[order]))
+
+    def round(self) -> str | None:
+        """Solve for the patterns there are, judge both sides, let patterns join; why the search ends, if it does."""
+        problem = patterned(self.X, self.y, self.patterns.astype(float), self.signs, C=self.price)
+        answer = CVXPY_SOLVERS["CLARABEL"](problem, Options(self.tol * FINER))
+        self._measure(answer.weights, self.signs)
+        dual = np.maximum(answer.dual, 0.0)
+        dual = np.where(dual > IDLE * dual.max(), dual, 0.0)
+        joined = 0
+        for bounded in (True,) if self.listed else (False, True):
+            found = self._prove(dual, bounded)
+            if self.gap <= self.tol:
+                return "certified"
+            pulls = np.abs(found.values)
+            more = np.flatnonzero(pulls > 1 + self.tol * FINER)
+            more = more[np.argsort(-pulls[more])]
+            joined = self._join(found.units[more], np.sign(found.values[more]))
+            if joined:
+                break
+        self._leave(answer.weights)
+        if self.network is not None:
+            # These patterns separate, and need no slack.
+            ended = None if joined or self.price < np.inf else "no pattern"
+            self.price = np.inf
+            return ended
+        self.price *= 1.0 if joined else DEARER
+        return "not separated" if self.price * self.size > DEAREST else None
+
+    @property
+    def gap(self) -> float:
+        """(upper − lower)/upper; infinity without a network."""
+        return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
+
+    def state(self) -> dict[str, float]:
+        """What a row of the table says."""
+        bounds = {"objective": self.upper, "lower_bound": self.lower}
+        return {"patterns": len(self.patterns)} | bounds | {"pull": self.pull}
+
+    def answer(self, end: str, table: pd.DataFrame) -> BestNetwork:
+        """The best so far, of as few units as margins are 1, where the gap allows it."""
+        if self.network is not None:
+            self._measure(*basic(*units_of(self.network), self.X, self.y), max(self.gap, self.tol))
+        bounds = self.upper, self.lower, self.gap
+        return BestNetwork(self.network, *bounds, self.margins, self.dual, self.complete, end, table)
+
+    def _prove(self, dual: Array, bounded: bool) -> Pull:
+        """The pulls under λ, and the lower bound that they prove if it is the best; none unless `bounded`."""
+        nodes = self.nodes if bounded else 0
+        found = pull(self.X, self.y, dual, accuracy=FINER * self.tol, nodes=nodes, seed=self.seed)
+        self.pull = float(np.abs(found.values).max(initial=0.0))
+        lower = math.fsum(dual.tolist()) / found.bound * (1 - 8 * UNIT) if found.bound > 0 else 0.0
+        if lower > self.lower:
+            self.lower, self.dual, self.complete = lower, dual / found.bound, found.complete
+        return found
+
+    def _measure(self, W: Array, signs: Array, allowed: float = 0.0) -> None:
+        """Keep the network of units W (k, d) if it is the best, or leaves a gap that is allowed."""
+        if not W.any():
+            return
+        upper, margins = bound_of(network_of(W, signs > 0), self.X, self.y)
+        if upper == np.inf:
+            return
+        network = network_of(W / margins.min(), signs > 0)
+        upper, margins = bound_of(network, self.X, self.y)
+        if upper < self.upper or upper - self.lower <= allowed * upper:
+            self.network, self.upper, self.margins = network, upper, margins
+
+    def _join(self, units: Array, signs: Array) -> int:
+        """How many of the units' patterns were new; these join, at most JOIN of them."""
+        known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
+        new: dict[tuple[bytes, float], np.ndarray] = {}
+        for pattern, sign in zip(units @ self.X.T >= 0, signs, strict=True):
+            key = pattern.tobytes(), float(sign)
+            if key not in known and len(new) < JOIN:
+                new[key] = pattern
+        self.patterns = np.vstack([self.patterns, *new.values()])
+        self.signs = np.append(self.signs, [sign for _, sign in new])
+        return len(new)
+
+    def _leave(self, W: Array) -> None:
+        """Of many patterns those without weights leave; the last, which just joined, have none yet."""
+        if len(W) > LEAVE:
+            lengths = length(W, axis=1)
+            kept = np.append(lengths > IDLE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
+            self.patterns, self.signs = self.patterns[kept], self.signs[kept]

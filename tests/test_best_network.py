@@ -1,0 +1,249 @@
+"""The best ReLU network: patterns against Cover's count and random search, the problem against CVXPY, both bounds."""
+
+import itertools
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    GatedFeatures,
+    GroupLasso,
+    InputError,
+    MarginProblem,
+    ReLUNetwork,
+    Status,
+    activation_patterns,
+    best_network,
+    load_binary,
+    solve,
+    svm_relu,
+)
+from implicit_bias.experiments.best import COLLECTION, planar
+from implicit_bias.margin.relu import pricing
+from implicit_bias.margin.relu.network import bound_of
+from implicit_bias.margin.relu.pricing import pull
+from tests.experiments import page_of, told
+
+
+def task(n, d, seed=1):
+    """Labels of both classes that no linear rule gives; for d = 3 the last input is constant."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X[:, 2:] = 1.0
+    y = np.sign(X[:, 0] * X[:, 1] + 0.1)
+    y[:2] = 1.0, -1.0
+    return X, y
+
+
+def as_set(patterns):
+    return {row.tobytes() for row in patterns}
+
+
+GRID = np.array([[i, j, 1.0] for i in range(3) for j in range(3)])
+CUBE = np.array([*itertools.product((-1.0, 0.0, 1.0), repeat=3)])
+DEGENERATE = {
+    "grid": GRID,
+    "repeated, opposite, zero": np.vstack([GRID, 3 * GRID[:4], -GRID[2:6], 0 * GRID[:1]]),
+    "cube": CUBE,
+    "dependent columns": GRID @ [[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, -1.0, 3.0], [1.0, 1.0, 1.0, 0.0]],
+    "collinear": np.array([[1.0, 2.0], [2.0, 4.0], [-0.5, -1.0], [0.0, 0.0]]),
+    "a hair apart": np.array([[1.0, 1.0], [1.0, 1.0 + 2**-52]]),
+    "nearly collinear": np.array([[1.0, 1.0], [1.0, 1.0 + 2**-52], [1.0, -1.0]]),
+}
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 1), (9, 2), (40, 2), (12, 3), (25, 3), (8, 4), (7, 5)])
+def test_in_general_position_there_are_as_many_patterns_as_cover_counts(n, d):
+    X = np.random.default_rng(n).normal(size=(n, d))
+    hyperplanes = n if d > 1 else 1
+    found = activation_patterns(X)
+    assert len(found) == len(as_set(found.patterns)) == 2 * sum(math.comb(hyperplanes - 1, k) for k in range(d))
+    U = np.random.default_rng(1).normal(size=(1000, d))
+    assert as_set(U @ X.T >= 0) <= as_set(found.patterns)
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_samples_have_the_patterns_that_a_random_search_finds(name):
+    X = DEGENERATE[name]
+    found = activation_patterns(X)
+    U = np.random.default_rng(1).normal(size=(100_000, X.shape[1]))
+    seen = as_set(np.unique(-1e-12 * (X == 0).all(axis=1) <= U @ X.T, axis=0))
+    # Cells 2⁻⁵² wide are found, though no random direction meets them.
+    assert (
+        seen <= as_set(found.patterns)
+        if name in ("nearly collinear", "a hair apart")
+        else seen == as_set(found.patterns)
+    )
+    assert len(found) == {"collinear": 2, "nearly collinear": 6, "a hair apart": 4}.get(name, len(found))
+
+
+@pytest.mark.parametrize("X", [GRID, CUBE, task(9, 3)[0], task(9, 2)[0]])
+def test_the_walls_alone_are_the_cell(X):
+    found = activation_patterns(X)
+    U = np.random.default_rng(2).normal(size=(200, X.shape[1]))
+    scores = U @ X.T
+    for pattern, wall in zip(found.patterns, found.walls, strict=True):
+        faces = np.where(pattern, scores, -scores)
+        assert np.array_equal((faces[:, wall] > 0).all(axis=1), (faces[:, X.any(axis=1)] > 0).all(axis=1))
+
+
+def test_positive_multiples_and_rotations_of_samples_keep_their_patterns():
+    X = task(10, 3)[0]
+    patterns = as_set(activation_patterns(X).patterns)
+    assert as_set(activation_patterns(X * np.arange(1, 11)[:, None]).patterns) == patterns
+    assert (
+        as_set(activation_patterns(X @ np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]).patterns)
+        == patterns
+    )
+    assert as_set(activation_patterns(-X).patterns) == as_set(~activation_patterns(X).patterns)
+
+
+def written_out(X, y):
+    """The problem in CVXPY alone: every sample a row of every cone, patterns by random search."""
+    U = np.random.default_rng(0).normal(size=(20_000, X.shape[1]))
+    patterns = np.unique(U @ X.T >= 0, axis=0)
+    u, v = cp.Variable((len(patterns), X.shape[1])), cp.Variable((len(patterns), X.shape[1]))
+    outputs = sum(cp.multiply(D * 1.0, X @ (u[h] - v[h])) for h, D in enumerate(patterns))
+    cones = [cp.multiply(2.0 * D - 1, X @ w[h]) >= 0 for h, D in enumerate(patterns) for w in (u, v)]
+    norm = cp.sum(cp.norm(u, axis=1)) + cp.sum(cp.norm(v, axis=1))
+    return cp.Problem(cp.Minimize(norm), [cp.multiply(y, outputs) >= 1, *cones]).solve(solver="SCS", eps=1e-7)
+
+
+@pytest.mark.parametrize(("n", "d"), [(8, 2), (6, 3)])
+def test_the_optimum_is_that_of_another_solver_on_the_problem_written_out(n, d):
+    X, y = task(n, d)
+    solution, best = solve(svm_relu(X, y)), best_network(X, y)
+    assert solution.status is Status.OPTIMAL
+    assert best.end == "certified"
+    assert solution.objective == pytest.approx(written_out(X, y), rel=1e-4)
+    assert best.lower_bound <= solution.objective
+    assert solution.lower_bound <= best.objective
+    assert best.objective == pytest.approx(solution.objective, rel=3e-6)
+
+
+def test_the_network_has_the_objective_as_its_norm_and_as_few_units_as_margins_are_one():
+    X, y = task(25, 3)
+    best = best_network(X, y)
+    assert best.complete
+    assert best.gap <= 1e-6
+    assert best.network.norm() ** 2 / 2 == pytest.approx(best.objective, rel=1e-9)
+    assert np.allclose(y * best.network.decision_function(X), best.margins, rtol=1e-12)
+    assert best.margins.min() == pytest.approx(1, abs=1e-9)
+    assert best.network.units[0] <= np.sum(best.margins < 1 + 1e-5)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_no_network_is_below_the_lower_bound_and_no_dual_above_the_upper_one(d):
+    X, y = task(15, d)
+    best, rng = best_network(X, y), np.random.default_rng(3)
+    found = 0
+    for seed in range(100):
+        network = ReLUNetwork(d, 200, seed=seed)
+        hidden = network.layers[0].detach().double().numpy()
+        # Random features separate once their readout is solved for.
+        readout = np.linalg.lstsq(np.maximum(X @ hidden.T, 0.0), y * rng.uniform(1, 2, len(y)), rcond=None)[0]
+        network.double().layers[1].data[:] = network.layers[1].new_tensor(readout)
+        norm = bound_of(network, X, y)[0]
+        found += norm < np.inf
+        assert norm >= best.lower_bound
+        dual = rng.exponential(size=len(y)) * (rng.random(len(y)) < 0.5)
+        assert dual.sum() <= best.objective * pull(X, y, dual).bound
+    assert found > 50
+
+
+def test_rotations_keep_the_optimum_and_scales_divide_it():
+    X, y = task(15, 3)
+    norm = best_network(X, y).objective
+    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    assert best_network(X @ Q, y).objective == pytest.approx(norm, rel=2e-6)
+    assert best_network(1000 * X, -y).objective == pytest.approx(norm / 1000, rel=2e-6)
+
+
+def test_more_patterns_never_raise_the_optimum_and_without_cones_all_are_a_lower_bound():
+    X, y = task(8, 3)
+    found = activation_patterns(X)
+    order = np.random.default_rng(1).permutation(len(found))
+    norms = [solve(svm_relu(X, y, found.patterns[order[:count]])).objective for count in (20, 30, 40, len(found))]
+    assert all(more <= fewer * (1 + 1e-6) for fewer, more in itertools.pairwise(norms))
+    free = solve(MarginProblem(GatedFeatures(X, found.patterns.T), y, GroupLasso(np.arange(len(found)))))
+    assert free.objective <= norms[-1] < np.inf
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d, monkeypatch):
+    rng = np.random.default_rng(d)
+    X, y, dual = rng.normal(size=(14, d)), rng.choice([-1.0, 1.0], 14), rng.exponential(size=14)
+    tree = pull(X, y, dual, nodes=50_000)
+    units = rng.normal(size=(100_000, d))
+    seen = np.abs(np.maximum(units @ X.T, 0) @ (y * dual)) / np.linalg.norm(units, axis=1)
+    assert tree.complete
+    assert np.abs(tree.values).max() == pytest.approx(tree.bound, rel=1e-8)
+    assert seen.max() <= tree.bound
+    cut = []
+    for listed in (0, 20_000):
+        monkeypatch.setattr(pricing, "LISTED", listed)
+        assert pull(X, y, dual, nodes=50_000).bound == pytest.approx(tree.bound, rel=1e-8)
+        cut.append(pull(X, y, dual, nodes=1))
+    assert not cut[0].complete
+    assert cut[0].bound >= tree.bound * (1 - 1e-8)
+
+
+def test_images_are_certified_by_the_tree():
+    data = load_binary("digits", train_size=24)
+    best = best_network(data.X_train, data.y_train)
+    assert best.end == "certified"
+    assert best.complete
+
+
+def test_a_search_goes_on_from_a_network_and_stops_when_told(capsys):
+    X, y = task(20, 3)
+    best = best_network(X, y)
+    again = best_network(X, y, start=best)
+    assert len(again.table) <= len(best.table)
+    assert again.objective == pytest.approx(best.objective, rel=2e-6)
+    assert best_network(X, y, max_rounds=1).end == "max_rounds"
+
+    def stop(row):
+        if row["round"] == 2:
+            raise KeyboardInterrupt
+
+    stopped = best_network(X, y, progress=stop)
+    assert stopped.end == "interrupted"
+    assert stopped.lower_bound <= best.objective <= stopped.objective
+
+
+def test_what_no_network_separates_is_told():
+    # Without a constant, x and 2x have outputs of one sign.
+    found = best_network([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1, -1, 1])
+    assert found.network is None
+    assert found.end == "not separated"
+    assert found.lower_bound > 1e6
+    assert solve(svm_relu([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1, -1, 1])).status is Status.NOT_SEPARABLE
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: activation_patterns(np.random.default_rng(1).normal(size=(200, 10))), "too many activation patterns"),
+        (lambda: svm_relu([[1.0], [2.0]], [1, -1], [[0.5, 1.0]]), "patterns must be 0 or 1"),
+        (lambda: svm_relu([[1.0], [2.0]], [1, -1], [[0.0, 1.0, 1.0]]), "patterns must be 0 or 1"),
+        (lambda: best_network([[1.0], [2.0]], [1, -1], start=ReLUNetwork(2, 3)), "start must be"),
+        (lambda: best_network([[1e300], [2.0]], [1, -1]), "the inputs X"),
+    ],
+)
+def test_bad_input_is_told(call, told):
+    with pytest.raises(InputError, match=told):
+        call()
+
+
+CELL = {"data": "xor", "n": 10, "units": [8], "steps": 50, "max_steps": 50, "seed": 1}
+
+
+def test_a_tiny_cell_is_computed_drawn_and_told(tmp_path):
+    assert set(told(planar, CELL, tmp_path)) <= {"undecided", "yes", "no"}
+
+
+def test_the_page_shows_the_committed_tables():
+    assert page_of(COLLECTION)
