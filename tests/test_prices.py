@@ -161,7 +161,7 @@ def test_scoring_weights_splits_and_inputs(cancer):
     from sklearn.metrics import roc_auc_score
 
     alone = roc_auc_score(y[test], one.decision_function(X[test]), sample_weight=weight[test])
-    assert model.scores_[0, 1] == pytest.approx(alone, abs=1e-6)
+    assert model.scores_[0, 0] == pytest.approx(alone, abs=1e-6)
     assert model.score(X, y) == roc_auc_score(y, model.decision_function(X))
     frame = pd.DataFrame(X).rename(columns=str)
     named = clone(model).fit(frame, y, weight)

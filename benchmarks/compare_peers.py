@@ -1,0 +1,120 @@
+"""One problem each that this package shares with SVC, LinearSVC, skglm and himalaya: time, and error; see --help.
+
+The linear support vector machine without intercept: min ½‖w‖² + C̃ Σξ has the solution of min ‖w‖ + C Σξ for C̃ = C‖w‖.
+Everybody's weights are scored by this objective, against our certified lower bound. Gated least squares is kernel ridge
+regression with the gates' kernel. Peers that are not installed are left out. Medians, in seconds of the processor; they
+take turns.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from common import load_samples, markdown, seconds_text, surroundings, surroundings_line
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, LinearSVC
+from threadpoolctl import threadpool_limits
+
+from implicit_bias import ConstantGate, GaLURegressor, MarginProblem, solve, svm_shallow
+
+
+def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> dict[str, Callable[[], np.ndarray]]:
+    """What returns weights (d,), by the name of who finds them; C in the textbook's units."""
+
+    def ours(tol: float) -> np.ndarray:
+        return solve(problem, tol=tol).weights[0]
+
+    def libsvm(tol: float) -> np.ndarray:
+        # SVC has an intercept; a sample and its mirror image leave none.
+        model = SVC(kernel="linear", C=C / 2, tol=tol, cache_size=1000).fit(np.vstack([X, -X]), np.append(y, -y))
+        return np.asarray(model.coef_[0])
+
+    def liblinear(tol: float) -> np.ndarray:
+        model = LinearSVC(loss="hinge", C=C, tol=tol, fit_intercept=False, max_iter=10**5, random_state=1)
+        return np.asarray(model.fit(X, y).coef_[0])
+
+    found = {"solve": ours, "SVC on mirrored samples": libsvm, "LinearSVC": liblinear}
+    if find_spec("skglm"):
+        from skglm import LinearSVC as SparseLinearSVC
+
+        def skglm(tol: float) -> np.ndarray:
+            return np.ravel(SparseLinearSVC(C=C, tol=tol, fit_intercept=False).fit(X, y).coef_)
+
+        found["skglm's LinearSVC"] = skglm
+    return {f"{name}, tol={tol:g}": partial(run, tol) for name, run in found.items() for tol in (1e-3, 1e-6)}
+
+
+def ridges(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
+    """What returns predictions of `new`, by the name of who makes them."""
+    ours = GaLURegressor(100, ridge=0.01, fit_intercept=False, random_state=1).fit(X, y)
+    G, H = ours.gates_.transform(X), ours.gates_.transform(new)
+
+    def kernels() -> tuple[np.ndarray, np.ndarray]:
+        return (G @ G.T) * (X @ X.T), (H @ G.T) * (new @ X.T)
+
+    def dual(kind: Any, **options: Any) -> np.ndarray:
+        K, L = kernels()
+        return np.ravel(kind(alpha=0.01 * len(X), kernel="precomputed", **options).fit(K, y).predict(L))
+
+    found: dict[str, Callable[[], np.ndarray]] = {
+        "GaLURegressor": lambda: ours.fit(X, y).predict(new),
+        "scikit-learn's KernelRidge": lambda: dual(KernelRidge),
+    }
+    if find_spec("himalaya"):
+        from himalaya.kernel_ridge import KernelRidge as Himalaya
+
+        found["himalaya's KernelRidge"] = lambda: dual(Himalaya)
+    return found
+
+
+def taken(contestants: dict[str, Callable[[], np.ndarray]], repeats: int) -> dict[str, tuple[float, np.ndarray]]:
+    """Median seconds and last result of each; a first round is not counted, for some compile then."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    results: dict[str, np.ndarray] = {}
+    for turn in range(repeats + 1):
+        for name, run in contestants.items():
+            begin = time.process_time()
+            results[name] = run()
+            seconds[name] += [time.process_time() - begin] if turn else []
+            print(f"{name}: {time.process_time() - begin:.3g} s", file=sys.stderr)
+    return {name: (float(np.median(seconds[name])), results[name]) for name in contestants}
+
+
+def main() -> None:
+    """Run both problems and print their tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=2000, help="MNIST images, odd digits against even ones")
+    parser.add_argument("--C", type=float, default=0.1, help="price of slack of the linear machine")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    about = surroundings()
+    X, y, _ = load_samples("mnist", options.n, None)
+    problem = svm_shallow(X, y, ConstantGate(), options.C)
+    certified = solve(problem, tol=1e-9)
+    size = float(np.linalg.norm(certified.weights))
+    print(f"n = {len(X)}, d = {X.shape[1]}; certified optimum {certified.objective:.9g}, gap {certified.gap:.1e}\n")
+    with threadpool_limits(1):
+        machine = taken(machines(problem, X, y, options.C * size), options.repeats)
+        ridge = taken(ridges(X, y, X[::-1] + 0.01), options.repeats)
+    rows = []
+    for name, (seconds, w) in machine.items():
+        reached = np.linalg.norm(w) + options.C * np.maximum(1 - problem.margins(w[None]), 0).sum()
+        above = f"{reached / certified.lower_bound - 1:.1e}"
+        rows.append({"linear machine": name, "CPU s": seconds_text(seconds), "above the optimum": above})
+    print(markdown(rows) + "\n")
+    reference = ridge["GaLURegressor"][1]
+    rows = []
+    for name, (seconds, found) in ridge.items():
+        apart = f"{np.abs(found - reference).max() / np.abs(reference).max():.1e}"
+        rows.append({"gated ridge, 100 units": name, "CPU s": seconds_text(seconds), "apart": apart})
+    print(markdown(rows) + "\n")
+    print(f"Command: `python benchmarks/compare_peers.py`. {surroundings_line(about, '1 thread')}")
+
+
+if __name__ == "__main__":
+    main()
