@@ -140,6 +140,14 @@ def test_low_rank_factors_solve_like_dense_ones(seed):
     np.testing.assert_allclose(few, full, rtol=1e-5, atol=1e-5 * abs(full).max())
 
 
+@pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
+def test_factors_without_columns_are_the_diagonal(move):
+    """As features that are all zero have."""
+    D, right = np.array([2.0, 4.0]), np.ones((2, 3))
+    found = LowRankFactor(move(np.zeros((2, 0))), move(D)).solve(move(right))
+    np.testing.assert_array_equal(found, right / D[:, None])
+
+
 @pytest.mark.parametrize("n", [1, 40, 300, 600])
 @pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
 def test_factors_in_place_are_those_of_the_matrix(n, move):

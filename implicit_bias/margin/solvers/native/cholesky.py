@@ -36,7 +36,10 @@ def cholesky_(matrix: Tensor) -> bool:
 def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
     """(LLᵀ)⁻¹ right for right (n, r); only the lower triangle of L is read."""
     if library(L) is np:
-        return digits.cholesky_solve(L, right) if L.dtype == object else _lapack("potrs", L)(L.T, right, lower=False)[0]
+        if L.dtype == object:
+            return digits.cholesky_solve(L, right)
+        # LAPACK's wrapper refuses a matrix without entries.
+        return _lapack("potrs", L)(L.T, right, lower=False)[0] if right.size else right.copy()
     linalg = library(L).linalg
     return linalg.solve_triangular(L.T, linalg.solve_triangular(L, right, upper=False), upper=True)
 
