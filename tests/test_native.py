@@ -31,7 +31,7 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.ground import memory
-from implicit_bias.margin.solvers.native import scaled
+from implicit_bias.margin.solvers.native import kernels, newton, scaled
 from implicit_bias.margin.solvers.native import solver as native
 from tests.cases import PAIRS, problem
 
@@ -243,6 +243,19 @@ def test_a_working_set_that_outgrows_the_memory_ends_the_rounds_with_what_is_the
 def solve_with_room(monkeypatch, problem):
     monkeypatch.undo()
     return solve(problem)
+
+
+@pytest.mark.parametrize("astray", [1e-2, 0.0])
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_factors_of_single_precision_lead_to_the_same_answer(gate, norm, astray, monkeypatch):
+    """Refined, and where refining is given up."""
+    case = problem(gate, norm, 0.5)
+    exact = solve(case, "NATIVE", tol=1e-8)
+    monkeypatch.setattr(kernels, "SINGLE_FROM", 1)
+    monkeypatch.setattr(newton, "ASTRAY", astray)
+    single = solve(case, "NATIVE", tol=1e-8)
+    assert single.status is Status.OPTIMAL
+    assert single.objective == pytest.approx(exact.objective, rel=1e-7)
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)

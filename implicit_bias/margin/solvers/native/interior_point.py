@@ -157,7 +157,7 @@ class Program:
         return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
-        """The iterate of λ, ρ, multiples of (η, b) and of u, without residual; b (0 or 1,). ν keeps z above zero."""
+        """The iterate of λ, ρ and multiples of (η, b) and u, without residual; ν keeps z off zero. b (0 or 1,)."""
         w, taken = lam[:0], 0 * rho
         if self.prices is not None:
             u = u * min(0.9 / (u @ self.prices), 1.0)

@@ -77,7 +77,7 @@ class ScaledProblem(ABC):
         if low_rank(self.columns, samples):
             kernels = 4 * samples * self.columns + 2 * self.columns**2
         else:
-            kernels = self.kept(samples) + 2 * samples**2
+            kernels = self.kept(samples) + 5 * samples**2 // 2
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
 
     def check_room(self, samples: int) -> None:
