@@ -199,6 +199,8 @@ def train(
         raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) or Adam(…) as its config")
     as_count(every, "every")
     check_callable(progress, "progress")
+    if shown is not None and (isinstance(shown, str | bytes) or not isinstance(shown, Container)):
+        raise InputError("shown must hold numbers of epochs, such as {1, 10, 100}")
     generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
