@@ -9,6 +9,7 @@ import torch
 from implicit_bias import (
     ConstantGate,
     FrozenReLUNetwork,
+    GaLU0Network,
     GaLUNetwork,
     GatedLinearNetwork,
     GatedNetwork,
@@ -26,9 +27,10 @@ from implicit_bias import (
     train,
 )
 from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.iterations import LossScaled, PlainDescent
+from implicit_bias.training.iterations import LossScaled, PlainDescent, ScaledIteration
 from implicit_bias.training.limit import Descent, descend_to_limit
 from implicit_bias.training.losses import log_sum_exp
+from implicit_bias.training.span import SpanFunction
 from implicit_bias.training.stationarity import stationarity
 from tests.cases import inputs
 
@@ -81,11 +83,11 @@ def test_gradient_is_that_of_the_mean_under_the_softmax(network, scale):
         for p in network.parameters():
             p *= scale
     samples = MarginFunction(network, X, Y)
-    _, gradient, margins = samples.gradient(samples.start, log_sum_exp)
+    _, gradient, margins = samples.gradient(samples.start, 1.0)
     np.testing.assert_allclose(margins, Y * network.decision_function(X), rtol=1e-9, atol=1e-9 * scale**2)
     weights = torch.exp(-margins - log_sum_exp(margins))
     assert float(weights.sum()) == pytest.approx(1.0, rel=1e-6)
-    _, expected, _ = samples.gradient(samples.start, lambda q: -(weights * q).sum())
+    _, expected, _ = samples.gradient(samples.start, 1.0, lambda q: -(weights * q).sum())
     torch.testing.assert_close(gradient, expected, rtol=1e-8, atol=1e-10 * float(gradient.norm()))
     assert gradient.isfinite().all()
 
@@ -100,6 +102,52 @@ def test_rotated_inputs_give_the_weights_back(network):
     samples.write(2 * samples.start)
     got = Y[:5] * network.decision_function(wide)
     np.testing.assert_allclose(got, samples.margins(2 * samples.start), atol=1e-9)
+
+
+ONE_LAYER = {
+    "gln": gln,
+    "four contexts": lambda: GatedLinearNetwork(HyperplaneGates(3, 4, seed=1).fit(X)),
+    "relu": lambda: ReLUNetwork(12, 8),
+    "frozen": lambda: FrozenReLUNetwork(12, 8),
+    "galu": lambda: GaLUNetwork(12, 4),
+    "soft gates": lambda: GaLU0Network(12, 4, sharpness=2.0),
+}
+
+
+@pytest.mark.parametrize("samples", [20, 60])
+@pytest.mark.parametrize("kind", ONE_LAYER)
+def test_steps_in_the_span_are_those_of_autograd(kind, samples, monkeypatch):
+    """The same path, though samples far above the smallest margin are left out; by both products of the kernel."""
+    network = ONE_LAYER[kind]().double()
+    if kind == "relu":
+        # Large from the start: with gates that learn, the norm grows late.
+        for p in network.parameters():
+            p.data *= 5
+    function = MarginFunction(network, X[:samples], Y[:samples])
+    quick = ScaledIteration(function, LossScaled())
+    monkeypatch.setattr("implicit_bias.training.iterations.steps_of", lambda function: function)
+    plain = ScaledIteration(function, LossScaled())
+    assert isinstance(quick.function, SpanFunction)
+    fewest = samples
+    for _ in range(400):
+        for one in (quick, plain):
+            one.step()
+        fewest = min(fewest, len(quick.function.own_y))
+        assert quick.radius == pytest.approx(plain.radius, rel=1e-9)
+        torch.testing.assert_close(quick.weights, plain.weights, rtol=0, atol=1e-6 * plain.radius)
+    assert fewest < samples
+
+
+def test_a_step_out_of_the_ball_sees_all_samples():
+    """There the loss is that of all margins, among them one that was left out and is now the smallest."""
+    function = MarginFunction(gln(), X, Y)
+    span = SpanFunction(function)
+    parts, readout = span._turned(function.start.numpy() / float(function.start.norm()))
+    unit, _ = span._rebase(np.arange(5), np.stack([parts, parts]), np.stack([readout, readout]))
+    few = span.loss(unit, 3.0)
+    span.ball = 1e-9
+    assert span.loss(-1.0 * unit, 3.0) == pytest.approx(function.loss(-span.flat(unit), 3.0), rel=1e-12)
+    assert few != pytest.approx(function.loss(span.flat(unit), 3.0), rel=1e-3)
 
 
 def test_linear_descent_ends_at_the_certified_svm(digits):

@@ -278,6 +278,19 @@ def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
     np.testing.assert_allclose(alone.decision_function(X), watched.decision_function(X), rtol=1e-6, atol=1e-6)
 
 
+def test_progress_may_be_shown_some_epochs_only():
+    """With the weights of these; the end is the same."""
+    networks, seen = [gln(), gln()], []
+    for network, shown in zip(networks, (None, {2, 7, 1000}), strict=True):
+        train(network, X, Y, SGD(steps=20), progress=lambda epoch, _: seen.append(epoch), shown=shown)
+    epochs = SGD(steps=20).epochs(len(X))
+    assert seen == [*range(1, epochs + 1), 2, 7]
+    np.testing.assert_array_equal(*(network.effective_weights() for network in networks))
+    for bad in (3, "7"):
+        with pytest.raises(InputError, match="shown must hold numbers of epochs"):
+            train(gln(), X, Y, SGD(steps=20), shown=bad)
+
+
 TARGETS = np.column_stack([np.abs(X[:, 0]), X[:, 1] - 0.3, X[:, 2] * (X[:, 3] > 0)])
 CLASSES = TARGETS.argmax(axis=1)
 #: Networks, targets and losses that are no labels of a margin.

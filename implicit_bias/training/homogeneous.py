@@ -51,7 +51,7 @@ class MarginFunction:
         self.network = network
         self.inputs, self.contexts = network.tensors(X)
         self.has_kinks = self.contexts is None
-        self.y = torch.as_tensor(signs)
+        self.y, self.samples = torch.as_tensor(signs), len(signs)
         self.twin = copy.deepcopy(network)
         self.rotation, self.rest = self._rotate(X)
         self.parameters = homogeneous_parameters(self.twin)
@@ -106,13 +106,35 @@ class MarginFunction:
         self._set(w)
         return self.y * self.twin(self.inputs, self.contexts)
 
-    def gradient(self, w: Tensor, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
-        """The loss of the margins, its gradient as a vector like w, and the margins (n,)."""
-        self._set(w)
+    def loss(self, w: Tensor, radius: float) -> float:
+        """log Σ_i exp(−q_i) at `radius` times w."""
+        return float(log_sum_exp(self.margins(radius * w)))
+
+    def gradient(self, w: Tensor, radius: float, loss: Loss = log_sum_exp) -> tuple[float, Tensor, Tensor]:
+        """The loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins (n,)."""
+        self._set(radius * w)
         margins = self.y * self.twin(self.inputs, self.contexts)
         value = loss(margins)
         gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters)])
-        return value.detach(), gradient, margins.detach()
+        return float(value.detach()), radius ** (1 - self.degree) * gradient, margins.detach()
+
+    def around(self, u: Tensor, before: Tensor, radius: float) -> tuple[Tensor, Tensor]:
+        """Both as they are: all samples take part in every step."""
+        return u, before
+
+    @staticmethod
+    def dot(a: Tensor, b: Tensor) -> float:
+        """⟨a, b⟩."""
+        return float(a @ b)
+
+    @staticmethod
+    def mix(s: float, a: Tensor, t: float, b: Tensor) -> Tensor:
+        """s a + t b."""
+        return s * a + t * b
+
+    def flat(self, w: Tensor) -> Tensor:
+        """All weights as one vector: w."""
+        return w
 
     @torch.no_grad()
     def write(self, w: Tensor) -> None:
@@ -127,7 +149,7 @@ class MarginFunction:
 
     def state(self, w: Tensor) -> dict[str, float]:
         """A row of the table."""
-        loss, gradient, margins = self.gradient(w, log_sum_exp)
+        loss, gradient, margins = self.gradient(w, 1.0)
         norm = float(w.norm()) if self.rest is None else float(torch.hypot(w.norm(), self.rest.norm()))
         return {
             "log_loss": float(loss) - float(np.log(len(margins))),

@@ -1,13 +1,15 @@
 """How the limit is approached: by steps scaled by the loss, or by plain descent."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from implicit_bias.ground.checks import InputError, as_count, as_positive
 from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.losses import MARGIN_LOSSES, log_sum_exp
+from implicit_bias.training.losses import MARGIN_LOSSES
+from implicit_bias.training.span import steps_of
 
 #: A norm may grow while the residual is below this multiple of the gap between the mean and the minimum margin.
 SLACK = 0.25
@@ -107,41 +109,46 @@ class ScaledIteration:
     """The iteration of `LossScaled`."""
 
     def __init__(self, function: MarginFunction, config: LossScaled) -> None:
-        self.function, self.config = function, config
-        self.radius = float(function.start.norm())
-        self.u = self.before = function.start / self.radius
+        self.function, self.config = steps_of(function), config
+        start: Any = self.function.start
+        self.radius = self.function.dot(start, start) ** 0.5
+        self.u: Any = start / self.radius
+        self.before = self.u
         self.length, self.run, self.converged, self.crossing = 1.0, 0, False, False
 
     @property
     def weights(self) -> Tensor:
         """w = Ru."""
-        return self.radius * self.u
+        return self.function.flat(self.radius * self.u)
 
     def step(self) -> None:
         """One step from u_k to u_{k+1}, and R."""
-        sharpness = self.radius**self.function.degree
-        v = _unit(self.u + self.run / (self.run + 3) * (self.u - self.before))
-        value, gradient, margins = self.function.gradient(self.radius * v, log_sum_exp)
-        gradient *= self.radius / sharpness
-        radial = float(gradient @ v)
-        tangent = gradient - radial * v
+        # Its vectors are its own: tensors, or the rows of `SpanFunction`.
+        function: Any = self.function
+        sharpness = self.radius**function.degree
+        self.u, self.before = function.around(self.u, self.before, self.radius)
+        pull = self.run / (self.run + 3)
+        v = self._unit(function.mix(1 + pull, self.u, -pull, self.before))
+        value, gradient, margins = function.gradient(v, self.radius)
+        radial = function.dot(gradient, v)
+        tangent = function.mix(1.0, gradient, -radial, v)
+        square = function.dot(tangent, tangent)
         # As a share of u, which large gradients of large inputs would leave far behind.
-        least = 1e-12 / max(1.0, float(tangent.norm()) / sharpness)
-        if self.function.has_kinks and (size := float(gradient @ gradient)) > 0:
-            least = max(least, KINK / size)
-        new = self._search(v, float(value) / sharpness, tangent, sharpness, least)
-        uphill = float(tangent @ (new - self.u)) > 0
+        least = 1e-12 / max(1.0, square**0.5 / sharpness)
+        if function.has_kinks and square + radial**2 > 0:
+            least = max(least, KINK / (square + radial**2))
+        new = self._search(v, value / sharpness, tangent, square, sharpness, least)
+        uphill = function.dot(tangent, new) > function.dot(tangent, self.u)
         self.run = 0 if uphill or not self.config.momentum else self.run + 1
         self.before, self.u = self.u, new
-        self._grow(margins, -radial, float(tangent.norm()), sharpness)
+        self._grow(margins, -radial, square**0.5, sharpness)
 
-    def _search(self, v: Tensor, value: float, tangent: Tensor, sharpness: float, least: float) -> Tensor:
+    def _search(self, v: Any, value: float, tangent: Any, square: float, sharpness: float, least: float) -> Any:
         """The step from v along −P∇F_R, its length halved until it brings what it promises, or is below `least`."""
-        square = float(tangent @ tangent)
         while True:
             rate = self.length / sharpness
-            new = _unit(v - rate * tangent)
-            reached = float(log_sum_exp(self.function.margins(self.radius * new))) / sharpness
+            new = self._unit(self.function.mix(1.0, v, -rate, tangent))
+            reached = self.function.loss(new, self.radius) / sharpness
             kept = reached <= value - ARMIJO * rate * square + 1e-14 * abs(value)
             if kept or self.length < least:
                 self.crossing = self.function.has_kinks and not kept
@@ -149,14 +156,18 @@ class ScaledIteration:
                 return new
             self.length /= 2
 
-    def _grow(self, margins: Tensor, radial: float, tangential: float, sharpness: float) -> None:
+    def _unit(self, vector: Any) -> Any:
+        vector /= self.function.dot(vector, vector) ** 0.5
+        return vector
+
+    def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> None:
         """Let R grow where the direction has kept up, and see whether the end is reached."""
         smallest = float(margins.min())
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
         settled = tangential <= max(self.config.stationarity, SLACK * gap) * float(np.hypot(radial, tangential))
         if (settled or self.crossing) and radial > 0:
-            self.converged = smallest > 0 and np.log(len(margins)) <= self.config.tolerance * smallest
+            self.converged = smallest > 0 and np.log(self.function.samples) <= self.config.tolerance * smallest
             if not self.converged:
                 self.radius *= self.config.growth ** (1 / self.function.degree)
 
@@ -171,11 +182,11 @@ class PlainIteration:
 
     def step(self) -> None:
         """One step of gradient descent."""
-        value, gradient, margins = self.function.gradient(self.weights, lambda q: MARGIN_LOSSES["logistic"](q).mean())
-        if not bool(value.isfinite() and margins.isfinite().all()):
+        value, gradient, margins = self.function.gradient(self.weights, 1.0, _mean_logistic)
+        if not (np.isfinite(value) and bool(margins.isfinite().all())):
             raise InputError(f"plain descent diverged; use a smaller lr than {self.lr}")
         self.weights = self.weights - self.lr * gradient
 
 
-def _unit(vector: Tensor) -> Tensor:
-    return vector / vector.norm()
+def _mean_logistic(margins: Tensor) -> Tensor:
+    return MARGIN_LOSSES["logistic"](margins).mean()

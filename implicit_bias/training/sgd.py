@@ -1,7 +1,7 @@
 """Stochastic gradient descent as published, with a history."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,6 +63,7 @@ def train(
     device: str = "cpu",
     every: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    shown: Container[int] | None = None,
 ) -> History:
     """Train a network in place.
 
@@ -87,6 +88,8 @@ def train(
         Epochs between two rows of the history; the first and the last are always there.
     progress : callable(epoch, epochs), optional
         Called after every epoch; the network then has its weights of that moment.
+    shown : container of int, optional
+        Only these epochs are shown to `progress`; writing the weights for each takes longer than training does.
 
     Raises
     ------
@@ -116,6 +119,8 @@ def train(
         raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) or Adam(…) as its config")
     as_count(every, "every")
     check_callable(progress, "progress")
+    if shown is not None and (isinstance(shown, str | bytes) or not isinstance(shown, Container)):
+        raise InputError("shown must hold numbers of epochs, such as {1, 10, 100}")
     generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
@@ -126,7 +131,8 @@ def train(
         network.to(place)
         start = time.perf_counter()
         with one_thread():
-            rows, interrupted = _descend(_updates(network, X, aims, config), config, generator, every, progress)
+            updates = _updates(network, X, aims, config)
+            rows, interrupted = _descend(updates, config, generator, every, progress, shown)
     finally:
         network.to("cpu")
     if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
@@ -162,6 +168,7 @@ def _descend(
     generator: torch.Generator,
     every: int,
     progress: Callable[[int, int], None] | None,
+    shown: Container[int] | None,
 ) -> tuple[list[dict[str, float]], bool]:
     n = len(model.y)
     loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], whole_epochs(config, n)
@@ -176,7 +183,7 @@ def _descend(
                 rows.append(_record(model, loss, epoch, step))
                 if not np.isfinite(rows[-1]["loss"]):
                     raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
-            if progress is not None:
+            if progress is not None and (shown is None or epoch in shown):
                 model.write()
                 progress(epoch, epochs)
     except KeyboardInterrupt:

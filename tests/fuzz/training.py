@@ -1,5 +1,6 @@
 """Cases about the training of networks, alone and together, and its limit."""
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,10 @@ def _task(draw: Draw) -> dict[str, Any]:
     return {"network": net, "X": draw.array(X), "y": draw.array(y)}
 
 
+def _holds_numbers(value: object) -> bool:
+    return isinstance(value, Container) and not isinstance(value, str | bytes)
+
+
 @entry(ib.train, share=6)
 def _train(draw: Draw) -> None:
     """A few steps of any network on any data."""
@@ -50,6 +55,7 @@ def _train(draw: Draw) -> None:
     options["config"] = other or SGD(steps=steps, batch_size=batch, lr=lr, loss=loss, momentum=momentum)
     more = {name: ARGUMENTS[name] for name in ("seed", "every", "device")}
     more["progress"] = choice(None, lambda epoch, epochs: None, also=equals(None), functions=False)
+    more["shown"] = choice(None, {1, 2}, range(3), also=lambda v: v is None or _holds_numbers(v))
     options |= {name: strategy(draw) for name, strategy in more.items()} if draw.chance(0.3) else {}
     # Large inputs or rates make training diverge, which is said, and so do two losses on samples that are not
     # separable; 'auto' and numbers may name devices to torch.

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from torch.func import functional_call
 
 from implicit_bias.comparison import alignment, error, inconsistency, optimality_ratio
 from implicit_bias.datasets import BinaryTask
@@ -59,14 +59,15 @@ def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
     solution = solve(problem)
     if solution.status.inseparable:
         return None
-    other = svm_shallow(task.X_train, task.y_train, problem.gates or ConstantGate())
+    gates = problem.gates or ConstantGate()
+    other, validation = svm_shallow(task.X_train, task.y_train, gates), gates(task.X_val)
     return Reference(
         solution.objective,
         solution.gap,
-        problem.decision_function(solution.weights, task.X_val),
+        validation @ solution.weights,
         lambda network: optimality_ratio(problem, network.effective_weights(), solution.lower_bound),
         solution.weights,
-        other.decision_function(solve(other).weights, task.X_val),
+        validation @ solve(other).weights,
     )
 
 
@@ -95,7 +96,7 @@ class Measurer:
 
     def __init__(self, task: BinaryTask) -> None:
         self.task = task
-        self.known: dict[torch.dtype, Any] = {}
+        self.inputs: tuple[torch.Tensor, torch.Tensor | None] | None = None
         self.reference: Reference | None = None
         self.asked = False
 
@@ -130,8 +131,9 @@ class Measurer:
 
     @torch.no_grad()
     def scores(self, network: GatedNetwork) -> Array:
-        """The outputs on the validation set, whose contexts are computed once."""
-        dtype = next(network.parameters()).dtype
-        if dtype not in self.known:
-            self.known[dtype] = network.tensors(self.task.X_val)
-        return to_array(network(*self.known[dtype]))
+        """The outputs on the validation set in float32, whose contexts, those of float64, are computed once."""
+        if self.inputs is None:
+            inputs, contexts = network.tensors(self.task.X_val)
+            self.inputs = inputs.float(), contexts
+        weights = {name: weight.float() for name, weight in network.named_parameters()}
+        return to_array(functional_call(network, weights, self.inputs))

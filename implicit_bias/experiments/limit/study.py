@@ -89,21 +89,23 @@ def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure:
     """The published training, with the rows of its start and of epochs 1, 2, 4, … if it is measured, and its end."""
     config, table = SGD(momentum=settings["momentum"]), Rows()
     each, start = -(-len(task.y_train) // config.batch_size), time.perf_counter()
+    epochs = config.epochs(len(task.y_train))
+    shown = {epochs}
     # The way of learned gates is that of `learned-relu`.
-    on_the_way = settings["network"] not in FROZEN_AFTERWARDS
+    if settings["network"] not in FROZEN_AFTERWARDS:
+        shown |= {0, *(2**k for k in range(epochs.bit_length()))}
 
     def record(epoch: int, epochs: int) -> None:
-        if measure is None or not (epoch == epochs or (on_the_way and epoch & (epoch - 1) == 0)):
+        if measure is None or epoch not in shown:
             return
         margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()
         sizes = {"margin": margin, "norm": norm, "normalised_margin": over_power(margin, norm, network.degree)}
         passed = {"step": float(epoch * each), "seconds": time.perf_counter() - start}
         table.append(passed | sizes | measure(network))
 
-    epochs = config.epochs(len(task.y_train))
     record(0, epochs)
     seed = settings["seed"]
-    done = train(network, task.X_train, task.y_train, config, seed=seed, every=epochs, progress=record)
+    done = train(network, task.X_train, task.y_train, config, seed=seed, every=epochs, progress=record, shown=shown)
     return table, "interrupted" if done.interrupted else "finished"
 
 
