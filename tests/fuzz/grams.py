@@ -148,8 +148,11 @@ def _spline(draw: Draw) -> None:
     decays: list[Any] = [[(draw.pick([-2.0, 0.5]), 1.0)], *([] for _ in range(k - 1)), [(1.0, -3.0)]]
     bad_decays: list[Any] = [decays[:-1], [[(1.0, 1.0, 1.0)]] * (k + 1), decays[::-1], "e", [[(0.0, 1.0)]] * (k + 1)]
     none = bool(draw.pick([False, True]))
-    given = draw.either(breaks, bad_breaks), draw.either(pieces, bad_pieces)
-    given += (None if none else draw.either(decays, bad_decays),)
+    given = (
+        draw.either(breaks, bad_breaks),
+        draw.either(pieces, bad_pieces),
+        None if none else draw.either(decays, bad_decays),
+    )
     flat = none and all(len(piece) == 1 for piece in pieces)
     activation = draw.call(kernels.spline, *given, may=flat)
     found = kernels.gram_matrix(draw.normal(4, 3), activation)

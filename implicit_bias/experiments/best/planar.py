@@ -28,7 +28,8 @@ from implicit_bias.margin.solvers import solve
 from implicit_bias.networks import ReLUNetwork
 from implicit_bias.training.iterations import LossScaled
 from implicit_bias.training.limit import descend_to_limit
-from implicit_bias.training.sgd import SGD, train
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
 
 TITLE = "How far from the best two-layer ReLU network"
 SOURCE = "ours"
