@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
@@ -35,7 +34,7 @@ from implicit_bias.ground.files import write_atomically
 
 #: All labelled images of each data set.
 TOTAL = {"digits": 1797, "mnist": 60_000, "fashion-mnist": 60_000}
-#: Variables that tell the BLAS of NumPy and SciPy, torch, and Clarabel how many threads to use.
+#: Variables that tell the BLAS of NumPy and SciPy, torch and Clarabel how many threads to use.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 #: Seconds that a process may take to import the package and read its problem.
 START_LIMIT = 600.0
@@ -130,7 +129,7 @@ def in_process(
     `problem` is a saved one. The result always holds `outcome`: "ok", or why there is nothing else.
     """
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    child = Child(_child, work, problem, settings, threads)
+    child = Child(_child, work, problem, settings)
     try:
         # An empty message says that the clock runs.
         found: dict[str, Any] = child.answer(START_LIMIT) or child.answer(limit)
@@ -141,10 +140,9 @@ def in_process(
         child.stop()
 
 
-def _child(connection: Connection, work: Callable[..., Any], problem: Path, settings: Any, threads: int) -> None:
+def _child(connection: Connection, work: Callable[..., Any], problem: Path, settings: Any) -> None:
     # Ctrl-C is for the parent, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(threads)
     try:
         result = work(load_problem(problem), lambda: connection.send({}), **settings)
         connection.send({"outcome": "ok"} | result)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from common import markdown, seconds_text, surroundings, surroundings_line
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -167,7 +166,7 @@ def main() -> None:
     add("--store", default="results/estimators.jsonl", help="finished cells")
     add("--out", default="docs/estimators.md")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    threadpool_limits(1)
     store = Path(options.store)
     store.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in store.read_text().splitlines()] if store.is_file() else []

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from common import markdown, surroundings, surroundings_line
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
@@ -92,7 +91,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="how often each runs")
     options = parser.parse_args()
-    torch.set_num_threads(1)
     rows = []
     with threadpool_limits(1):
         for title, contestants in races():

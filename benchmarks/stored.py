@@ -1,7 +1,7 @@
 """More images than memory: SVM-GLN over MNIST's images and distorted copies of them, bytes on disk; see --help.
 
 Each size runs in a process of its own. Seconds are of the processor, which other work on the machine changes little;
-memory is the process's peak, torch's libraries and the pages of the file among it.
+memory is the process's peak, libraries and the pages of the file among it.
 """
 
 import argparse
@@ -11,7 +11,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-import torch
 from common import Child, markdown, surroundings, surroundings_line
 from threadpoolctl import threadpool_limits
 
@@ -27,7 +26,6 @@ PIXELS: dict[str, Any] = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 
 def measure(connection: Connection, n: int, options: argparse.Namespace) -> None:
     """Build and solve the problem of n images; send the row of the table."""
-    torch.set_num_threads(options.threads)
     with threadpool_limits(options.threads):
         images, labels = distorted_images(options.dataset, n, options.folder, options.data_root)
         begin = time.process_time()
