@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
-from tqdm import tqdm
 
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.estimators.gln import GLNClassifier
@@ -119,6 +118,9 @@ class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tasks = (
             delayed(_fold)(clone(estimator), prices[::-1], scorer, samples, labels, weight, *fold) for fold in folds
         )
+        # Those who do not cross-validate do without.
+        from tqdm import tqdm
+
         bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=PATIENCE, leave=False, disable=None)
         scores, gaps = np.array(Parallel(self.n_jobs)(bar)).transpose(1, 0, 2)[..., ::-1]
         if not np.isfinite(scores).all():

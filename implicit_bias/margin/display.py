@@ -59,8 +59,8 @@ def draw_margins(certificate: Certificate, ax: Any) -> Any:
     carries = np.isin(np.arange(len(margins)), certificate.support)
     parts = {"support vectors": margins[carries], "other samples": margins[~carries]}
     labels = [f"{name} ({len(part)})" for name, part in parts.items()]
-    width = max(np.ptp(margins), 1e-6 * max(1.0, np.abs(margins).max()))
-    bins = margins.min() + width * np.linspace(0, 1, min(MOST_BINS, max(5, len(margins) // 5)) + 1)
+    most = max(margins.max(), margins.min() + 1e-6 * max(1.0, np.abs(margins).max()))
+    bins = np.linspace(margins.min(), most, min(MOST_BINS, max(5, len(margins) // 5)) + 1)
     ax.hist(list(parts.values()), bins, stacked=True, color=COLOURS, label=labels)
     if margins.min() <= 0:
         ax.axvline(0, color="black", linewidth=0.8, label="decision boundary")

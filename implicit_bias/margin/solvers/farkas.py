@@ -131,8 +131,8 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
         return lam
     basic = np.zeros_like(lam)
     basic[support] = np.maximum(found.x, 0.0) / length(rows.row_norms()[:, None], axis=1)
-    better = _polished(problem, basic)
-    return lam if better is None or _residual(problem, better) > ENOUGH else better
+    best = min((basic, _polished(problem, basic)), key=lambda one: np.inf if one is None else _residual(problem, one))
+    return lam if best is None or _residual(problem, best) > ENOUGH else best
 
 
 def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
