@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from implicit_bias import (
     ConstantGate,
@@ -31,7 +31,7 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.ground import memory
-from implicit_bias.margin.solvers.native import kernels, newton, scaled
+from implicit_bias.margin.solvers.native import kernels, newton, scaled, working_set
 from implicit_bias.margin.solvers.native import solver as native
 from tests.cases import PAIRS, problem
 
@@ -314,12 +314,27 @@ def test_verbose_shows_lines(gln, capsys):
 
 
 def test_threads_change_nothing_beyond_the_gap(gln, monkeypatch):
-    monkeypatch.setattr(native, "MANY_SAMPLES", 10)
+    monkeypatch.setattr(working_set, "MANY_SAMPLES", 10)
     answers = []
     for threads in (1, 2):
         with threadpool_limits(threads):
             answers.append(solve(gln, "NATIVE", tol=1e-8))
     assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-8)
+
+
+def test_large_working_sets_have_all_threads(gln, monkeypatch):
+    """However small the first one was."""
+    for name, size in {"ALL_UP_TO": 10, "FIRST": 40, "MANY_SAMPLES": 50}.items():
+        monkeypatch.setattr(working_set, name, size)
+    seen = set()
+
+    def note(progress):
+        threads = max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        seen.add((progress.working_set >= 50, threads))
+
+    with threadpool_limits(2):
+        solve(gln, "NATIVE", callback=note)
+    assert seen == {(False, 1), (True, 2)}
 
 
 def test_plain_inputs_need_no_gates():

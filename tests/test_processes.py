@@ -23,7 +23,7 @@ from implicit_bias import (
     train,
 )
 from implicit_bias.ground.threads import one_thread
-from implicit_bias.margin.solvers.native import solver as native
+from implicit_bias.margin.solvers.native import working_set
 
 if "fork" not in multiprocessing.get_all_start_methods():
     pytest.skip("this system does not fork", allow_module_level=True)
@@ -35,7 +35,7 @@ HANGS = 120
 @pytest.fixture
 def samples(monkeypatch):
     """More than the native solver leaves to one thread; and a torch whose two threads have worked."""
-    monkeypatch.setattr(native, "MANY_SAMPLES", 200)
+    monkeypatch.setattr(working_set, "MANY_SAMPLES", 200)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     assert torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))[0, 0] == 1500

@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from implicit_bias.margin.solvers.native import digits
 from implicit_bias.margin.solvers.native.arrays import Tensor, library
 
-#: Columns factorised at a time.
-BLOCK = 256
+#: Columns that LAPACK factorises at a time: OpenBLAS's threads break down in 20 000.
+BLOCK = 8192
 
 
 def cholesky_(matrix: Tensor) -> bool:
@@ -24,12 +24,10 @@ def cholesky_(matrix: Tensor) -> bool:
         end = min(j + BLOCK, n)
         if j:
             matrix[j:, j:end] -= matrix[j:, :j] @ matrix[j:end, :j].T
-        corner = _corner(matrix[j:end, j:end])
-        if corner is None:
+        if not _corner_(matrix[j:end, j:end]):
             return False
-        matrix[j:end, j:end] = corner
         if end < n:
-            matrix[end:, j:end] = _divided(matrix[end:, j:end], corner)
+            matrix[end:, j:end] = _divided(matrix[end:, j:end], matrix[j:end, j:end])
     return True
 
 
@@ -38,8 +36,13 @@ def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
     if library(L) is np:
         if L.dtype == object:
             return digits.cholesky_solve(L, right)
-        # LAPACK's wrapper refuses a matrix without entries.
-        return _lapack("potrs", L)(L.T, right, lower=False)[0] if right.size else right.copy()
+        if not right.size:
+            # LAPACK's wrapper refuses a matrix without entries.
+            return right.copy()
+        if right.shape[1] > 1:
+            return _lapack("potrs", L)(L.T, right, lower=False)[0]
+        (solve,) = get_blas_funcs(("trsv",), (L, right))
+        return solve(L.T, solve(L.T, right[:, 0], lower=False, trans=True), lower=False)[:, None]
     linalg = library(L).linalg
     return linalg.solve_triangular(L.T, linalg.solve_triangular(L, right, upper=False), upper=True)
 
@@ -50,13 +53,17 @@ def _lapack(name: str, matrix: Tensor) -> Any:
     return function
 
 
-def _corner(matrix: Tensor) -> Tensor | None:
-    """The Cholesky factor of a block on the diagonal; None if it is not positive definite."""
-    if library(matrix) is np:
-        L, failed = _lapack("potrf", matrix)(matrix, lower=True)
-    else:
+def _corner_(matrix: Tensor) -> bool:
+    """Replace the lower triangle of a block on the diagonal by its Cholesky factor; False if it breaks down."""
+    if library(matrix) is not np:
         L, failed = library(matrix).linalg.cholesky_ex(matrix)
-    return None if failed else L
+        matrix.copy_(L)
+        return not failed
+    # The transpose of a whole matrix is in LAPACK's order, and the factor takes its place; a part is copied.
+    factor, failed = _lapack("potrf", matrix)(matrix.T, lower=False, overwrite_a=True, clean=False)
+    if not np.may_share_memory(factor, matrix):
+        matrix[:] = factor.T
+    return not failed
 
 
 def _divided(rows: Tensor, corner: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """From a margin problem to the interior-point method and back."""
 
 import time
-from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -25,8 +24,6 @@ from implicit_bias.margin.solvers.solution import Status
 DEFAULT_ITERATIONS = 5000
 #: Seconds by which an iteration may overrun the time limit; one that would by more, judging by the last, is not begun.
 OVERRUN = 0.5
-#: Working sets from this size are worth all of BLAS's threads; below, threads wait more than they work.
-MANY_SAMPLES = 1000
 
 
 def solve_native(problem: MarginProblem, options: Options) -> Answer:
@@ -96,8 +93,7 @@ def _some_groups(
     if before == 0:
         # Later, what was found so far is kept.
         ours.check_room(len(chosen.rows))
-    with nullcontext() if len(chosen.rows) >= MANY_SAMPLES else one_thread():
-        found = solve_in_rounds(chosen, tol, limit, found, watch)
+    found = solve_in_rounds(chosen, tol, limit, found, watch)
     lam, eta, b = found.weights
     weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
     bounds = Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)

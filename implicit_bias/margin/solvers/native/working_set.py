@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.memory import TooLargeError
+from implicit_bias.ground.threads import one_thread
 from implicit_bias.margin.solvers.native.arrays import Tensor, filled, library
 from implicit_bias.margin.solvers.native.coordinate_ascent import many_priced
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
@@ -19,6 +21,8 @@ from implicit_bias.margin.solvers.solution import Status
 
 #: Up to how many samples all stay in, how many start out of more, and how many of a known support at most.
 ALL_UP_TO, FIRST, SUPPORTING = 1000, 500, 8000
+#: Working sets from this size are worth all of BLAS's threads; below, threads wait more than they work.
+MANY_SAMPLES = 1000
 #: The relative gaps of the rounds, each used until one round could take in every violated sample.
 TOLERANCES = (3e-2, 1e-2, 1e-3)
 #: Where samples are violated, those join them whose margins are within this share of what is asked.
@@ -185,8 +189,9 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
             last = whole or stage == len(TOLERANCES)
             aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
             seen = partial(watch, best.iterations, len(chosen.rows), best.bounds)
-            outcome = descend(chosen.program, aim, max_iterations - best.iterations, start, seen)
-            best, f, least = _scored(chosen, outcome, best)
+            with one_thread() if len(chosen.rows) < MANY_SAMPLES else nullcontext():
+                outcome = descend(chosen.program, aim, max_iterations - best.iterations, start, seen)
+                best, f, least = _scored(chosen, outcome, best)
             new, more = chosen.violated(f, least)
             if outcome.bounds.upper == float("inf") or (len(new) == 0 and last):
                 return best
