@@ -14,8 +14,8 @@ from implicit_bias.training.optimisers import SGD, Adam
 from implicit_bias.training.stacked import train_together
 
 T = TypeVar("T")
-#: Widths that a claim of every width needs, lest it turn with the next one.
-WIDTHS = 3
+#: Widths, or other sizes, that a claim of every one needs, lest it turn with the next.
+SIZES = 3
 #: Steps between two looks at whether losses are below a target.
 LOOK = 500
 #: What most claims compare: networks with a trained readout.
@@ -74,13 +74,13 @@ def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
     return table[named == optimiser]
 
 
-def at_every_width(found: pd.Series) -> bool | None:
-    """Whether all of some answers hold: no if any does not, undecided if all of fewer than `WIDTHS` widths do.
+def at_every_size(found: pd.Series) -> bool | None:
+    """Whether all of some answers hold: no if any does not, undecided if all of fewer than `SIZES` do.
 
-    >>> [at_every_width(pd.Series(held)) for held in ([True, False], [True, True], [True] * 3)]
+    >>> [at_every_size(pd.Series(held)) for held in ([True, False], [True, True], [True] * 3)]
     [False, None, True]
     """
-    return False if not found.all() else True if len(found) >= WIDTHS else None
+    return False if not found.all() else True if len(found) >= SIZES else None
 
 
 def means(

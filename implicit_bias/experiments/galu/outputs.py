@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.galu.common import NETWORKS, runs
+from implicit_bias.experiments.galu.common import NETWORKS, at_every_size, runs
 from implicit_bias.experiments.galu.gaussian import ADAM, network, samples, trained
 from implicit_bias.experiments.galu.least_units import draw_least_units, least_units, least_width
 from implicit_bias.experiments.runner import Rows, Settings, Verdict, product, span
@@ -121,8 +121,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     near = ratio.between(1 / ABOUT, ABOUT)
     return [
         *verdicts,
-        Verdict(second, told, f"at most {ABOUT} times as many or as few at every d′ > 1", bool(near.all())),
-        Verdict(third, f"fewer at {(ratio < 1).sum()} of {len(ratio)}", "at every d′ > 1", bool((ratio < 1).all())),
+        Verdict(second, told, f"at most {ABOUT} times as many or as few at every d′ > 1", at_every_size(near)),
+        Verdict(third, f"fewer at {(ratio < 1).sum()} of {len(ratio)}", "at every d′ > 1", at_every_size(ratio < 1)),
     ]
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
 from implicit_bias.datasets import parity, separable
-from implicit_bias.experiments.galu.common import NETWORKS, at_every_width, curves, fits, means, repeats
+from implicit_bias.experiments.galu.common import NETWORKS, at_every_size, curves, fits, means, repeats
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, finished, named, panels, product, span
 from implicit_bias.ground.checks import Array
 
@@ -87,12 +87,12 @@ def _of_rule(table: pd.DataFrame) -> list[Verdict]:
     if errors.empty:
         return [Verdict.undecided(claim, "both networks at one width") for claim in claims]
     most, ahead = table.test_error.max(), errors["GaLU"] - errors["ReLU"]
-    learnt = at_every_width(table.groupby("units").test_error.max() < LEARNT)
+    learnt = at_every_size(table.groupby("units").test_error.max() < LEARNT)
     rule = f"test errors of at most {most:.1%}; at k = {errors.index[-1]}: {named(errors.iloc[-1], '.1%')}"
     better = f"GaLU's test error is higher by {span(ahead, '.2%')}".replace("-", "−")
     return [
         Verdict(claims[0], rule, f"below {LEARNT:.0%}", learnt),
-        Verdict(claims[1], better, "at every width", at_every_width(ahead > 0)),
+        Verdict(claims[1], better, "at every width", at_every_size(ahead > 0)),
     ]
 
 
@@ -101,7 +101,7 @@ def _of_parity(table: pd.DataFrame) -> Verdict:
     if fitted.empty:
         return Verdict.undecided(claim, "both networks at one width")
     chance = (table.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(table.fresh)
-    holds = at_every_width(chance.groupby(table.units).all())
+    holds = at_every_size(chance.groupby(table.units).all())
     told = f"{chance.sum()} of {len(table)} test as a coin does ({span(table.test_error, '.1%')}); in training, "
     told += f"at k = {fitted.index[-1]}: {named(fitted.iloc[-1], '.1%')}"
     return Verdict(claim, told, f"all within {DEVIATIONS} standard deviations of 50%", holds)

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets.images import ImageClasses, load_classes
-from implicit_bias.experiments.galu.common import NETWORKS, at_every_width, curves, means, repeats, train
+from implicit_bias.experiments.galu.common import NETWORKS, at_every_size, curves, means, repeats, train
 from implicit_bias.experiments.galu.images import CLASSES, TITLES
 from implicit_bias.experiments.runner import Rows, Settings, Verdict, finished, named, panels, product
 
@@ -85,12 +85,12 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         told = "; ".join(f"k = {units}: {named(of.loc[units], '.1%')}" for units in of.index)
         most = f"{ratio.max():.2f} times ReLU's test error"
         found += [
-            Verdict(f"on {TITLES[name]}, ReLU errs less than GaLU", told, "at every width", at_every_width(better)),
+            Verdict(f"on {TITLES[name]}, ReLU errs less than GaLU", told, "at every width", at_every_size(better)),
             Verdict(
                 f"on {TITLES[name]}, it errs only slightly less",
                 f"GaLU has at most {most}",
                 f"at most {SLIGHTLY} times at every width",
-                at_every_width(ratio <= SLIGHTLY),
+                at_every_size(ratio <= SLIGHTLY),
             ),
         ]
     return found
