@@ -123,6 +123,12 @@ def widths(galu, relu):
     return pd.DataFrame(rows)
 
 
+def at_more(table):
+    """The same widths for 2 and 4 outputs as for 8."""
+    more = table[table.outputs > 1]
+    return pd.concat([table, more.assign(outputs=2), more.assign(outputs=4)], ignore_index=True)
+
+
 def errors(galu, relu=0.02, linear=0.08, readout=0.2, units=16):
     """Test errors of the four networks on images."""
     columns = {"dataset": "mnist", "units": units, "repeat": 1, "lr": 1e-3, "sharpness": [0.0, 1.0, 0.0, 0.0]}
@@ -203,12 +209,19 @@ CLEAN = [0, 0, 0.3, 0.3]
         ("filters", filtered([0.65, 0.45], [0.6, 0.3]), "no", "46% in the median of 2 sizes"),
         ("filters", filtered([0.74, 0.45], [0.6, 0.3]), "no", "7% (d = 8, kd/m = 0.25)"),
         ("filters", filtered([0.65, 0.33], [0.8, 0.3]), "undecided", "nothing"),
-        ("outputs", widths((22, 60), (20, 55)), "yes yes no", "22 : 20 at d′ = 1"),
-        ("outputs", widths((22, 54), (20, 55)), "yes yes yes", "0.98 to 0.98 times as many (54 : 55 at d′ = 8)"),
+        ("outputs", widths((22, 60), (20, 55)), "yes undecided no", "22 : 20 at d′ = 1"),
+        ("outputs", at_more(widths((22, 60), (20, 55))), "yes yes no", "60 : 55 at d′ = 4"),
+        ("outputs", at_more(widths((22, 54), (20, 55))), "yes yes yes", "fewer at 3 of 3"),
+        (
+            "outputs",
+            widths((22, 54), (20, 55)),
+            "yes undecided undecided",
+            "0.98 to 0.98 times as many (54 : 55 at d′ = 8)",
+        ),
         ("outputs", widths((20, 90), (20, 55)), "no no no", "by alternate convex search GaLU needs 20 at d′ = 1"),
-        ("outputs", widths((22, 30), (20, 55)), "yes no yes", "fewer at 1 of 1"),
+        ("outputs", widths((22, 30), (20, 55)), "yes no undecided", "fewer at 1 of 1"),
         ("outputs", widths((22, 60), (20, 55))[lambda t: t.outputs == 1], "yes undecided undecided", "22 : 20"),
-        ("outputs", widths((22, 60), (20, 55))[lambda t: t.outputs > 1], "undecided yes no", "nothing"),
+        ("outputs", widths((22, 60), (20, 55))[lambda t: t.outputs > 1], "undecided undecided no", "nothing"),
         ("outputs", widths((22, 60), (20, 55)).assign(loss=0.5), "undecided undecided undecided", "nothing"),
         (
             "alternation",

@@ -196,7 +196,9 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
 
 def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
     """The vector orthogonal to r − 1 rows (…, r − 1, r), by minors; `alternate` 1 in place of −1: its terms' sizes."""
-    return np.stack([alternate**c * _minor(np.delete(A, c, axis=-1), alternate) for c in range(A.shape[-1])], axis=-1)
+    minors = [_minor(np.delete(A, c, axis=-1), alternate) for c in range(A.shape[-1])]
+    # Whole numbers of any size stay objects.
+    return np.stack([np.asarray(alternate**c * minor, A.dtype) for c, minor in enumerate(minors)], axis=-1)
 
 
 def _minor(A: np.ndarray, alternate: int) -> np.ndarray:
@@ -204,7 +206,7 @@ def _minor(A: np.ndarray, alternate: int) -> np.ndarray:
         return A[..., 0, 0]
     rest = A[..., 1:, :]
     terms = [alternate**c * A[..., 0, c] * _minor(np.delete(rest, c, axis=-1), alternate) for c in range(A.shape[-1])]
-    return np.asarray(sum(terms))
+    return np.asarray(sum(terms), A.dtype)
 
 
 def _distinct(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

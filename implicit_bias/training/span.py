@@ -136,7 +136,9 @@ class SpanFunction:
             alpha *= values > 0
             pushed = self._spread(alpha)
         else:
-            pushed = np.asarray(sum(self._gated(alpha, gate) for gate in self.own_gates[self.constant :]))
+            pushed = np.zeros_like(alpha)
+            for gate in self.own_gates[self.constant :]:
+                pushed += self._gated(alpha, gate)
             if self.constant:
                 pushed += np.outer(readout * self.turn[0, 0] ** 2, self._spread(slopes))
         size, rows = alpha.size, np.empty_like(vector)
