@@ -10,7 +10,7 @@ from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.options import Options
 
-#: Samples, and features or constraints, up to which PRECISE takes seconds.
+#: Samples, and features and constraints, up to which PRECISE takes seconds.
 SAMPLES, FEATURES = 40, 400
 
 
@@ -65,10 +65,11 @@ class PreciseSolver(Solver):
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Why this solver does not take `problem` with these options; None if it does."""
         features = problem.features
+        constraints = 0 if problem.constraints is None else len(problem.constraints.equal)
         if features.n > SAMPLES or features.k * features.d > FEATURES:
             return f"its arithmetic is for at most {SAMPLES} samples of {FEATURES} features; use NATIVE"
-        if problem.constraints is not None and len(problem.constraints.equal) > FEATURES:
-            return f"its arithmetic is for at most {FEATURES} linear constraints; use CLARABEL"
+        if features.k * features.d + constraints > FEATURES:
+            return f"its arithmetic is for at most {FEATURES} features and linear constraints together; use CLARABEL"
         return super().refuses(problem, options) or replace(problem, constraints=None).lacks("groups")
 
 
