@@ -100,6 +100,15 @@ def test_positive_multiples_and_rotations_of_samples_keep_their_patterns():
     assert as_set(activation_patterns(-X).patterns) == as_set(~activation_patterns(X).patterns)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1.0, 1e-300])
+def test_products_of_any_number_of_digits_are_exact(size):
+    """Samples of one line but for the rounding of each, which makes their rank 4 and all their signs doubtful."""
+    rng = np.random.default_rng(1)
+    X = size * np.outer(rng.normal(size=6), rng.normal(size=4))
+    assert len(activation_patterns(X)) == 2 * sum(math.comb(5, k) for k in range(4))
+
+
 def written_out(X, y):
     """The problem in CVXPY alone: every sample a row of every cone, patterns by random search."""
     U = np.random.default_rng(0).normal(size=(20_000, X.shape[1]))

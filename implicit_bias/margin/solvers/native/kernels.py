@@ -35,15 +35,16 @@ class Factor(ABC):
     def solve(self, right: Tensor) -> Tensor:
         """M⁻¹ right for right (n, r)."""
 
+    @abstractmethod
     def missing(self, x: Tensor, right: Tensor) -> Tensor:
-        """right − Mx (n,), asked of factors that are not exact."""
-        raise NotImplementedError
+        """right − Mx for x and right (n, r)."""
 
 
 class DenseFactor(Factor):
     """By the Cholesky factor of a matrix (n, n), which takes its place.
 
-    `single`: the factor is of single precision, which takes half the time, and the matrix stays, to refine solutions.
+    `single`: the factor is of single precision, which takes half the time, and the matrix stays, to tell what solutions
+    miss.
     """
 
     def __init__(self, matrix: Tensor, single: bool = False) -> None:
@@ -61,7 +62,7 @@ class DenseFactor(Factor):
         return in_precision("float64", cholesky_solve(self.L, in_precision("float32", right / scale))) * scale
 
     def missing(self, x: Tensor, right: Tensor) -> Tensor:
-        """right − Mx (n,)."""
+        """By the matrix; with its factor in its place nothing is known."""
         return right - self.matrix @ x
 
 
@@ -80,7 +81,11 @@ class LowRankFactor(Factor):
     def solve(self, right: Tensor) -> Tensor:
         """By two products with B, and two more."""
         x = self._once(right)
-        return x + self._once(right - self.D * x - self.B @ (self.B.T @ x))
+        return x + self._once(self.missing(x, right))
+
+    def missing(self, x: Tensor, right: Tensor) -> Tensor:
+        """By two products with B."""
+        return right - self.D * x - self.B @ (self.B.T @ x)
 
     def _once(self, right: Tensor) -> Tensor:
         small = self.inner.solve(self.B.T @ (right / self.D))

@@ -141,7 +141,7 @@ class NewtonSystem:
         """The same to double precision: a factor that does not lead there is computed in doubles."""
         lam, small = self._solution(a, right)
         for _ in range(0 if self.factor.exact else STEPS):
-            missing = self.factor.missing(lam, a) - self.columns @ small
+            missing = self.factor.missing(lam[:, None], a[:, None])[:, 0] - self.columns @ small
             rest = right - self.columns.T @ lam - self.corner @ small
             if not abs(missing).max() <= ASTRAY * abs(a).max():
                 self._prepare(exact=True)
