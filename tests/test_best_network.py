@@ -256,3 +256,10 @@ def test_a_tiny_cell_is_computed_drawn_and_told(tmp_path):
 
 def test_the_page_shows_the_committed_tables():
     assert page_of(COLLECTION)
+
+
+def test_many_cones_are_not_for_arithmetic_of_many_digits():
+    """Which took minutes where nobody had asked for it by name."""
+    X, y = task(6, 3)
+    with pytest.raises(InputError, match="features and linear constraints together"):
+        solve(svm_relu(X, y), "PRECISE")
