@@ -142,13 +142,6 @@ def formulas_as_literal_blocks(lines: list[str]) -> None:
     lines[:] = result
 
 
-def prose_as_paragraphs(lines: list[str]) -> None:
-    """A section that refers to another class ("As for …") is a paragraph, not a list of names; in place."""
-    for i, (title, dashes, first) in reversed(list(enumerate(zip(lines, lines[1:], lines[2:], strict=False)))):
-        if set(dashes) == {"-"} and first.startswith("As for "):
-            lines[i : i + 2] = ["", f".. rubric:: {title}", ""]
-
-
 #: A bar; a lone star; an underscore that ends a word or stands alone.
 MARKUP = re.compile(r"(?<!\\)\||(?<!\*)\*(?!\*)|(?<=\w)_(?=\W|$)|(?<=\W)_(?=[*\s])")
 
@@ -163,7 +156,6 @@ def escape(line: str) -> str:
 def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Make a docstring written for readers of the source fit for reStructuredText."""
     formulas_as_literal_blocks(lines)
-    prose_as_paragraphs(lines)
     literal = prompt = False
     for i, line in enumerate(lines):
         if line == "::":

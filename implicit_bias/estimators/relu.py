@@ -41,8 +41,13 @@ class GatedReLUClassifier(MarginClassifier):
 
     Attributes
     ----------
-    As for `GLNClassifier`. A sample in no half-space scores 0, and no weights give it a margin: with a hard margin it
-    is a proof that nothing separates; use `RandomHalfSpaces(…, always_on=True)` as gates.
+    classes_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_, n_features_in_
+        As for `GLNClassifier`.
+
+    Notes
+    -----
+    A sample in no half-space scores 0, and no weights give it a margin: with a hard margin it is a proof that nothing
+    separates; use `RandomHalfSpaces(…, always_on=True)` as gates.
 
     Examples
     --------
@@ -92,8 +97,11 @@ class HiddenLayerClassifier(MarginClassifier):
 
     Attributes
     ----------
-    As for `GLNClassifier`, with `weights_` of shape (1, H), or (classes, 1, H); `gates_` are `HiddenActivations`, whose
-    `network` is the trained one.
+    weights_ : array, shape (1, H), or (classes, 1, H)
+    gates_ : HiddenActivations, or a list of one per class
+        Their `network` is the trained one.
+    classes_, certificate_, status_, intercept_, samples_, support_, n_support_, n_features_in_, feature_names_in_
+        As for `GLNClassifier`.
 
     Examples
     --------
