@@ -42,8 +42,8 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : MarginClassifier, optional
         Whose gates or kernels Φ are, and whose norm; MultipleKernelClassifier(["rbf"]) if not given: a Gaussian kernel
-        of γ = 1/p, for standardised inputs. Its solver, tol, max_seconds, device, random_state and fit_intercept are
-        used; C, class weights and a free intercept are not. Gates that a network learns from labels are refused.
+        of γ = 1/p, for standardised inputs. Its C, class weights and free intercept are not used. Gates that a network
+        learns from labels are refused.
     nu : float
         ν, between 0 and 1.
 

@@ -27,8 +27,10 @@ class GatedReLUClassifier(MarginClassifier):
     ----------
     units : int
         H half-spaces, or hidden units of the network; without effect for given gates.
-    C, fit_intercept, free_intercept, solver, tol, max_seconds, device, n_jobs, warm_start, class_weight, random_state
-        As for `GLNClassifier`; a whole `random_state` is the seed of half-spaces, network and training.
+    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
+        As for `GLNClassifier`.
+    random_state : int, RandomState or None
+        An int is the seed of half-spaces, network and training.
     gates : 'random', 'learned' or Gates
         'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class;
         sample weights play no part in its training. Gates of your own see the constant input too (`fit_intercept`);
@@ -92,8 +94,10 @@ class HiddenLayerClassifier(MarginClassifier):
         Hidden units H.
     training : SGD, optional
         How the network is trained; sample weights play no part in it.
-    C, fit_intercept, free_intercept, solver, tol, max_seconds, device, n_jobs, warm_start, class_weight, random_state
-        As for `GatedReLUClassifier`; the constant input goes into the network.
+    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
+        As for `GLNClassifier`; the constant input goes into the network.
+    random_state : int, RandomState or None
+        An int is the seed of the network and its training.
 
     Attributes
     ----------
