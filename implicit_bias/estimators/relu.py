@@ -43,8 +43,10 @@ class GatedReLUClassifier(MarginClassifier):
 
     Attributes
     ----------
-    classes_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_, n_features_in_
+    classes_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
         As for `GLNClassifier`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Notes
     -----
