@@ -23,6 +23,7 @@ from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
 from .estimators import MarginClassifierCV as MarginClassifierCV
 from .estimators import MultipleKernelClassifier as MultipleKernelClassifier
 from .estimators import NotSeparableError as NotSeparableError
+from .estimators import OneClassMargin as OneClassMargin
 from .estimators import PrecomputedKernel as PrecomputedKernel
 from .experiments.paper.summary import summarise as summarise
 from .features import ChunkedFeatures as ChunkedFeatures

@@ -85,7 +85,7 @@ def test_no_two_public_names_are_the_same():
     assert len({name for _, name in PUBLIC}) == len(PUBLIC)
 
 
-def test_torchvision_is_imported_only_where_image_files_are_loaded():
+def test_torchvision_is_imported_only_where_image_files_are_downloaded():
     users = [p.name for p in PACKAGE.rglob("*.py") if "import torchvision" in p.read_text()]
     assert users == ["images.py"]
 

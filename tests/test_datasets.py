@@ -1,6 +1,7 @@
 """Image tasks, samples of one's own from arrays and files, and synthetic tasks."""
 
 import shutil
+import sys
 import urllib.error
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torchvision.datasets import MNIST
 
 from implicit_bias import BinaryTask, InputError, load_binary, read_samples
 from implicit_bias.datasets import images, noisy_clusters, separable
@@ -113,6 +115,15 @@ def test_image_sets(mnist_root, name):
 
 
 @pytest.mark.mnist
+@pytest.mark.parametrize("train", [True, False])
+def test_the_files_are_read_as_torchvision_reads_them(mnist_root, train):
+    theirs = MNIST(mnist_root, train=train)
+    pixels, labels = images.raw_images("mnist", mnist_root, train)
+    np.testing.assert_array_equal(pixels.reshape(-1, 28, 28), theirs.data.numpy())
+    np.testing.assert_array_equal(labels, theirs.targets.numpy())
+
+
+@pytest.mark.mnist
 def test_damaged_and_missing_files_are_named_and_left_alone(tmp_path, mnist_root):
     root = image_root(tmp_path, mnist_root)
     file = root / "MNIST" / "raw" / "train-images-idx3-ubyte"
@@ -171,6 +182,12 @@ def test_an_interrupted_download_leaves_nothing(tmp_path, downloader):
     with pytest.raises(KeyboardInterrupt):
         load_binary("mnist", root=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_torchvision_the_files_are_put_there_by_hand(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(InputError, match=r"torchvision, which downloads MNIST, cannot be imported .* by hand"):
+        load_binary("mnist", root=tmp_path)
 
 
 def test_an_unwritable_data_root(tmp_path, downloader):

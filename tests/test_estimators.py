@@ -141,6 +141,15 @@ def test_processes_share_the_classes_and_change_nothing(wine):
     assert all(each is model.gates_[0] for each in model.gates_)
 
 
+def test_a_fit_shows_how_far_it_is(cancer, capsys):
+    GLNClassifier(3, C=0.1, random_state=1, verbose=True).fit(*cancer)
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) > 3
+    assert all("gap" in line and "of 200 samples" in line for line in shown)
+    GLNClassifier(3, C=0.1, random_state=1).fit(*cancer)
+    assert not capsys.readouterr().err
+
+
 def test_a_warm_start_leads_from_price_to_price(cancer, monkeypatch):
     monkeypatch.setattr(working_set, "ALL_UP_TO", 50)
     cold = GLNClassifier(5, C=2.0, random_state=2)

@@ -14,6 +14,7 @@ from implicit_bias import (
     HyperplaneGates,
     MarginClassifierCV,
     MultipleKernelClassifier,
+    OneClassMargin,
     RandomHalfSpaces,
 )
 
@@ -30,6 +31,8 @@ ESTIMATORS = [
     HiddenLayerClassifier(training=SHORT),
     MultipleKernelClassifier(tol=1e-11),
     MarginClassifierCV(Cs=2, cv=2),
+    OneClassMargin(),
+    OneClassMargin(GLNClassifier(random_state=1), nu=0.5),
     GaLURegressor(),
     GaLURegressor(ridge=0.0),
     GaLURegressor(steps=5),

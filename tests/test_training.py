@@ -282,13 +282,13 @@ def test_progress_may_be_shown_some_epochs_only():
     """With the weights of these; the end is the same."""
     networks, seen = [gln(), gln()], []
     for network, shown in zip(networks, (None, {2, 7, 1000}), strict=True):
-        train(network, X, Y, SGD(steps=20), progress=lambda epoch, _: seen.append(epoch), shown=shown)
+        train(network, X, Y, SGD(steps=20), progress=lambda epoch, _: seen.append(epoch), progress_at=shown)
     epochs = SGD(steps=20).epochs(len(X))
     assert seen == [*range(1, epochs + 1), 2, 7]
     np.testing.assert_array_equal(*(network.effective_weights() for network in networks))
     for bad in (3, "7"):
-        with pytest.raises(InputError, match="shown must hold numbers of epochs"):
-            train(gln(), X, Y, SGD(steps=20), shown=bad)
+        with pytest.raises(InputError, match="progress_at must hold numbers of epochs"):
+            train(gln(), X, Y, SGD(steps=20), progress_at=bad)
 
 
 TARGETS = np.column_stack([np.abs(X[:, 0]), X[:, 1] - 0.3, X[:, 2] * (X[:, 3] > 0)])

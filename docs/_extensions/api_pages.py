@@ -142,11 +142,18 @@ def formulas_as_literal_blocks(lines: list[str]) -> None:
     lines[:] = result
 
 
-def prose_as_paragraphs(lines: list[str]) -> None:
-    """A section that refers to another class ("As for …") is a paragraph, not a list of names; in place."""
-    for i, (title, dashes, first) in reversed(list(enumerate(zip(lines, lines[1:], lines[2:], strict=False)))):
-        if set(dashes) == {"-"} and first.startswith("As for "):
-            lines[i : i + 2] = ["", f".. rubric:: {title}", ""]
+#: Names of several attributes, their type, and what is said of them.
+ENTRY = re.compile(r"^(\w+(?:, \w+)+)( : .*)?((?:\n    .*)*)", re.M)
+
+
+def one_attribute_each(lines: list[str]) -> None:
+    """Attributes that share an entry get one each, as napoleon gives parameters but not attributes; in place."""
+    before, title, after = "\n".join(lines).partition("\nAttributes\n----------\n")
+    lines[:] = (before + title + ENTRY.sub(_each, after)).split("\n")
+
+
+def _each(entry: re.Match[str]) -> str:
+    return "\n".join(name + (entry[2] or "") + entry[3] for name in entry[1].split(", "))
 
 
 #: A bar; a lone star; an underscore that ends a word or stands alone.
@@ -163,7 +170,7 @@ def escape(line: str) -> str:
 def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Make a docstring written for readers of the source fit for reStructuredText."""
     formulas_as_literal_blocks(lines)
-    prose_as_paragraphs(lines)
+    one_attribute_each(lines)
     literal = prompt = False
     for i, line in enumerate(lines):
         if line == "::":

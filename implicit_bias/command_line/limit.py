@@ -13,7 +13,7 @@ def declare(parser: Parser, command: str) -> None:
         + "\n".join(f"  {name:18s}{text}" for name, text in NETWORKS.items()),
         [
             ("", "100 digits, a few minutes"),
-            ("--dataset mnist --train-size 500 --network gln relu linear", "as in the README"),
+            ("--dataset mnist --train-size 500 --network gln relu linear", "gated, ReLU and linear networks"),
             ("--network learned-relu relu --seeds 1 2 3 4 5 --descents sgd loss-scaled", "finite time, or gates?"),
         ],
         EXIT_CODES,

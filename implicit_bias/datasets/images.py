@@ -1,4 +1,4 @@
-"""Images of ten classes: scikit-learn's digits, MNIST's files through torchvision, and their principal components."""
+"""Images of ten classes: scikit-learn's digits, MNIST's files, and their principal components."""
 
 import hashlib
 import os
@@ -73,38 +73,41 @@ def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) 
             f"{raw / missing[0]} is missing while other files of {folder} are there; put it back, "
             f"or move {raw} away to download all of them again"
         )
-    for file in sums:
-        if file.startswith("train" if train else "t10k"):
-            _check_sum(raw / file, sums[file])
-    dataset = _torchvision(folder)(str(top), train=train, download=False)
-    return dataset.data.numpy().reshape(len(dataset.data), -1), dataset.targets.numpy()
+    part = "train" if train else "t10k"
+    pixels, labels = (_whole(raw / file, sums[file]) for file in sums if file.startswith(part))
+    # Sixteen bytes that say how many images of which size there are, and eight that say how many labels.
+    return pixels[16:].reshape(-1, 784), labels[8:].astype(np.int64)
 
 
-def _torchvision(folder: str) -> type:
-    # Imported here, because only image files need torchvision and some builds of it cannot be imported.
+def _whole(file: Path, expected: str) -> np.ndarray:
+    """The bytes of a file, whose MD5 sum is as expected."""
     try:
-        import torchvision.datasets
-    except (ImportError, RuntimeError) as error:
-        raise InputError(f"torchvision cannot be imported ({error}); install one that fits your torch") from None
-    return getattr(torchvision.datasets, folder)
-
-
-def _check_sum(file: Path, expected: str) -> None:
-    try:
-        found = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+        content = file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}); mend its permissions") from None
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise InputError(
             f"{file} is damaged: its MD5 sum is {found}, not {expected}; replace it, "
             f"or move {file.parent} away to download all files again"
         )
+    return np.frombuffer(content, np.uint8)
+
+
+def _torchvision(folder: str) -> type:
+    """What knows where the files are to be had; some builds of torchvision cannot be imported."""
+    import torchvision.datasets
+
+    return getattr(torchvision.datasets, folder)
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
     """Download into a temporary folder beside the target and rename, so that nothing half-written stays."""
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
-    dataset = _torchvision(folder)
+    try:
+        dataset = _torchvision(folder)
+    except (ImportError, RuntimeError) as error:
+        raise InputError(f"torchvision, which downloads {folder}, cannot be imported ({error}); {by_hand}") from None
     try:
         top.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".download-", dir=top))
@@ -134,7 +137,7 @@ def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
         try:
             states[str(path)] = "missing" if not path.is_file() else "found"
             if path.is_file():
-                _check_sum(path, expected)
+                _whole(path, expected)
         except (InputError, OSError):
             states[str(path)] = "damaged"
     return states

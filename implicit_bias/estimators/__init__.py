@@ -8,6 +8,7 @@ from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
 from implicit_bias.estimators.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.estimators.gln import GLNClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
+from implicit_bias.estimators.one_class import OneClassMargin
 from implicit_bias.estimators.prices import MarginClassifierCV
 from implicit_bias.estimators.relu import GatedReLUClassifier, HiddenLayerClassifier
 
@@ -21,5 +22,6 @@ __all__ = [
     "MarginClassifierCV",
     "MultipleKernelClassifier",
     "NotSeparableError",
+    "OneClassMargin",
     "PrecomputedKernel",
 ]

@@ -70,6 +70,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     tol: float = 1e-6
     max_seconds: float | None = None
     device: str = "cpu"
+    verbose: bool = False
     n_jobs: int | None = None
     warm_start: bool = False
     class_weight: Any = None
@@ -160,7 +161,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
-            options = {"tol": self.tol, "max_seconds": self.max_seconds, "device": self.device}
+            options = {name: getattr(self, name) for name in ("tol", "max_seconds", "device", "verbose")}
             for label, problem, start in zip(posed.labels, posed.problems, earlier, strict=True):
                 problems.append(problem.restated(features=None))
                 yield delayed(_separated)(problem, prices, label, solver=self.solver, start=start, **options)

@@ -31,7 +31,7 @@ class GLNClassifier(MarginClassifier):
         Append the constant input 1, so that every context has a bias of its own (penalised like any weight).
     free_intercept : bool
         Add one bias b that costs nothing, as SVC does. The limit of gradient descent has none: False.
-    solver, tol, max_seconds, device
+    solver, tol, max_seconds, device, verbose
         As for `solve`, for the problem of each class.
     n_jobs : int, optional
         Processes that share the classes between them; −1 for one per core. The answer is the same.

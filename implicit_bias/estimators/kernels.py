@@ -57,7 +57,7 @@ class MultipleKernelClassifier(MarginClassifier):
         Append the constant input 1, for kernels that make something of it.
     free_intercept : bool
         Whether there is a bias b, which costs nothing.
-    solver, tol, max_seconds, device, n_jobs, warm_start, class_weight
+    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
         As for `GLNClassifier`.
 
     Attributes

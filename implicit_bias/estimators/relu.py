@@ -27,8 +27,10 @@ class GatedReLUClassifier(MarginClassifier):
     ----------
     units : int
         H half-spaces, or hidden units of the network; without effect for given gates.
-    C, fit_intercept, free_intercept, solver, tol, max_seconds, device, n_jobs, warm_start, class_weight, random_state
-        As for `GLNClassifier`; a whole `random_state` is the seed of half-spaces, network and training.
+    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
+        As for `GLNClassifier`.
+    random_state : int, RandomState or None
+        An int is the seed of half-spaces, network and training.
     gates : 'random', 'learned' or Gates
         'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class;
         sample weights play no part in its training. Gates of your own see the constant input too (`fit_intercept`);
@@ -41,8 +43,15 @@ class GatedReLUClassifier(MarginClassifier):
 
     Attributes
     ----------
-    As for `GLNClassifier`. A sample in no half-space scores 0, and no weights give it a margin: with a hard margin it
-    is a proof that nothing separates; use `RandomHalfSpaces(…, always_on=True)` as gates.
+    classes_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
+        As for `GLNClassifier`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    A sample in no half-space scores 0, and no weights give it a margin: with a hard margin it is a proof that nothing
+    separates; use `RandomHalfSpaces(…, always_on=True)` as gates.
 
     Examples
     --------
@@ -87,13 +96,18 @@ class HiddenLayerClassifier(MarginClassifier):
         Hidden units H.
     training : SGD, optional
         How the network is trained; sample weights play no part in it.
-    C, fit_intercept, free_intercept, solver, tol, max_seconds, device, n_jobs, warm_start, class_weight, random_state
-        As for `GatedReLUClassifier`; the constant input goes into the network.
+    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
+        As for `GLNClassifier`; the constant input goes into the network.
+    random_state : int, RandomState or None
+        An int is the seed of the network and its training.
 
     Attributes
     ----------
-    As for `GLNClassifier`, with `weights_` of shape (1, H), or (classes, 1, H); `gates_` are `HiddenActivations`, whose
-    `network` is the trained one.
+    weights_ : array, shape (1, H), or (classes, 1, H)
+    gates_ : HiddenActivations, or a list of one per class
+        Their `network` is the trained one.
+    classes_, certificate_, status_, intercept_, samples_, support_, n_support_, n_features_in_, feature_names_in_
+        As for `GLNClassifier`.
 
     Examples
     --------

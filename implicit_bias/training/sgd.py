@@ -63,7 +63,7 @@ def train(
     device: str = "cpu",
     every: int = 1,
     progress: Callable[[int, int], None] | None = None,
-    shown: Container[int] | None = None,
+    progress_at: Container[int] | None = None,
 ) -> History:
     """Train a network in place.
 
@@ -88,7 +88,7 @@ def train(
         Epochs between two rows of the history; the first and the last are always there.
     progress : callable(epoch, epochs), optional
         Called after every epoch; the network then has its weights of that moment.
-    shown : container of int, optional
+    progress_at : container of int, optional
         Only these epochs are shown to `progress`; writing the weights for each takes longer than training does.
 
     Raises
@@ -119,8 +119,8 @@ def train(
         raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) or Adam(…) as its config")
     as_count(every, "every")
     check_callable(progress, "progress")
-    if shown is not None and (isinstance(shown, str | bytes) or not isinstance(shown, Container)):
-        raise InputError("shown must hold numbers of epochs, such as {1, 10, 100}")
+    if progress_at is not None and (isinstance(progress_at, str | bytes) or not isinstance(progress_at, Container)):
+        raise InputError("progress_at must hold numbers of epochs, such as {1, 10, 100}")
     generator = torch.Generator().manual_seed(as_seed(seed))
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
@@ -132,7 +132,7 @@ def train(
         start = time.perf_counter()
         with one_thread():
             updates = _updates(network, X, aims, config)
-            rows, interrupted = _descend(updates, config, generator, every, progress, shown)
+            rows, interrupted = _descend(updates, config, generator, every, progress, progress_at)
     finally:
         network.to("cpu")
     if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
@@ -168,7 +168,7 @@ def _descend(
     generator: torch.Generator,
     every: int,
     progress: Callable[[int, int], None] | None,
-    shown: Container[int] | None,
+    progress_at: Container[int] | None,
 ) -> tuple[list[dict[str, float]], bool]:
     n = len(model.y)
     loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], whole_epochs(config, n)
@@ -183,7 +183,7 @@ def _descend(
                 rows.append(_record(model, loss, epoch, step))
                 if not np.isfinite(rows[-1]["loss"]):
                     raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
-            if progress is not None and (shown is None or epoch in shown):
+            if progress is not None and (progress_at is None or epoch in progress_at):
                 model.write()
                 progress(epoch, epochs)
     except KeyboardInterrupt:

@@ -105,6 +105,29 @@ def _by_cross_validation(draw: Draw) -> None:
     _check_model(draw, model.estimator_, given.plain, y)
 
 
+@entry(ib.OneClassMargin, share=3)
+def _one_class(draw: Draw) -> None:
+    """The margin of one class at shares of every kind: outliers are no more than that share."""
+    X, _ = problems.clean_task(draw)
+    kinds = [None, ib.GLNClassifier(units=2, random_state=1), ib.MultipleKernelClassifier(["linear", "rbf"])]
+    estimator = draw.either(
+        draw.pick(kinds), [3, "gln", ib.GLNClassifier, ib.ConstantGate(), ib.HiddenLayerClassifier()]
+    )
+    nu = draw.either(draw.pick([0.01, 0.2, 0.7]), [0, 1, -0.1, np.inf, np.nan, "ab", []])
+    weight = draw.either(draw.pick([None, np.exp(draw.normal(len(X)))]), [np.ones(3), -np.ones(len(X)), "w"])
+
+    def fit(X: Any, estimator: Any, nu: Any, weights: Any) -> Any:
+        return ib.OneClassMargin(estimator, nu=nu).fit(X, sample_weight=weights)
+
+    # Samples may lie all around the origin, where there is no Gaussian kernel and no constant input.
+    inputs = draw.array(X, but=["sparse"])
+    model = draw.call(fit, inputs, estimator, nu, weight, may=True, warns=True)
+    given = np.ones(len(X)) if weight.value is None else weight.value
+    expect(given[model.predict(inputs.plain) < 0].sum() <= nu.value * given.sum() * (1 + 1e-9), "too many outliers")
+    gap = model.certificate_.gap
+    expect(gap <= model.certificate_.tol or model.status_ is not Status.OPTIMAL, "OPTIMAL with a gap")
+
+
 #: Those of the least squares.
 GATED: dict[str, Any] = {
     "units": PARAMETERS["units"],

@@ -55,7 +55,7 @@ def _train(draw: Draw) -> None:
     options["config"] = other or SGD(steps=steps, batch_size=batch, lr=lr, loss=loss, momentum=momentum)
     more = {name: ARGUMENTS[name] for name in ("seed", "every", "device")}
     more["progress"] = choice(None, lambda epoch, epochs: None, also=equals(None), functions=False)
-    more["shown"] = choice(None, {1, 2}, range(3), also=lambda v: v is None or _holds_numbers(v))
+    more["progress_at"] = choice(None, {1, 2}, range(3), also=lambda v: v is None or _holds_numbers(v))
     options |= {name: strategy(draw) for name, strategy in more.items()} if draw.chance(0.3) else {}
     # Large inputs or rates make training diverge, which is said, and so do two losses on samples that are not
     # separable; 'auto' and numbers may name devices to torch.

@@ -104,8 +104,8 @@ def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure:
         table.append(passed | sizes | measure(network))
 
     record(0, epochs)
-    seed = settings["seed"]
-    done = train(network, task.X_train, task.y_train, config, seed=seed, every=epochs, progress=record, shown=shown)
+    given = (network, task.X_train, task.y_train, config)
+    done = train(*given, seed=settings["seed"], every=epochs, progress=record, progress_at=shown)
     return table, "interrupted" if done.interrupted else "finished"
 
 

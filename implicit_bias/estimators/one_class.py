@@ -1,0 +1,207 @@
+"""One class: what is unlike the samples lies on the side of the origin."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+
+from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.estimators.kernels import MultipleKernelClassifier
+from implicit_bias.estimators.samples import Posed
+from implicit_bias.ground.checks import Array, InputError, as_positive, shown
+from implicit_bias.ground.validation import UnfittedError, validated
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers import Status
+from implicit_bias.margin.solvers.path import smallest_price
+
+#: By how much of 1 a score may differ with how samples are batched.
+ROUNDING = 1e-9
+#: Prices that are tried at most; the step upwards while too many samples have slack; and how far up, over the first.
+ATTEMPTS, STEP, FURTHEST = 60, 4.0, 1e8
+
+
+@dataclass(eq=False, repr=False)
+class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Outliers: the samples of one class, separated from the origin by the largest margin that a share ν may miss.
+
+        minimise ‖W‖ + C Σ_i c_i ξ_i   subject to   f(x_i) = ⟨W, Φ(x_i)⟩ ≥ 1 − ξ_i,   ξ ≥ 0
+
+    at the price C for which ν = Σ λ_i / (C Σ c_i), with the dual 0 ≤ λ_i ≤ C c_i. Samples with slack have λ_i = C c_i,
+    and those that support the margin λ_i > 0, so that at most a share ν of the samples has slack, and at least a share
+    ν supports it. This is the problem of scikit-learn's `OneClassSVM`, minimise ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i)
+    subject to ⟨W, Φ(x_i)⟩ ≥ ρ − ξ_i, with any norm, in units of ρ: divided by ρ, its solutions are those above. For
+    it is to minimise ‖W‖ / (1 − S), S = Σ c_i ξ_i / (ν Σ c_i), whose least value t is the root C ν Σ c_i of the
+    problem above, for which C is found by Newton's method.
+
+    Parameters
+    ----------
+    estimator : MarginClassifier, optional
+        Whose gates or kernels Φ are, and whose norm; MultipleKernelClassifier(["rbf"]) if not given: a Gaussian kernel
+        of γ = 1/p, for standardised inputs. Its C, class weights and free intercept are not used. Gates that a network
+        learns from labels are refused.
+    nu : float
+        ν, between 0 and 1.
+
+    Attributes
+    ----------
+    estimator_ : MarginClassifier
+        Fitted: its `decision_function` is f, its `gates_` or `kernels_` are Φ.
+    certificate_ : Solution
+        Of the problem above at `C_`; `support_` says of which samples λ_i > 0.
+    status_ : Status
+    C_ : float
+    nu_ : array, shape (2,)
+        The ν of which this is the solution is proved to lie between these: the certificate's bounds over C Σ c_i.
+    offset_ : float
+        1, less what rounding and the gap make of it, so that at most a share ν of the training samples is below.
+    n_features_in_ : int
+        p.
+    feature_names_in_ : array
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from implicit_bias import GLNClassifier, OneClassMargin
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X /= (X**2).sum(axis=1, keepdims=True) ** 0.5
+    >>> model = OneClassMargin(GLNClassifier(units=10, random_state=1), nu=0.1).fit(X[y == 0][:100])
+    >>> model.status_.name, [round(float((model.predict(X[y == digit]) == 1).mean()), 2) for digit in (0, 1)]
+    ('OPTIMAL', [0.81, 0.0])
+    """
+
+    estimator: MarginClassifier | None = None
+    nu: float = field(default=0.1, kw_only=True)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the margin of the samples X (n, p).
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix, shape (n, p)
+        y : ignored
+        sample_weight : array, shape (n,), optional
+            c_i ≥ 0; zero leaves a sample out, two counts as two copies.
+
+        Raises
+        ------
+        InputError
+            If all samples are equal, if no weights have a share 1 − ν of them on one side of the origin, and for
+            anything that the classifier refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the certificate is worse than the classifier's `tol` asks, or ν is not met to it.
+        """
+        nu = as_positive(self.nu, "nu")
+        if nu >= 1:
+            raise InputError(f"nu must be a share between 0 and 1, not {nu:g}")
+        given = MultipleKernelClassifier(["rbf"]) if self.estimator is None else self.estimator
+        if not isinstance(given, MarginClassifier):
+            raise InputError(f"estimator must be a classifier of margins such as GLNClassifier(), not {shown(given)}")
+        samples = validated(self, X, reset=True, sparse=True)
+        # Each price starts from the solution at the one before it.
+        estimator = clone(given).set_params(warm_start=True, free_intercept=False, class_weight=None)
+        validated(estimator, X, reset=True, sparse=True)
+        posed, problem = _posed(estimator, samples, sample_weight)
+        self.C_, self.nu_ = _solved(estimator, posed, problem, nu)
+        self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
+        scores = estimator._scores(estimator._inputs(samples[posed.rows]))[:, 0]
+        self.offset_ = min(1.0, _quantile(scores, problem.sample_weight, nu)) - ROUNDING
+        if not np.allclose(self.nu_, nu, rtol=2 * estimator.tol, atol=0):
+            warnings.warn(
+                f"this is the solution of a nu between {self.nu_[0]:.7g} and {self.nu_[1]:.7g}, not proved to be that "
+                f"of {nu:g}: {self.status_.value}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """f(x) of each row of X (n, p): 1 on the margin, less for what is unlike the samples.
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            For inputs that do not fit those of `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
+        validated(self, X, reset=False, sparse=True)
+        return self.estimator_.decision_function(X)
+
+    def decision_function(self, X: Any) -> Array:
+        """f(x) − `offset_` of each row of X (n, p), negative for outliers; errors as `score_samples`."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """−1 for each row of X (n, p) that is an outlier, else +1; errors as `score_samples`."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+
+def _posed(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[Posed, MarginProblem]:
+    """The one-class problem of the samples X (n, p) on the features of a classifier."""
+    rows, weight, price = estimator._weights(X, np.ones(len(X), dtype=int), sample_weight)
+    if len(rows) < 2:
+        raise InputError("the samples are all equal, or one with weight; a margin of one class needs two that differ")
+    inputs, seed = estimator._inputs(X[rows]), estimator._seed()
+    gates = estimator._shared(inputs, seed, weight)
+    if gates is None:
+        raise InputError("one class has no labels for a network to learn gates from; use random or given gates")
+    # The formulations ask for two classes.
+    signs = np.where(np.arange(len(rows)) > 0, 1.0, -1.0)
+    problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=price)
+    return Posed(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
+
+
+def _solved(estimator: MarginClassifier, posed: Posed, problem: MarginProblem, nu: float) -> tuple[float, Array]:
+    """Fit at the price C of the share ν, the root of v(C) − CνΣc for the optimum v(C), which is concave.
+
+    Newton's steps come from above after the first, which starts below: v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀.
+    """
+    total = float(problem.sample_weight.sum())
+    least = smallest_price(problem) / nu
+    price = least
+    for _ in range(ATTEMPTS):
+        ((_, (solution,)),) = estimator._path([price], replace(posed, problems=iter([problem])))
+        shares = np.array([solution.lower_bound, solution.objective]) / (price * total)
+        slack = float(problem.sample_weight @ np.maximum(1 - solution.margins, 0))
+        room = nu * total - slack
+        following = (solution.objective - price * slack) / room if room > 0 else STEP * price
+        done = np.allclose(shares, nu, rtol=2 * estimator.tol, atol=0)
+        if done or solution.status is not Status.OPTIMAL or following == price:
+            break
+        if following > FURTHEST * least:
+            raise InputError(
+                f"no weights have a share {1 - nu:g} of the samples on one side of the origin; increase nu, or take "
+                "features such as a Gaussian kernel, or fit_intercept=True"
+            )
+        price = following
+    return price, shares
+
+
+def _quantile(scores: Array, weights: Array, share: float) -> float:
+    """The largest score below which there is no more than a share of the weights.
+
+    >>> _quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 1 / 3)
+    2.0
+    """
+    order = np.argsort(scores)
+    below = np.cumsum(weights[order])
+    return float(scores[order][np.searchsorted(below, share * below[-1] * (1 + ROUNDING), "right")])

@@ -1,0 +1,156 @@
+"""One class: the problem of OneClassSVM with any norm, its share of outliers exact, and its answer certified."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM
+
+from implicit_bias import (
+    ConstantGate,
+    GatedReLUClassifier,
+    GLNClassifier,
+    GroupLasso,
+    HiddenLayerClassifier,
+    InputError,
+    MarginProblem,
+    MultipleKernelClassifier,
+    OneClassMargin,
+    PrecomputedKernel,
+    Status,
+    certify,
+)
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return StandardScaler().fit_transform(load_breast_cancer().data)[:120]
+
+
+@pytest.fixture(scope="module")
+def zeros():
+    X, y = load_digits(return_X_y=True)
+    return X[y == 0][:60, 20:40] / 16
+
+
+KINDS = {
+    "gln": GLNClassifier(4, random_state=1),
+    "l2": GLNClassifier(4, norm="predictor-l2", random_state=1),
+    "half-spaces": GatedReLUClassifier(8, random_state=1),
+    "kernels": MultipleKernelClassifier(),
+    "a kernel": None,
+}
+
+
+@pytest.mark.parametrize("nu", [0.004, 0.1, 0.5, 0.95])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_is_the_one_class_svm_of_a_kernel(cells, nu, weighted):
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(cells)) if weighted else None
+    K = rbf_kernel(cells, gamma=1 / 30)
+    rows = np.arange(len(K))[:, None]
+    ours = OneClassMargin(MultipleKernelClassifier([PrecomputedKernel(K)], normalise=False, tol=1e-9), nu=nu)
+    theirs = OneClassSVM(kernel="precomputed", nu=nu, tol=1e-10).fit(K, sample_weight=weight)
+    expected = theirs.score_samples(K) / theirs.offset_
+    np.testing.assert_allclose(ours.fit(rows, sample_weight=weight).score_samples(rows), expected, rtol=1e-3)
+    by_name = OneClassMargin(MultipleKernelClassifier(["rbf"], tol=1e-9), nu=nu).fit(cells, sample_weight=weight)
+    np.testing.assert_allclose(by_name.score_samples(cells), ours.score_samples(rows), atol=1e-5)
+
+
+def test_it_is_the_linear_one_class_svm(zeros):
+    linear = GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False, tol=1e-9)
+    ours = OneClassMargin(linear, nu=0.2).fit(zeros)
+    theirs = OneClassSVM(kernel="linear", nu=0.2, tol=1e-10).fit(zeros)
+    np.testing.assert_allclose(ours.score_samples(zeros), theirs.score_samples(zeros) / theirs.offset_, rtol=1e-4)
+    np.testing.assert_allclose(ours.certificate_.weights, theirs.coef_ / theirs.offset_, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["gln", "half-spaces"])
+@pytest.mark.parametrize("nu", [0.1, 0.6])
+def test_it_is_the_share_form_of_any_norm(zeros, kind, nu):
+    """minimise ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i), by CVXPY, is −½ (1 − S)²/‖W‖²; at f = W/ρ the least of them."""
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(zeros))
+    model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
+    # The samples' order is that of the certificate.
+    order, gates = model.estimator_.samples_, model.estimator_.gates_
+    features = gates(np.column_stack([zeros[order], np.ones(len(order))]))
+    W, rho = cp.Variable((features.k, features.d)), cp.Variable()
+    slack = cp.Variable(len(order), nonneg=True)
+    norm = sum(cp.norm(W[np.flatnonzero(gates.groups == unit)], "fro") for unit in np.unique(gates.groups))
+    share = weight[order] / (nu * weight.sum())
+    scores = features.dense().reshape(len(order), -1) @ cp.reshape(W, (features.k * features.d,), order="C")
+    case = cp.Problem(cp.Minimize(cp.square(norm) / 2 - rho + share @ slack), [scores >= rho - slack])
+    optimum = case.solve(solver="CLARABEL")
+    found = model.certificate_
+    size = GroupLasso(gates.groups).value(found.weights)
+    assert -((1 - share @ np.maximum(1 - found.margins, 0)) ** 2) / (2 * size**2) == pytest.approx(optimum, rel=1e-5)
+    assert -1 / (2 * (model.C_ * nu * weight.sum()) ** 2) == pytest.approx(optimum, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("nu", [0.01, 0.15, 0.5, 0.9])
+def test_the_share_bounds_outliers_and_support(zeros, kind, nu):
+    for weight in (np.ones(len(zeros)), np.random.default_rng(2).uniform(0.1, 3, len(zeros))):
+        model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
+        assert model.status_ is Status.OPTIMAL
+        assert model.nu_[0] <= nu * (1 + 1e-6)
+        assert nu * (1 - 1e-6) <= model.nu_[1] <= model.nu_[0] * (1 + 2e-6)
+        outside = model.predict(zeros) == -1
+        assert weight[outside].sum() <= nu * weight.sum()
+        below = model.score_samples(zeros) < 1 - 1e-4
+        assert weight[below].sum() <= nu * weight.sum()
+        assert weight[model.estimator_.support_].sum() >= nu * weight.sum() * (1 - 1e-6)
+        assert 0 <= 1 - model.offset_ < 1e-4
+
+
+def test_the_certificate_is_one_of_the_margin_problem(zeros):
+    model = OneClassMargin(KINDS["gln"], nu=0.3).fit(zeros)
+    order, gates, found = model.estimator_.samples_, model.estimator_.gates_, model.certificate_
+    features = gates(np.column_stack([zeros[order], np.ones(len(order))]))
+    problem = MarginProblem(features, np.ones(len(order)), GroupLasso(gates.groups), C=model.C_)
+    judged = certify(problem, found.weights, found.dual)
+    assert 0 <= judged.gap <= 1e-6
+    # ν is the mean of λ_i/C.
+    assert (found.dual / model.C_).mean() == pytest.approx(0.3, rel=1e-5)
+
+
+def test_scaling_the_inputs_changes_nothing(zeros):
+    one = OneClassMargin(GLNClassifier(4, fit_intercept=False, random_state=1), nu=0.2)
+    scores = [one.fit(s * zeros).score_samples(s * zeros) for s in (1.0, 16.0)]
+    np.testing.assert_allclose(*scores, atol=1e-5)
+
+
+def test_what_is_saved_predicts_the_same(zeros):
+    model = OneClassMargin(nu=0.2).fit(zeros)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).decision_function(zeros), model.decision_function(zeros)
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "words"),
+    [
+        (OneClassMargin(nu=0), None, "nu must be a positive"),
+        (OneClassMargin(nu=1), None, "between 0 and 1"),
+        (OneClassMargin("gln"), None, "classifier of margins"),
+        (OneClassMargin(HiddenLayerClassifier()), None, "no labels"),
+        (OneClassMargin(GatedReLUClassifier(gates="learned")), None, "no labels"),
+        (OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),
+        (OneClassMargin(GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False), nu=0.3),
+         [[1.0], [-1.0], [2.0], [-2.0]], "one side of the origin"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_told(zeros, model, X, words):
+    with pytest.raises(InputError, match=words):
+        model.fit(zeros if X is None else X)
+
+
+def test_an_answer_that_is_not_proved_is_told(zeros):
+    model = OneClassMargin(GLNClassifier(4, random_state=1, max_seconds=1e-9))
+    with pytest.warns(ConvergenceWarning, match="not proved"):
+        model.fit(zeros)
+    assert model.status_ is Status.TIME_LIMIT
