@@ -121,6 +121,17 @@ def test_the_two_optima_bound_each_other():
     assert least[1].lower_bound <= 3**0.5 * least[0].objective
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_all_outputs_have_in_common_changes_no_margin(shared):
+    """Without it the nuclear norm is no larger, and rows sum to zero: one rank less than classes is enough."""
+    problem = svm_classes(X, LABELS, GATES, shared=shared)
+    for W in np.random.default_rng(0).normal(size=(10, 3, 6, 4)):
+        centred = W - W.mean(axis=0)
+        before, after = (each.reshape(18, 4) for each in (W, centred))
+        np.testing.assert_allclose(problem.margins(after), problem.margins(before), atol=1e-12)
+        assert not shared or problem.norm.value(after) <= problem.norm.value(before) * (1 + 1e-12)
+
+
 def test_of_two_classes_one_unit_behind_each_gate_is_enough():
     """The answer has rank one, and a network of one unit behind each gate descends to it."""
     y = (X[:, 0] > 0).astype(int)
