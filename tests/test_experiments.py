@@ -42,7 +42,7 @@ SHORTER = {
     "best planar": {"n": 12, "units": [8], "steps": 50, "max_steps": 50},
     "best images": {"train_size": 12, "units": 8, "max_steps": 50},
     "classes descent": {"train_size": 30, "units": 2, "tolerance": 0.03},
-    "classes classifiers": {"train_size": 60, "units": 3, "methods": ["ovr", "joint"]},
+    "classes classifiers": {"train_size": 60, "units": 3, "method": ["ovr", "joint"]},
     **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
     **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
     **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},

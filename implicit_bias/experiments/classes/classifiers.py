@@ -33,16 +33,16 @@ TOL, SHARED_TOL, ALIKE = 1e-3, 5e-3, 0.5
 def grid(quick: bool) -> list[Settings]:
     """300 digits with three seeds, shared units with one of them, and MNIST at 1000; quick: 200 digits, two prices."""
     if quick:
-        fixed = {"dataset": ("digits",), "held_out": (200,), "units": (5,), "Cs": ([0.03, 0.3],), "seed": (1,)}
-        return product(**fixed, train_size=(200,), methods=(["ovr", "joint"],))
-    both = {"units": (10,), "Cs": ([0.01, 0.03, 0.1, 0.3],)}
+        fixed = {"dataset": ("digits",), "held_out": (200,), "units": (5,), "C": ([0.03, 0.3],), "seed": (1,)}
+        return product(**fixed, train_size=(200,), method=(["ovr", "joint"],))
+    both = {"units": (10,), "C": ([0.01, 0.03, 0.1, 0.3],)}
     mnist = both | {"dataset": ("mnist",), "held_out": (5000,), "train_size": (1000,)}
     digits = both | {"dataset": ("digits",), "held_out": (300,), "train_size": (300,)}
     few = ["ovr", "joint"]
     return [
-        *product(**digits, methods=([*METHODS],), seed=(1,)),
-        *product(**digits, methods=(few,), seed=(2, 3)),
-        *product(**mnist, methods=(few,), seed=(1,)),
+        *product(**digits, method=([*METHODS],), seed=(1,)),
+        *product(**digits, method=(few,), seed=(2, 3)),
+        *product(**mnist, method=(few,), seed=(1,)),
     ]
 
 
@@ -50,8 +50,8 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     """For each method and price: held_out_error, error, gap, support (samples), cpu_seconds."""
     X, y = drawn(settings, images)
     found: Rows = []
-    for method in settings["methods"]:
-        for C in settings["Cs"]:
+    for method in settings["method"]:
+        for C in settings["C"]:
             options = {"tol": SHARED_TOL if method == "shared" else TOL, "multi_class": method}
             # The images have their constant input.
             model = GLNClassifier(settings["units"], C=C, fit_intercept=False, random_state=settings["seed"], **options)
@@ -72,7 +72,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 def cost(settings: Settings) -> float:
     """Ten problems, or one of nine times the samples; shared units take far longer."""
     each = {"ovr": 1.0, "joint": 1.0, "shared": 20.0}
-    return len(settings["Cs"]) * sum(each[m] for m in settings["methods"]) * (settings["train_size"] / 1000) ** 1.5 * 4
+    return len(settings["C"]) * sum(each[m] for m in settings["method"]) * (settings["train_size"] / 1000) ** 1.5 * 4
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:

@@ -53,15 +53,13 @@ def grid(quick: bool) -> list[Settings]:
     """Digits at n = 60, 150 and 300, ReLU networks at the first, and MNIST at 500; quick: 60 digits."""
     fixed = {"held_out": (0,), "tolerance": (3e-3,)}
     if quick:
-        return product(
-            dataset=("digits",), train_size=(60,), units=(3,), networks=(["ten", "own"],), seed=(1,), **fixed
-        )
+        return product(dataset=("digits",), train_size=(60,), units=(3,), network=(["ten", "own"],), seed=(1,), **fixed)
     fixed |= {"units": (5,)}
     few = ["ten", "one", "own"]
     return [
-        *product(dataset=("digits",), train_size=(60,), networks=([*NETWORKS],), seed=(1, 2, 3), **fixed),
-        *product(dataset=("digits",), train_size=(150, 300), networks=(few,), seed=(1, 2, 3), **fixed),
-        *product(dataset=("mnist",), train_size=(500,), networks=(few,), seed=(1, 2), **fixed),
+        *product(dataset=("digits",), train_size=(60,), network=([*NETWORKS],), seed=(1, 2, 3), **fixed),
+        *product(dataset=("digits",), train_size=(150, 300), network=(few,), seed=(1, 2, 3), **fixed),
+        *product(dataset=("mnist",), train_size=(500,), network=(few,), seed=(1, 2), **fixed),
     ]
 
 
@@ -75,7 +73,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     X, y = drawn(settings, images)
     found: Rows = []
     solved: dict[str, tuple[ClassMarginProblem, Solution]] = {}
-    for kind in settings["networks"]:
+    for kind in settings["network"]:
         network, gates = _network(kind, settings, X, images.X_train)
         descent = descend_to_limit(network, X, y, LossScaled(settings["tolerance"], max_steps=STEPS))
         gates = network.gates() if gates is None else gates
@@ -142,7 +140,7 @@ def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
 
 def cost(settings: Settings) -> float:
     """Descents, and the problem of shared units."""
-    return (3.0 + len(settings["networks"])) * settings["train_size"] / (20 if settings["dataset"] == "mnist" else 60)
+    return (3.0 + len(settings["network"])) * settings["train_size"] / (20 if settings["dataset"] == "mnist" else 60)
 
 
 def draw(table: pd.DataFrame) -> Figure:
