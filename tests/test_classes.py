@@ -121,6 +121,16 @@ def test_the_two_optima_bound_each_other():
     assert least[1].lower_bound <= 3**0.5 * least[0].objective
 
 
+def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
+    """The proof that nothing separates is found as without them."""
+    twice = np.vstack([X, X[:3]]), np.append(LABELS, np.roll(np.unique(LABELS), 1)[LABELS_AS_NUMBERS[:3]])
+    problem = svm_classes(*twice, GATES, 0.2, shared=True)
+    hard, soft = replace(problem, C=np.inf), solve(problem)
+    cold, warm = solve(hard), solve(hard, start=soft)
+    assert (soft.status, cold.status, warm.status) == (Status.OPTIMAL, *2 * [Status.NOT_SEPARABLE])
+    assert warm.iterations <= 2 * cold.iterations
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_all_outputs_have_in_common_changes_no_margin(shared):
     """Without it the nuclear norm is no larger, and rows sum to zero: one rank less than classes is enough."""

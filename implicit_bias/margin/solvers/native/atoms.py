@@ -57,10 +57,10 @@ class Atoms:
 
 
 def _weights(start: Solution, problem: MarginProblem) -> Array | None:
-    """The weights of an earlier answer, if it has any that could be those of this problem."""
+    """The weights of an earlier answer, if they could be those of this problem, and for a hard margin separate."""
     W = np.asarray(start.weights)
     fits = W.shape == problem.features.shape[1:] and bool(np.isfinite(W).all()) and bool(W.any())
-    return W if fits else None
+    return W if fits and (not problem.hard or problem.margins(W, start.intercept).min() > 0) else None
 
 
 def solve_by_atoms(
