@@ -85,6 +85,7 @@ from .networks import GaLUNetwork as GaLUNetwork
 from .networks import GatedLinearNetwork as GatedLinearNetwork
 from .networks import GatedNetwork as GatedNetwork
 from .networks import LinearNetwork as LinearNetwork
+from .networks import ParallelNetwork as ParallelNetwork
 from .networks import ReadoutNetwork as ReadoutNetwork
 from .networks import ReLUNetwork as ReLUNetwork
 from .regression import Alternation as Alternation

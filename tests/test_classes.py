@@ -1,17 +1,25 @@
 """Several classes at once: against two classes, CVXPY written out, and networks' own norms."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import (
+    FunctionContexts,
     FunctionGates,
+    GatedLinearNetwork,
     HyperplaneGates,
     InputError,
+    LossScaled,
     MarginModel,
+    NuclearNorm,
     Status,
+    descend_to_limit,
     load_problem,
     save_problem,
     solve,
@@ -23,6 +31,7 @@ from tests.cases import inputs
 
 X = inputs(n=24, d=4)
 LABELS = np.array(["a", "b", "c"])[np.argmax(X[:, :3] + 0.3 * X[:, [1, 2, 0]], axis=1)]
+LABELS_AS_NUMBERS = np.unique(LABELS, return_inverse=True)[1]
 GATES = HyperplaneGates(3, 2, seed=1).fit(X)
 
 
@@ -76,6 +85,91 @@ def test_no_network_has_larger_margins_for_its_weights(shared):
         size = 0.5 * ((a**2).sum() + (w**2).sum())
         assert problem.norm.value(W) <= size * (1 + 1e-12)
         assert found.dual @ problem.margins(W) <= size * (1 + 1e-9)
+
+
+def test_the_least_weights_behind_a_matrix_are_its_nuclear_norm():
+    """Balanced singular vectors attain it, other factors are larger, and it is a mean of matrices of rank one."""
+    rng = np.random.default_rng(0)
+    for rows, columns, rank in ((3, 8, 3), (10, 4, 4), (5, 5, 2)):
+        Z = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
+        U, s, V = np.linalg.svd(Z, full_matrices=False)
+        U, s, V = U[:, :rank], s[:rank], V[:rank]
+        size = NuclearNorm([0] * rows, range(rows)).value(Z)
+        A, W = U * np.sqrt(s), np.sqrt(s)[:, None] * V
+        assert 0.5 * ((A**2).sum() + (W**2).sum()) == pytest.approx(size, rel=1e-12)
+        for _ in range(20):
+            T = rng.normal(size=(rank, rank))
+            other = 0.5 * (((A @ T) ** 2).sum() + (np.linalg.solve(T, W) ** 2).sum())
+            assert other >= size * (1 - 1e-12)
+        parts = [size * np.outer(u, v) for u, v in zip(U.T, V, strict=True)]
+        np.testing.assert_allclose(np.tensordot(s / size, parts, 1), Z, atol=1e-12)
+
+
+def test_the_two_optima_bound_each_other():
+    """‖Z‖_* ≤ Σ_c ‖ζ_c‖ ≤ √K ‖Z‖_*, for weights and so for the optima; both bounds are attained."""
+    rng = np.random.default_rng(0)
+    own, shared = (svm_classes(X, LABELS, GATES, shared=each) for each in (False, True))
+    for W in rng.normal(size=(20, 18, 4)):
+        assert shared.norm.value(W) <= own.norm.value(W) <= 3**0.5 * shared.norm.value(W)
+    apart, equal = np.zeros((2, 18, 4))
+    apart[[0, 6, 12], [0, 1, 2]] = 1.0
+    equal[[0, 6, 12], 0] = 1.0
+    assert own.norm.value(apart) == pytest.approx(shared.norm.value(apart), rel=1e-12)
+    assert own.norm.value(equal) == pytest.approx(3**0.5 * shared.norm.value(equal), rel=1e-12)
+    least = [solve(problem) for problem in (shared, own)]
+    assert least[0].lower_bound <= least[1].objective
+    assert least[1].lower_bound <= 3**0.5 * least[0].objective
+
+
+def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
+    """The proof that nothing separates is found as without them."""
+    twice = np.vstack([X, X[:3]]), np.append(LABELS, np.roll(np.unique(LABELS), 1)[LABELS_AS_NUMBERS[:3]])
+    problem = svm_classes(*twice, GATES, 0.2, shared=True)
+    hard, soft = replace(problem, C=np.inf), solve(problem)
+    cold, warm = solve(hard), solve(hard, start=soft)
+    assert (soft.status, cold.status, warm.status) == (Status.OPTIMAL, *2 * [Status.NOT_SEPARABLE])
+    assert warm.iterations <= 2 * cold.iterations
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_all_outputs_have_in_common_changes_no_margin(shared):
+    """Without it the nuclear norm is no larger, and rows sum to zero: one rank less than classes is enough."""
+    problem = svm_classes(X, LABELS, GATES, shared=shared)
+    for W in np.random.default_rng(0).normal(size=(10, 3, 6, 4)):
+        centred = W - W.mean(axis=0)
+        before, after = (each.reshape(18, 4) for each in (W, centred))
+        np.testing.assert_allclose(problem.margins(after), problem.margins(before), atol=1e-12)
+        assert not shared or problem.norm.value(after) <= problem.norm.value(before) * (1 + 1e-12)
+
+
+def test_of_two_classes_one_unit_behind_each_gate_is_enough():
+    """The answer has rank one, and a network of one unit behind each gate descends to it."""
+    y = (X[:, 0] > 0).astype(int)
+    problem = svm_classes(X, y, GATES, shared=True)
+    solution = solve(problem, tol=1e-8)
+    sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
+    assert sizes[:, 1].max() <= 1e-6 * sizes.max()
+    network = GatedLinearNetwork(GATES, outputs=2)
+    descent = descend_to_limit(network, X, y, LossScaled(tolerance=3e-3))
+    norm = 0.5 / descent.table.normalised_margin.iloc[-1]
+    assert 1 - 1e-9 <= norm / solution.lower_bound <= 1.01
+
+
+def test_a_solve_that_starts_from_weights_ends_at_the_optimum():
+    """Those of a descent, or, which is sooner, of an answer; weights of other shapes, or none, are no start."""
+    problem = svm_classes(X, LABELS, GATES, shared=True)
+    cold = solve(problem, tol=1e-6)
+    copies = FunctionContexts(lambda X: np.tile(GATES.contexts_of(X), (1, 3)), 2).fit(X)
+    network = GatedLinearNetwork(copies, outputs=3)
+    descend_to_limit(network, X, LABELS_AS_NUMBERS, LossScaled(tolerance=1e-3))
+    W = network.effective_weights().reshape(3, 3, 6, 4).sum(axis=1).reshape(18, 4)
+    lam = softmax(-problem.margins(W))
+    for weights, dual in ((W, lam), (cold.weights, cold.dual), (0 * W, lam), (W[:6], lam)):
+        start = replace(cold, weights=weights, dual=dual)
+        warm = solve(problem, tol=1e-6, start=start)
+        assert warm.gap <= 1e-6
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+        assert weights is not cold.weights or warm.iterations < cold.iterations
 
 
 def test_labels_of_any_kind_and_bad_ones():

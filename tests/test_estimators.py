@@ -33,12 +33,18 @@ from implicit_bias import (
     HiddenLayerClassifier,
     HyperplaneGates,
     InputError,
+    MarginClassifierCV,
+    MultipleKernelClassifier,
     NotSeparableError,
+    RandomHalfSpaces,
+    ReLUNetwork,
     Status,
     certify,
     solve,
+    svm_classes,
     svm_gln,
     svm_l2,
+    train,
 )
 from implicit_bias.ground import blocks, memory
 from implicit_bias.margin.solvers.native import working_set
@@ -405,3 +411,81 @@ def test_bad_parameters(cancer, model, words):
 def test_bad_samples(X, y, weight, words):
     with pytest.raises(InputError, match=words):
         GLNClassifier(2).fit(X, y, sample_weight=weight)
+
+
+@pytest.fixture(scope="module")
+def three():
+    X, y = load_wine(return_X_y=True)
+    order = np.random.default_rng(1).permutation(len(X))[:90]
+    return StandardScaler().fit_transform(X)[order], np.array(["red", "rose", "white"])[y][order]
+
+
+@pytest.mark.parametrize("kind", ["joint", "shared"])
+@pytest.mark.parametrize("C", [0.02, np.inf])
+@pytest.mark.parametrize("gates", ["contexts", "random", "learned"])
+def test_all_classes_at_once_are_the_formulation(three, kind, C, gates):
+    X, y = three
+    inputs, codes = np.c_[X, np.ones(len(X))], np.searchsorted(["red", "rose", "white"], y)
+    if gates == "contexts":
+        model, chosen = GLNClassifier(3, 2, C, multi_class=kind, random_state=3), HyperplaneGates(3, 2, seed=3)
+    else:
+        model = GatedReLUClassifier(4, C, gates=gates, training=SGD(steps=50), multi_class=kind, random_state=3)
+        chosen = RandomHalfSpaces(4, seed=3)
+        if gates == "learned":
+            network = ReLUNetwork(14, 4, outputs=3, seed=3)
+            train(network, inputs, codes, SGD(steps=50), seed=3)
+            chosen = network.double().gates()
+    problem = svm_classes(inputs, codes, chosen.fitted(inputs), C, shared=kind == "shared")
+    expected = solve(problem)
+    if expected.status.inseparable:
+        with pytest.raises(NotSeparableError, match="all classes: "):
+            model.fit(X, y)
+        return
+    model.fit(X, y)
+    assert (model.certificate_.gap, model.certificate_.objective) == (expected.gap, expected.objective)
+    np.testing.assert_allclose(
+        model.decision_function(X), problem.decision_function(expected.weights, inputs), atol=1e-9
+    )
+    assert (model.predict(X) == np.array(["red", "rose", "white"])[problem.predict(expected.weights, inputs)]).all()
+    assert (model.weights_.shape[0], model.intercept_.tolist()) == (3, [0, 0, 0])
+    assert set(model.support_) == set(expected.support // 2)
+    assert "OPTIMAL" in model._repr_html_()
+
+
+def test_weights_are_copies_for_all_classes_at_once(three):
+    """Of weights two, twice the sample; of zero, none; at every price, in cross-validation, and from the last fit."""
+    X, y = three
+    weight = np.arange(len(X)) % 3
+    options = {"C": 0.02, "multi_class": "joint", "random_state": 1}
+    weighted = GLNClassifier(3, **options).fit(X, y, weight)
+    copied = GLNClassifier(3, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.certificate_.objective == pytest.approx(copied.certificate_.objective, rel=1e-6)
+    chosen = MarginClassifierCV(GLNClassifier(3, **options), Cs=3, cv=2).fit(X, y)
+    assert chosen.score(X, y) > 0.9
+    assert chosen.gaps_.max() <= 1e-6
+    for kind in ("joint", "shared"):
+        again = GLNClassifier(3, **options | {"multi_class": kind}, warm_start=True).fit(X, y)
+        cold = GLNClassifier(3, **options | {"multi_class": kind, "C": 0.03}).fit(X, y).certificate_
+        warm = again.set_params(C=0.03).fit(X, y).certificate_
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+        assert kind == "joint" or warm.iterations < cold.iterations
+    # Two classes are one problem, whatever is asked.
+    two = y != "rose"
+    pair, usual = (GLNClassifier(3, multi_class=kind, random_state=1).fit(X[two], y[two]) for kind in ("shared", "ovr"))
+    assert pair.certificate_.objective == usual.certificate_.objective
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
+        (GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
+        (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso'$"),
+        (GLNClassifier(multi_class="joint", norm=Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
+        (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier knows no problem of several classes"),
+        (MultipleKernelClassifier(multi_class="joint"), "MultipleKernelClassifier knows no problem of several classes"),
+    ],
+)
+def test_classes_at_once_that_do_not_exist_are_refused(three, model, words):
+    with pytest.raises(InputError, match=words):
+        model.fit(*three)

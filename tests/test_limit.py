@@ -15,12 +15,14 @@ from implicit_bias import (
     GatedNetwork,
     HyperplaneGates,
     InputError,
+    ParallelNetwork,
     ReLUNetwork,
     alignment,
     inconsistency,
     load_binary,
     optimality_ratio,
     solve,
+    svm_classes,
     svm_gln,
     svm_lc,
     svm_shallow,
@@ -55,6 +57,24 @@ NETWORKS = {
     "frozen": lambda: FrozenReLUNetwork(12, 8),
     "deep relu": lambda: ReLUNetwork(12, [8, 6]),
 }
+
+
+def glns(d=X):
+    return ParallelNetwork([GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(d), seed=s) for s in range(3)])
+
+
+#: Networks of three outputs.
+CLASSES = {
+    "gln": lambda: GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X), outputs=3),
+    "four contexts": lambda: GatedLinearNetwork(HyperplaneGates(3, 4, seed=1).fit(X), outputs=3),
+    "relu": lambda: ReLUNetwork(12, 8, outputs=3),
+    "frozen": lambda: FrozenReLUNetwork(12, 8, outputs=3),
+    "soft gates": lambda: GaLU0Network(12, 4, sharpness=2.0, outputs=3),
+    "parallel glns": glns,
+    "parallel relus": lambda: ParallelNetwork([ReLUNetwork(12, units, seed=units) for units in (3, 4, 5)]),
+}
+PARALLEL = ("parallel glns", "parallel relus")
+LABELS = X[:, :3].argmax(axis=1)
 
 
 @pytest.fixture(params=NETWORKS)
@@ -115,15 +135,18 @@ ONE_LAYER = {
 
 
 @pytest.mark.parametrize("samples", [20, 60])
-@pytest.mark.parametrize("kind", ONE_LAYER)
-def test_steps_in_the_span_are_those_of_autograd(kind, samples, monkeypatch):
+@pytest.mark.parametrize(
+    ("kinds", "y", "kind"),
+    [*((ONE_LAYER, Y, kind) for kind in ONE_LAYER), *((CLASSES, LABELS, kind) for kind in ("gln", "relu", *PARALLEL))],
+)
+def test_steps_in_the_span_are_those_of_autograd(kinds, y, kind, samples, monkeypatch):
     """The same path, though samples far above the smallest margin are left out; by both products of the kernel."""
-    network = ONE_LAYER[kind]().double()
-    if kind == "relu":
+    network = kinds[kind]().double()
+    if "relu" in kind:
         # Large from the start: with gates that learn, the norm grows late.
         for p in network.parameters():
             p.data *= 5
-    function = MarginFunction(network, X[:samples], Y[:samples])
+    function = MarginFunction(network, X[:samples], y[:samples])
     quick = ScaledIteration(function, LossScaled())
     monkeypatch.setattr("implicit_bias.training.iterations.steps_of", lambda function: function)
     plain = ScaledIteration(function, LossScaled())
@@ -135,7 +158,8 @@ def test_steps_in_the_span_are_those_of_autograd(kind, samples, monkeypatch):
         fewest = min(fewest, len(quick.function.own_y))
         assert quick.radius == pytest.approx(plain.radius, rel=1e-9)
         torch.testing.assert_close(quick.weights, plain.weights, rtol=0, atol=1e-6 * plain.radius)
-    assert fewest < samples
+    # Three outputs of few samples, or with gates that learn, have small margins all along.
+    assert fewest < samples or (y is LABELS and (samples == 20 or "relu" in kind))
 
 
 def test_a_step_out_of_the_ball_sees_all_samples():
@@ -185,6 +209,49 @@ def test_two_layers_fall_to_the_certified_optimum_from_above(digits, kind, momen
     assert finite.iloc[-1] < 0.8 * finite.iloc[0]
     if momentum:
         assert finite.iloc[-1] <= 1.005
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_margins_of_classes_are_those_of_the_outputs(kind):
+    """All pairs of a sample and another class, and their gradient is that of the cross-entropy where this is small."""
+    network = CLASSES[kind]().double()
+    function = MarginFunction(network, X, LABELS)
+    outputs = network.decision_function(X)
+    own = outputs[np.arange(60), LABELS]
+    expected = [own[i] - outputs[i, c] for i in range(60) for c in range(3) if c != LABELS[i]]
+    np.testing.assert_allclose(function.margins(function.start), expected, rtol=1e-9, atol=1e-12)
+
+    def cross_entropy(margins):
+        return torch.log1p(torch.exp(-margins.view(60, 2)).sum(1)).mean()
+
+    wanted = torch.nn.functional.cross_entropy(torch.as_tensor(outputs), torch.as_tensor(LABELS))
+    assert float(cross_entropy(function.margins(function.start))) == pytest.approx(float(wanted), rel=1e-12)
+    plain = descend_to_limit(network, X, LABELS, PlainDescent(lr=0.05, max_steps=3)).table
+    assert plain.log_loss.is_monotonic_decreasing
+
+
+@pytest.mark.parametrize("kind", ["own", "shared", "frozen"])
+def test_several_outputs_fall_to_the_certified_optimum_from_above(kind):
+    """½‖w‖² over the least margin of all pairs: a bound of the optimum, and in the end next to it."""
+    gates = HyperplaneGates(4, 2, seed=1).fit(X)
+    if kind == "own":
+        network = ParallelNetwork([GatedLinearNetwork(gates, seed=seed) for seed in range(3)])
+    elif kind == "frozen":
+        network = ReLUNetwork(12, 8, seed=1).freeze()
+        gates = network.gates()
+        # Three units behind each gate, as many as outputs.
+        network = FrozenReLUNetwork(12, 24, outputs=3)
+        network.filters()[0].copy_(torch.as_tensor(np.tile(gates.directions_, (3, 1))))
+    else:
+        directions, cutoffs = np.tile(gates.directions_, (3, 1)), np.tile(gates.cutoffs_, 3)
+        copies = HyperplaneGates(12, 2).restore(n_features_in_=12, directions_=directions, cutoffs_=cutoffs)
+        network = GatedLinearNetwork(copies, outputs=3)
+    bound = solve(svm_classes(X, LABELS, gates, shared=kind != "own"), tol=1e-6).lower_bound
+    descent = descend_to_limit(network, X, LABELS, LossScaled(tolerance=3e-3, max_steps=20_000))
+    norms = 0.5 / descent.table.normalised_margin[descent.table.normalised_margin > 0]
+    assert descent.end == "converged"
+    assert (norms >= bound * (1 - 1e-9)).all()
+    assert norms.iloc[-1] <= 1.01 * bound
 
 
 def test_the_norm_is_only_a_temperature():
@@ -340,7 +407,9 @@ def zeroed():
         (lambda: PlainDescent(lr=-1), "lr"),
         (lambda: stationarity(gln(), X, Y), "does not separate"),
         (lambda: stationarity(zeroed(), X, Y), "norm 0"),
-        (lambda: descend_to_limit(GaLUNetwork(12, 4, outputs=2), X, Y), "outputs of shape"),
+        (lambda: descend_to_limit(GaLUNetwork(12, 4, outputs=2), X, Y), "a class from 0 to 1"),
+        (lambda: descend_to_limit(glns(), X, Y), "a class from 0 to 2"),
+        (lambda: descend_to_limit(glns(), X, LABELS[1:]), "a class from 0 to 2"),
         (lambda: descend_to_limit(GaLUNetwork(12, [4, 4], sharpness=1.0), X, Y), "not homogeneous of degree 3"),
         (lambda: stationarity("network", X, Y), "torch module"),
         (lambda: stationarity(torch.nn.Linear(12, 2), X, Y), "outputs of shape"),

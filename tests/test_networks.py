@@ -15,6 +15,7 @@ from implicit_bias import (
     InputError,
     LinearNetwork,
     LossScaled,
+    ParallelNetwork,
     ReLUGates,
     ReLUNetwork,
     descend_to_limit,
@@ -340,3 +341,31 @@ def test_damaged_network_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="not a saved network"):
         load_network(path)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["gln", "gln of many contexts", "parallel", "parallel of other widths"])
+def test_several_outputs(kind, tmp_path):
+    """Outputs are linear in the features behind the gates, are trained with the softmax loss, and load equal."""
+    widths = [3, 5, 4] if "other" in kind else [3, 3, 3]
+    gates = [HyperplaneGates(width, 32 if "many" in kind else 2, seed=3).fit(X) for width in widths]
+    parts = [GatedLinearNetwork(each, seed=seed) for seed, each in enumerate(gates)]
+    network = ParallelNetwork(parts) if "parallel" in kind else GatedLinearNetwork(gates[0], outputs=3)
+    classes = X[:, :3].argmax(axis=1)
+    history = train(network, X, classes, SGD(steps=400, lr=0.1)).table
+    assert history.loss.iloc[-1] < 0.7 * history.loss.iloc[0]
+    outputs = network.decision_function(X)
+    if "other" in kind:
+        with pytest.raises(InputError, match="gates of their own"):
+            network.effective_weights()
+        each = [part.gates()(X) @ part.effective_weights() for part in network.parts]
+    else:
+        each = [network.gates()(X) @ weights for weights in network.effective_weights()]
+    np.testing.assert_allclose(outputs, np.column_stack(each), atol=1e-5)
+    if "parallel" in kind:
+        with pytest.raises(InputError, match="one by one"):
+            network.config()
+    else:
+        again = load_network(save_network(network, tmp_path / "network.pt"))
+        np.testing.assert_array_equal(again.decision_function(X), outputs)
+    with pytest.raises(InputError, match="needs its readout"):
+        GatedLinearNetwork(HyperplaneGates(1, 2).fit(X), readout=False, outputs=2)

@@ -26,6 +26,7 @@ ESTIMATORS = [
     GLNClassifier(),
     GLNClassifier(norm="predictor-l2"),
     GLNClassifier(free_intercept=True),
+    GLNClassifier(multi_class="joint", tol=1e-9),
     GatedReLUClassifier(),
     GatedReLUClassifier(gates="learned", training=SHORT),
     HiddenLayerClassifier(training=SHORT),
@@ -46,7 +47,14 @@ ESTIMATORS = [
 ]
 
 
+def failing(estimator):
+    """Checks that cannot hold, with the reason."""
+    if getattr(estimator, "multi_class", "ovr") == "ovr":
+        return {}
+    return {"check_class_weight_classifiers": "without free intercepts weights cannot put all samples into one class"}
+
+
 @pytest.mark.filterwarnings("ignore:.*slack at C:UserWarning")
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=failing)
 def test_scikit_learns_contract(estimator, check):
     check(estimator)

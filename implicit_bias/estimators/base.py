@@ -14,42 +14,17 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.estimators.samples import Posed, check_processes, merged
+from implicit_bias.estimators.separable import separated
 from implicit_bias.gates import Gates
 from implicit_bias.ground.blocks import row_blocks
-from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.checks import Array, InputError, one_of
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, Status, margin_path
+from implicit_bias.margin.solvers import Solution, Status
 
 #: Weights that move no decision by more than this, of the margin 1 that they are to give, are as good as none.
 NOTHING = 1e-4
-
-
-class NotSeparableError(InputError):
-    """A hard margin was asked for, and no weights separate the samples; `certificate` holds the proof.
-
-    Attributes
-    ----------
-    certificate : Solution
-        Its `dual` λ (n,) ≥ 0 has Φᵀ(λ∘y) = 0 (a Farkas certificate).
-
-    Examples
-    --------
-    >>> from implicit_bias import GLNClassifier, NotSeparableError
-    >>> try:
-    ...     GLNClassifier(units=1, contexts=1, C=float("inf")).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
-    ... except NotSeparableError as error:
-    ...     print(error.certificate.status.name, error.certificate.farkas_residual < 1e-12)
-    NOT_SEPARABLE True
-    """
-
-    def __init__(self, message: str, certificate: Solution) -> None:
-        super().__init__(message, certificate)
-        self.certificate = certificate
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -75,17 +50,22 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     warm_start: bool = False
     class_weight: Any = None
     random_state: Any = None
+    multi_class: str = "ovr"
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
         """The margin problem of inputs X (n, d) and signs y (n,), over the gates that `_shared` gave."""
+
+    def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
+        """The margin problem of inputs X (n, d) and several classes `codes` at once."""
+        raise InputError(f"{type(self).__name__} knows no problem of several classes at once; use multi_class='ovr'")
 
     def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
         """Fitted gates that the problems of all classes share; None if each has its own."""
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the margin problem of X (n, p) and labels y (n,), one per class if there are more than two.
+        """Solve the margin problem of X (n, p) and labels y (n,), or those of more than two classes.
 
         Parameters
         ----------
@@ -111,8 +91,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """
         posed = self._posed(X, y, sample_weight)
         for problems, solutions in self._path([self.C], posed):
-            for label, problem, solution in zip(posed.labels, problems, solutions, strict=True):
-                self._warn(solution, label, problem, alone=len(posed.classes) == 2)
+            for name, problem, solution in zip(posed.names, problems, solutions, strict=True):
+                self._warn(solution, name, problem, alone=len(posed.classes) == 2)
         return self
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> Posed:
@@ -121,6 +101,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
         check_processes(self.n_jobs)
+        kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
         X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight, price = self._weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), self._seed()
@@ -128,7 +109,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
         problems = self._problems(inputs, codes, self._shared(inputs, seed, weight), seed, price)
-        return Posed(rows, classes, codes, problems)
+        return Posed(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
     def _path(self, prices: Sequence[Any], posed: Posed) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Fit at each of the prices in turn, from the solutions at the one before it: the problems and solutions."""
@@ -136,7 +117,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         for problems, solutions in self._solved(posed, prices, earlier):
             self.classes_, self.samples_, self._codes = posed.classes, posed.rows, posed.codes
             self._keep([problem.gates for problem in problems], solutions)
-            support = np.unique(np.concatenate([solution.support for solution in solutions]))
+            support = posed.support(solutions)
             self.support_ = posed.rows[support]
             self.n_support_ = np.bincount(posed.codes[support], minlength=len(posed.classes))
             yield problems, solutions
@@ -144,7 +125,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, price: Array
     ) -> Iterator[MarginProblem]:
-        """The problem of each class, or of the second of two; over shared gates they differ in their signs only."""
+        """The problem of each class, or of the second of two; over shared gates they differ in their signs only.
+
+        Or that of all classes, in which every pair of a sample and another class has the sample's price.
+        """
+        if self.multi_class != "ovr" and codes.max() > 1:
+            yield replace(self._joint_problem(X, codes, gates, seed), sample_weight=np.repeat(price, codes.max()))
+            return
         problem: MarginProblem | None = None
         for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
             y = np.where(codes == code, 1.0, -1.0)
@@ -161,22 +148,23 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
-            options = {name: getattr(self, name) for name in ("tol", "max_seconds", "device", "verbose")}
-            for label, problem, start in zip(posed.labels, posed.problems, earlier, strict=True):
+            options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
+            for name, problem, start in zip(posed.names, posed.problems, earlier, strict=True):
                 problems.append(problem.restated(features=None))
-                yield delayed(_separated)(problem, prices, label, solver=self.solver, start=start, **options)
+                yield delayed(separated)(problem, prices, name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
         for price, *solutions in zip(prices, *paths, strict=True):
             yield [problem.restated(C=price) for problem in problems], solutions
 
     def _earlier(self, posed: Posed) -> list[Solution | None]:
-        """What to start each class from: NATIVE's last solution, if it is for samples of the same labels."""
-        nothing: list[Solution | None] = [None] * len(posed.labels)
+        """What to start each problem from: NATIVE's last solution, if it is for samples of the same labels."""
+        nothing: list[Solution | None] = [None] * len(posed.names)
         if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, posed.classes)):
             return nothing
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
         native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
+        native = native and len(earlier) == len(nothing)
         return earlier if native and np.array_equal(self._codes, posed.codes) else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
@@ -196,10 +184,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _warn(self, solution: Solution, label: Any, problem: MarginProblem, alone: bool) -> None:
+    def _warn(self, solution: Solution, name: str, problem: MarginProblem, alone: bool) -> None:
         if solution.status is not Status.OPTIMAL:
             warnings.warn(
-                f"class {label}: {solution.status.value} (gap {solution.gap:.1e}; {solution.reason})",
+                f"{name}: {solution.status.value} (gap {solution.gap:.1e}; {solution.reason})",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -207,7 +195,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         scores = problem.y * solution.margins
         found = ""
         if np.abs(scores - solution.intercept).max() <= max(NOTHING, self.tol):
-            found = f"class {label}: all weights are zero, or next to it, since slack at C={problem.C:g} is cheaper"
+            found = f"{name}: all weights are zero, or next to it, since slack at C={problem.C:g} is cheaper"
         elif alone and len(set(scores > 0)) == 1:
             found = f"all samples are put into one class, since slack at C={problem.C:g} is cheaper than to part them"
         if found:
@@ -219,23 +207,31 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
         self.certificate_: Any = solutions if several else solutions[0]
         self.gates_: Any = gates if several else gates[0]
-        self.intercept_ = np.array([solution.intercept for solution in solutions])
+        intercepts = [solution.intercept for solution in solutions]
+        self.intercept_ = np.zeros(len(self.classes_)) if self._is_joint else np.array(intercepts)
+
+    @property
+    def _is_joint(self) -> bool:
+        """Whether the one certificate is that of several classes."""
+        return len(self.classes_) > 2 and not isinstance(self.certificate_, list)
 
     @property
     def weights_(self) -> Array:
         """W (k, d), or (classes, k, d): those of the certificates."""
         found = self.certificate_
+        if self._is_joint:
+            return found.weights.reshape(len(self.classes_), -1, found.weights.shape[1])
         return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
 
     def _scores(self, X: Array) -> Array:
         """The scores (n, classes) of inputs X (n, d), a few thousand at a time: features are computed once."""
-        several = isinstance(self.certificate_, list)
-        gates, found = (self.gates_, self.certificate_) if several else ([self.gates_], [self.certificate_])
-        scores = np.empty((len(X), len(found)))
+        weights = self.weights_ if self.weights_.ndim == 3 else self.weights_[None]
+        gates = self.gates_ if isinstance(self.gates_, list) else [self.gates_] * len(weights)
+        scores = np.empty((len(X), len(weights)))
         for rows in row_blocks(len(X)):
             features = {key: each(X[rows]) for key, each in {id(each): each for each in gates}.items()}
-            for code, (each, solution) in enumerate(zip(gates, found, strict=True)):
-                scores[rows, code] = features[id(each)] @ solution.weights + solution.intercept
+            for code, (each, W) in enumerate(zip(gates, weights, strict=True)):
+                scores[rows, code] = features[id(each)] @ W + self.intercept_[code]
         return scores
 
     def decision_function(self, X: Any) -> Array:
@@ -275,17 +271,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         several = isinstance(self.certificate_, list)
         found: Any = self.certificate_ if several else [self.certificate_]
         gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
+        groups: Any = getattr(gates, "groups", None)
+        if self._is_joint:
+            return diagram + summary({"": found[0]}, np.tile(groups, len(self.classes_)))
         positives = (self.classes_ if several else self.classes_[1:]).tolist()
-        return diagram + summary(dict(zip(positives, found, strict=True)), getattr(gates, "groups", None))
-
-
-def _separated(problem: MarginProblem, prices: Sequence[Any], label: Any, **options: Any) -> list[Solution]:
-    """The solutions of a class's problem at each price, which an interruption and a proof that there is none end."""
-    path = margin_path(problem, prices, **options)
-    if path[-1].status is Status.INTERRUPTED or len(path) < len(prices):
-        raise KeyboardInterrupt  # A search over many fits must end, too.
-    for solution in path:
-        if solution.status.inseparable:
-            message = f"class {label}: {solution.status.value} (lower bound {solution.lower_bound:.3g})"
-            raise NotSeparableError(message, solution)
-    return path
+        return diagram + summary(dict(zip(positives, found, strict=True)), groups)

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates
 from implicit_bias.gates.thresholds import Cutoff
-from implicit_bias.ground.checks import Array, one_of
+from implicit_bias.ground.checks import Array, InputError, one_of
+from implicit_bias.margin.classes import svm_classes
 from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.norms import Frobenius, Norm
 from implicit_bias.margin.problem import MarginProblem
@@ -41,11 +44,17 @@ class GLNClassifier(MarginClassifier):
         Multiplies the prices of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
     random_state : int, RandomState or None
         An int is the seed of the gates, as in `HyperplaneGates(seed=…)`.
+    multi_class : 'ovr', 'joint' or 'shared'
+        More than two classes: one problem each, this class against the rest; or one problem of all (`svm_classes`), to
+        which softmax descent tends, f_{y_i}(x_i) − f_c(x_i) ≥ 1 − ξ_ic for all c ≠ y_i, whose outputs have units of
+        their own ('joint'), or share them ('shared', slower). There is then no free intercept. The norm is that of
+        'group-lasso'; 'joint' takes 'frobenius', too.
 
     Attributes
     ----------
     classes_ : array
     certificate_ : Solution, or a list of one per class if there are more than two
+        Of 'joint' and 'shared' one, over all pairs of a sample and another class.
     status_ : Status
         OPTIMAL, or the first that is not.
     weights_ : array, shape (k, d), or (classes, k, d)
@@ -53,6 +62,7 @@ class GLNClassifier(MarginClassifier):
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
     gates_ : Gates, fitted, or a list of one per class
+        As many as `certificate_`.
     samples_ : array of int
         The samples that the certificates are over, in their order: those with weight, and of equal ones, whose weights
         are added, the first.
@@ -94,3 +104,11 @@ class GLNClassifier(MarginClassifier):
         if kind == "frobenius":
             return replace(svm_gln(X, y, gates, self.C), norm=Frobenius(), name="SVM-Fro")
         return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates, self.C)
+
+    def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
+        assert gates is not None
+        known = ("group-lasso",) if self.multi_class == "shared" else ("group-lasso", "frobenius")
+        if not isinstance(self.norm, str) or self.norm not in known:
+            raise InputError(f"multi_class={self.multi_class!r} takes norm={' or '.join(map(repr, known))}")
+        problem = svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
+        return replace(problem, norm=Frobenius()) if self.norm == "frobenius" else problem

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, RandomHalfSpaces
 from implicit_bias.gates.thresholds import Cutoff, check_cutoff
 from implicit_bias.ground.checks import Array, InputError, as_count, one_of
+from implicit_bias.margin.classes import svm_classes
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.margin.problem import MarginProblem
 
@@ -27,14 +30,15 @@ class GatedReLUClassifier(MarginClassifier):
     ----------
     units : int
         H half-spaces, or hidden units of the network; without effect for given gates.
-    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
+    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight,
+    multi_class
         As for `GLNClassifier`.
     random_state : int, RandomState or None
         An int is the seed of half-spaces, network and training.
     gates : 'random', 'learned' or Gates
-        'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class;
-        sample weights play no part in its training. Gates of your own see the constant input too (`fit_intercept`);
-        unfitted ones are fitted on a copy.
+        'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class,
+        or one of as many outputs unless `multi_class` is 'ovr'; sample weights play no part in its training. Gates of
+        your own see the constant input too (`fit_intercept`); unfitted ones are fitted on a copy.
         A search or cross-validation clones them, that is, fits them anew on every part.
     cutoff : 'median', 'random', number or (low, high)
         Of random half-spaces.
@@ -83,6 +87,11 @@ class GatedReLUClassifier(MarginClassifier):
             return svm_rc(X, y, gates, self.C)
         return svm_lc(X, y, _trained(X, y, self.units, seed, self.training), self.C)
 
+    def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
+        if gates is None:
+            gates = _trained(X, codes, self.units, seed, self.training, outputs=int(codes.max()) + 1).gates()
+        return svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
+
 
 @dataclass(eq=False, repr=False)
 class HiddenLayerClassifier(MarginClassifier):
@@ -97,7 +106,7 @@ class HiddenLayerClassifier(MarginClassifier):
     training : SGD, optional
         How the network is trained; sample weights play no part in it.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
-        As for `GLNClassifier`; the constant input goes into the network.
+        As for `GatedReLUClassifier`; the constant input goes into the network. `multi_class` is 'ovr' only.
     random_state : int, RandomState or None
         An int is the seed of the network and its training.
 
@@ -126,15 +135,15 @@ class HiddenLayerClassifier(MarginClassifier):
         return svm_hl(X, y, _trained(X, y, self.units, seed, self.training), self.C)
 
 
-def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None) -> ReLUNetwork:
-    """A ReLU network trained on X and signs y, then in float64: scores must not depend on how samples are batched."""
+def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None, outputs: int = 1) -> ReLUNetwork:
+    """A ReLU network trained on X and signs or classes y, in float64: scores must not depend on samples' batches."""
     from implicit_bias.networks import ReLUNetwork
     from implicit_bias.training.optimisers import SGD
     from implicit_bias.training.sgd import train
 
     if not isinstance(config, SGD | None):
         raise InputError(f"training must be an SGD(…) or None, not {type(config).__name__}")
-    network = ReLUNetwork(X.shape[1], as_count(units, "units"), seed=seed)
+    network = ReLUNetwork(X.shape[1], as_count(units, "units"), outputs=outputs, seed=seed)
     if train(network, X, y, config, seed=seed, every=10**9).interrupted:
         raise KeyboardInterrupt
     return network.double()

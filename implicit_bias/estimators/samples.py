@@ -1,6 +1,6 @@
 """The samples of a fit; equal ones are one of their weights together, so that weighting and repeating are the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from implicit_bias.ground.checks import Array, InputError, shown
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers import Solution
 
 #: Seeds the direction whose products tell whether rows may be equal.
 _SEED = 1
@@ -15,17 +16,28 @@ _SEED = 1
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """The samples `rows` (m,) that count, their places `codes` among the classes, and the problem of each class."""
+    """The samples `rows` (m,) that count, their places `codes` among the classes, and the problems.
+
+    They are one for each class, or for the second of two; or of all classes together (`svm_classes`), if `joint`.
+    """
 
     rows: np.ndarray
     classes: np.ndarray
     codes: np.ndarray
     problems: Iterator[MarginProblem]
+    joint: bool = False
 
     @property
-    def labels(self) -> np.ndarray:
-        """The classes that are +1: all of them, or the second of two."""
-        return self.classes if len(self.classes) > 2 else self.classes[1:]
+    def names(self) -> list[str]:
+        """Which class is +1 in each problem."""
+        if self.joint:
+            return ["all classes"]
+        return [f"class {label}" for label in (self.classes if len(self.classes) > 2 else self.classes[1:])]
+
+    def support(self, solutions: Sequence[Solution]) -> np.ndarray:
+        """The samples among `rows` that carry any of the solutions."""
+        each = np.concatenate([solution.support for solution in solutions])
+        return np.unique(each // (len(self.classes) - 1) if self.joint else each)
 
 
 def check_processes(n_jobs: Any) -> None:

@@ -109,6 +109,8 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)
     features = gates(X)
+    if not hasattr(gates, "groups"):
+        raise InputError(f"{type(gates).__name__} has no `groups`, the unit of each gate, which its fit must set")
     classes, codes = _coded(labels, features.n)
     K, n, k = len(classes), features.n, features.k
     check_size(n * (K - 1) * max(K * k, features.d), "the pairs of samples and classes")

@@ -5,6 +5,7 @@ from implicit_bias.networks.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.networks.gated_layers import GaLUConv2d, GaLULinear
 from implicit_bias.networks.gln import GatedLinearNetwork
 from implicit_bias.networks.layers import LayeredNetwork
+from implicit_bias.networks.parallel import ParallelNetwork
 from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "GatedNetwork",
     "LayeredNetwork",
     "LinearNetwork",
+    "ParallelNetwork",
     "ReLUNetwork",
     "ReadoutNetwork",
 ]

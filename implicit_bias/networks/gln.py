@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
-from implicit_bias.ground.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
+from implicit_bias.ground.checks import Array, InputError, as_count, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
@@ -38,7 +38,7 @@ def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
 class GatedLinearNetwork(GatedNetwork):
     """A GLN: every hidden unit h of a layer multiplies its inputs with the weights of the context c_h(x) it is in.
 
-        a_h^{(l)} = ⟨w^{(l)}_{h, c_h(x)}, a^{(l−1)}⟩,  a^{(0)} = x,   f(x) = ⟨w^{(out)}, a^{(L)}⟩ + b
+        a_h^{(l)} = ⟨w^{(l)}_{h, c_h(x)}, a^{(l−1)}⟩,  a^{(0)} = x,   f(x) = W^{(out)} a^{(L)} + b
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class GatedLinearNetwork(GatedNetwork):
         of the paper.
     readout : bool
         False drops the readout: the last layer must then have one unit, and one layer is the shallow GLN.
+    outputs : int
+        q; with one output f(X) has shape (n,), with several (n, q). Several need the readout, and share all units.
     seed : int, optional
         Seed of the weights. If None, they continue the random stream of the first gates' seed, as published:
         default-initialised layers, then orthogonal weights in their place; the readout keeps its bias. Where the
@@ -55,7 +57,8 @@ class GatedLinearNetwork(GatedNetwork):
     Raises
     ------
     InputError
-        For gates that are not fitted, of different inputs, or a last layer of several units without a readout.
+        For gates that are not fitted, of different inputs, or a last layer or outputs of several units without a
+        readout.
 
     Examples
     --------
@@ -68,11 +71,19 @@ class GatedLinearNetwork(GatedNetwork):
     """
 
     def __init__(
-        self, gates: ContextGates | Sequence[ContextGates], *, readout: bool = True, seed: int | None = None
+        self,
+        gates: ContextGates | Sequence[ContextGates],
+        *,
+        readout: bool = True,
+        outputs: int = 1,
+        seed: int | None = None,
     ) -> None:
         super().__init__()
         layers = list(gates) if isinstance(gates, Sequence) else [gates]
+        self.outputs = as_count(outputs, "outputs")
         self._check(layers, readout)
+        if self.outputs > 1 and not readout:
+            raise InputError(f"a GLN of {self.outputs} outputs needs its readout; use readout=True")
         self.inputs = int(layers[0].n_features_in_)
         self.shape = [(int(layer.units), int(layer.contexts)) for layer in layers]
         # Not buffers: casting or moving the network must not round the gates. They are saved as extra state.
@@ -80,9 +91,9 @@ class GatedLinearNetwork(GatedNetwork):
         self._gates = copy.deepcopy(layers)
         widths = [self.inputs, *(units for units, _ in self.shape)]
         sizes = [(units * contexts, width) for width, (units, contexts) in zip(widths, self.shape, strict=False)]
-        check_size(sum(rows * width for rows, width in sizes), "the network's weights")
+        check_size(sum(rows * width for rows, width in sizes) + self.outputs * widths[-1], "the network's weights")
         self.hidden_weights = nn.ParameterList(torch.empty(*size) for size in sizes)
-        self.readout = nn.utils.skip_init(nn.Linear, widths[-1], 1) if readout else None
+        self.readout = nn.utils.skip_init(nn.Linear, widths[-1], self.outputs) if readout else None
         self._initialise(layers[0], seed)
 
     @staticmethod
@@ -139,15 +150,14 @@ class GatedLinearNetwork(GatedNetwork):
         return torch.as_tensor(np.hstack([gates.contexts_of(X) for gates in self._gates]))
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,) for inputs (n, d); `contexts` saves computing them anew.
+        """Outputs (n,) for inputs (n, d), or (n, q) of several; `contexts` saves computing them anew.
 
         Without it the contexts are those of X as it is given: inputs rounded to float32 may lie on the other side of a
         hyperplane. `decision_function` takes them from the float64 inputs.
         """
         activations = self._hidden(X, contexts)
-        if self.readout is None:
-            return activations[:, 0]
-        return self.readout(activations)[:, 0]
+        outputs: Tensor = activations if self.readout is None else self.readout(activations)
+        return outputs[:, 0] if self.outputs == 1 else outputs
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
         if contexts is None:
@@ -170,15 +180,18 @@ class GatedLinearNetwork(GatedNetwork):
         return copy.deepcopy(self._gates[0])
 
     def effective_weights(self) -> Array:
-        """ζ (H·K, d) for K contexts: ζ_{hK+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights."""
+        """ζ (H·K, d) for K contexts: ζ_{hK+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights.
+
+        Of several outputs (q, H·K, d).
+        """
         self.require_one_layer(len(self.shape))
         weights = to_array(self.hidden_weights[0])
         if self.readout is None:
             return weights
         units, contexts = self.shape[0]
-        zeta = np.repeat(to_array(self.readout.weight)[0], contexts)[:, None] * weights
-        zeta[:, -1] += float(self.readout.bias.detach()[0]) / units
-        return zeta
+        zeta = np.repeat(to_array(self.readout.weight), contexts, axis=1)[:, :, None] * weights
+        zeta[:, :, -1] += to_array(self.readout.bias)[:, None] / units
+        return zeta[0] if self.outputs == 1 else zeta
 
     @property
     def degree(self) -> int:
@@ -186,12 +199,12 @@ class GatedLinearNetwork(GatedNetwork):
         return len(self.shape) + (self.readout is not None)
 
     def config(self) -> dict[str, Any]:
-        """Number of inputs, the parameters of each layer's gates, readout."""
+        """Number of inputs, the parameters of each layer's gates, readout, outputs."""
         for layer in self._gates:
             if type(layer) is not HyperplaneGates:
                 raise InputError(f"a GLN of {type(layer).__name__} cannot be saved: they are code of your own")
         gates = [layer.get_params() for layer in self._gates]
-        return {"inputs": self.inputs, "gates": gates, "readout": self.readout is not None}
+        return {"inputs": self.inputs, "gates": gates, "readout": self.readout is not None, "outputs": self.outputs}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> GatedLinearNetwork:
@@ -203,4 +216,4 @@ class GatedLinearNetwork(GatedNetwork):
             planes = layer.units * context_bits(layer.contexts)
             zeros = {"directions_": np.zeros((planes, d)), "cutoffs_": np.zeros(planes)}
             gates.append(layer.restore(n_features_in_=d, **zeros))
-        return cls(gates, readout=config["readout"], seed=0)
+        return cls(gates, readout=config["readout"], outputs=config.get("outputs", 1), seed=0)

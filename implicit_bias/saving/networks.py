@@ -102,7 +102,9 @@ def _restored(content: Any) -> GatedNetwork:
 def _size(config: dict[str, Any]) -> int:
     """How many weights a network of this shape has, but for biases."""
     layers = [(units, 1) for units in [*config.get("units", []), config.get("outputs", 1)]]
-    layers = [(gates["units"], gates["contexts"]) for gates in config["gates"]] if "gates" in config else layers
+    if "gates" in config:
+        layers = [(gates["units"], gates["contexts"]) for gates in config["gates"]]
+        layers += [(config.get("outputs", 1), 1)] if config["readout"] else []
     widths = [config["inputs"], *(units for units, _ in layers)]
     sizes = [
         as_count(width, "inputs") * as_count(units, "units") * as_count(contexts, "contexts")

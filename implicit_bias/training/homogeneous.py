@@ -1,6 +1,7 @@
 """Homogeneous networks: as a function of one vector of weights, and the stationarity that Theorem 3.1 asks of them."""
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,13 @@ from torch.nn import Parameter
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.scaling import over_power
-from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.networks import (
+    FrozenReLUNetwork,
+    GatedLinearNetwork,
+    GatedNetwork,
+    ParallelNetwork,
+    ReLUNetwork,
+)
 from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
@@ -27,31 +34,48 @@ def sine(a: Tensor, b: Tensor) -> float:
     return float((b - (a @ b) * a).norm())
 
 
+def readout_biases(network: nn.Module) -> list[Parameter]:
+    """Those of GLNs."""
+    readouts = [each.readout for each in network.modules() if isinstance(each, GatedLinearNetwork)]
+    return [readout.bias for readout in readouts if readout is not None]
+
+
 def homogeneous_parameters(network: nn.Module) -> list[Parameter]:
-    """The trainable parameters, a GLN's readout bias left out."""
-    bias = network.readout.bias if isinstance(network, GatedLinearNetwork) and network.readout is not None else None
-    return [p for p in network.parameters() if p.requires_grad and p is not bias]
+    """The trainable parameters, GLNs' readout biases left out."""
+    biases = set(map(id, readout_biases(network)))
+    return [p for p in network.parameters() if p.requires_grad and id(p) not in biases]
 
 
-def input_layers(network: GatedNetwork) -> Any:
-    """The list of a known network's weights whose first reads the inputs; None for other networks."""
+def input_layers(network: nn.Module) -> list[Any]:
+    """The lists of a known network's weights whose first reads the inputs; none for other networks."""
+    if isinstance(network, ParallelNetwork):
+        each = [input_layers(part) for part in network.networks]
+        return [layers for own in each for layers in own] if all(each) else []
     if isinstance(network, GatedLinearNetwork):
-        return network.hidden_weights
-    return network.layers if isinstance(network, ReLUNetwork | FrozenReLUNetwork) else None
+        return [network.hidden_weights]
+    return [network.layers] if isinstance(network, ReLUNetwork | FrozenReLUNetwork) else []
 
 
 class MarginFunction:
-    """The margins q = y f_w(X) of a network as a function of one vector w of all its weights, and their gradients."""
+    """The margins of a network as a function of one vector w of all its weights, and their gradients.
 
-    def __init__(self, network: GatedNetwork, X: Array, signs: Array) -> None:
+    q_i = y_i f_w(x_i) of signs y,    q_ic = f_{y_i}(x_i) − f_c(x_i), c ≠ y_i, of classes y: one after the other
+    """
+
+    def __init__(self, network: GatedNetwork, X: Array, y: Array) -> None:
         network.double()
-        if isinstance(network, GatedLinearNetwork) and network.readout is not None:
-            network.readout.bias.data.zero_()
+        for bias in readout_biases(network):
+            bias.data.zero_()
         self.degree = network.degree
         self.network = network
         self.inputs, self.contexts = network.tensors(X)
         self.has_kinks = self.contexts is None
-        self.y, self.samples = torch.as_tensor(signs), len(signs)
+        self.outputs: int = getattr(network, "outputs", 1)
+        self.y = torch.as_tensor(y) if self.outputs == 1 else torch.as_tensor(y).long()
+        self.shape = (len(y),) if self.outputs == 1 else (len(y), self.outputs)
+        #: The places of the pairs (i, c) among all outputs.
+        self.pairs = (self.y[:, None] != torch.arange(self.outputs)).flatten().nonzero()[:, 0]
+        self.count = len(y) * max(self.outputs - 1, 1)
         self.twin = copy.deepcopy(network)
         self.rotation, self.rest = self._rotate(X)
         self.parameters = homogeneous_parameters(self.twin)
@@ -65,9 +89,9 @@ class MarginFunction:
         """Refuse outputs that are not one per sample, or not homogeneous of the network's own L or, each, of more."""
         w = w / w.norm()
         outputs, doubled, fourfold = (self._outputs(factor * w) for factor in (1, 2, 4))
-        if outputs.shape != self.y.shape:
+        if outputs.shape != self.shape:
             found = tuple(outputs.shape)
-            raise InputError(f"the network must give outputs of shape ({len(self.y)},), not {found}")
+            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
         growth = torch.where(outputs == 0, 2.0**self.degree, doubled / outputs)
         same = bool((fourfold - growth * doubled).abs().max() <= DEVIATION * fourfold.abs().max())
         growth[outputs.abs() <= DEVIATION * outputs.abs().max()] = torch.inf
@@ -83,16 +107,26 @@ class MarginFunction:
         outputs: Tensor = self.twin(self.inputs, self.contexts)
         return outputs
 
-    def _rotate(self, X: Array) -> tuple[Tensor | None, Tensor | None]:
-        """Replace the twin's inputs x by Vᵀx; the input weights' part outside V's span, which never moves, stays."""
-        layers = input_layers(self.twin)
-        if layers is None:
-            return None, None
-        V = torch.as_tensor(GatedFeatures(X).reduced()[1])
-        weights = layers[0].detach()
-        self.inputs, self.twin.inputs = self.inputs @ V, V.shape[1]
-        layers[0] = Parameter(weights @ V)
-        return V, weights - (weights @ V) @ V.T
+    def _margins(self, outputs: Tensor) -> Tensor:
+        """q of outputs."""
+        if self.outputs == 1:
+            return self.y * outputs
+        return (outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.pairs]
+
+    def _rotate(self, X: Array) -> tuple[Tensor, list[Tensor]]:
+        """Replace the twin's inputs x by Vᵀx; the input weights' parts outside V's span, which never move, stay."""
+        found, rest = input_layers(self.twin), []
+        V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if found else torch.empty(0)
+        for layers in found:
+            weights = layers[0].detach()
+            layers[0] = Parameter(weights @ V)
+            rest.append(weights - (weights @ V) @ V.T)
+        if found:
+            self.inputs = self.inputs @ V
+            for module in self.twin.modules():
+                if isinstance(module, GatedNetwork):
+                    module.inputs = V.shape[1]
+        return V, rest
 
     def _set(self, w: Tensor) -> None:
         first = 0
@@ -102,18 +136,16 @@ class MarginFunction:
 
     @torch.no_grad()
     def margins(self, w: Tensor) -> Tensor:
-        """q (n,)."""
-        self._set(w)
-        return self.y * self.twin(self.inputs, self.contexts)
+        """q (n,), or (n(q − 1),) of several outputs."""
+        return self._margins(self._outputs(w))
 
     def loss(self, w: Tensor, radius: float) -> float:
         """log Σ_i exp(−q_i) at `radius` times w."""
         return float(log_sum_exp(self.margins(radius * w)))
 
     def gradient(self, w: Tensor, radius: float, loss: Loss = log_sum_exp) -> tuple[float, Tensor, Tensor]:
-        """The loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins (n,)."""
-        self._set(radius * w)
-        margins = self.y * self.twin(self.inputs, self.contexts)
+        """The loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins."""
+        margins = self._margins(self._outputs(radius * w))
         value = loss(margins)
         gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters)])
         return float(value.detach()), radius ** (1 - self.degree) * gradient, margins.detach()
@@ -143,14 +175,13 @@ class MarginFunction:
         for target, source in zip(homogeneous_parameters(self.network), self.parameters, strict=True):
             if source.shape == target.shape:
                 target.copy_(source)
-        layers = input_layers(self.network)
-        if layers is not None and self.rotation is not None:
-            layers[0].copy_(input_layers(self.twin)[0] @ self.rotation.T + self.rest)
+        for target, source, rest in zip(input_layers(self.network), input_layers(self.twin), self.rest, strict=True):
+            target[0].copy_(source[0] @ self.rotation.T + rest)
 
     def state(self, w: Tensor) -> dict[str, float]:
         """A row of the table."""
         loss, gradient, margins = self.gradient(w, 1.0)
-        norm = float(w.norm()) if self.rest is None else float(torch.hypot(w.norm(), self.rest.norm()))
+        norm = math.hypot(*(float(part.norm()) for part in (w, *self.rest)))
         return {
             "log_loss": float(loss) - float(np.log(len(margins))),
             "margin": float(margins.min()),

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from implicit_bias.ground.checks import InputError, as_count, as_positive
 from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.span import steps_of
 
 #: A norm may grow while the residual is below this multiple of the gap between the mean and the minimum margin.
@@ -81,6 +82,8 @@ class LossScaled:
 @dataclass(frozen=True)
 class PlainDescent:
     """Full-batch gradient descent on the mean logistic loss: w ← w − η ∇ (1/n) Σ_i log(1 + e^{−y_i f_w(x_i)}).
+
+    Of several outputs it is the cross-entropy of their softmax, log(1 + Σ_{c≠y_i} e^{f_c(x_i) − f_{y_i}(x_i)}).
 
     Parameters
     ----------
@@ -167,7 +170,7 @@ class ScaledIteration:
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
         settled = tangential <= max(self.config.stationarity, SLACK * gap) * float(np.hypot(radial, tangential))
         if (settled or self.crossing) and radial > 0:
-            self.converged = smallest > 0 and np.log(self.function.samples) <= self.config.tolerance * smallest
+            self.converged = smallest > 0 and np.log(self.function.count) <= self.config.tolerance * smallest
             if not self.converged:
                 self.radius *= self.config.growth ** (1 / self.function.degree)
 
@@ -182,11 +185,11 @@ class PlainIteration:
 
     def step(self) -> None:
         """One step of gradient descent."""
-        value, gradient, margins = self.function.gradient(self.weights, 1.0, _mean_logistic)
+        value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         if not (np.isfinite(value) and bool(margins.isfinite().all())):
             raise InputError(f"plain descent diverged; use a smaller lr than {self.lr}")
         self.weights = self.weights - self.lr * gradient
 
-
-def _mean_logistic(margins: Tensor) -> Tensor:
-    return MARGIN_LOSSES["logistic"](margins).mean()
+    def _mean_logistic(self, margins: Tensor) -> Tensor:
+        """log(1 + Σ_c e^{−q_ic}), in the mean over samples."""
+        return softplus(torch.logsumexp(-margins.view(len(self.function.y), -1), 1)).mean()

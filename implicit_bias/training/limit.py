@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, as_signs, check_callable, check_range
+from implicit_bias.ground.checks import InputError, as_floats, check_callable, check_range
 from implicit_bias.ground.scaling import largest_entries
 from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, PlainIteration, ScaledIteration
+from implicit_bias.training.targets import as_aims
 
 #: Steps between two rows of the table: one fifth of the steps so far.
 SPACING = 1.2
@@ -30,9 +31,9 @@ class Descent:
     ----------
     table : DataFrame
         A row before the descent, then at steps a fifth apart, and at the end: step; seconds since the start; log_loss
-        log (1/n) Σ exp(−q_i) of the margins q_i = y_i f_w(x_i); margin min_i q_i; norm ‖w‖; normalised_margin =
-        margin/‖w‖^L; residual, the sine of the angle between w and Σ_i p_i y_i ∇f_w(x_i), p = softmax(−q), which is 0
-        where Theorem 3.1 holds with λ = p; and whatever `measure` returned.
+        log (1/n) Σ exp(−q_i) of the n margins q; margin min_i q_i; norm ‖w‖; normalised_margin = margin/‖w‖^L;
+        residual, the sine of the angle between w and Σ_i p_i ∇q_i(w), p = softmax(−q), which is 0 where Theorem 3.1
+        holds with λ = p; and whatever `measure` returned.
     config : LossScaled or PlainDescent
     end : 'converged', 'max_steps', 'max_seconds' or 'interrupted'
     seconds : float
@@ -59,6 +60,10 @@ def descend_to_limit(
 ) -> Descent:
     """Drive a network from its present weights towards the limit of gradient descent, in place and in float64.
 
+    The margins of one output are q_i = y_i f_w(x_i). Of several they are q_ic = f_{y_i}(x_i) − f_c(x_i) for all c ≠
+    y_i: once the softmax puts all samples right, its cross-entropy Σ_i log(1 + Σ_c e^{−q_ic}) tends to Σ_{i,c}
+    e^{−q_ic}. The normalised margin is then to be held against `svm_classes`; Theorem 3.1 is about one output.
+
     A GLN's readout bias is set to 0 and stays there: with it f is not homogeneous, and the theorem is about networks
     without; the constant input gives each unit a bias of its own. The inputs are rotated to their rank, which
     commutes with descent and makes it faster.
@@ -71,7 +76,9 @@ def descend_to_limit(
     network : GatedNetwork
         Of any depth, with fixed or learned gates; `degree` is the lowest. It keeps the weights of the last step
         however the descent ends (limits of time and steps, Ctrl-C), and becomes float64.
-    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    X : array, shape (n, d)
+    y : array, shape (n,)
+        Labels −1 and +1; for a network of q outputs classes 0 … q−1, as whole numbers.
     config : LossScaled, the default, or PlainDescent for contrast
     measure : callable(network) → dict of numbers, optional
         Called for every row of the table, which its numbers join.
@@ -101,11 +108,11 @@ def descend_to_limit(
     check_callable(measure, "measure")
     check_callable(progress, "progress")
     X = as_floats(X, "X", 2)
-    signs = as_signs(y, len(X))
+    aims = as_aims(y, len(X), getattr(network, "outputs", 1), "logistic")
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     start = time.perf_counter()
     with one_thread():
-        function = MarginFunction(network, X, signs)
+        function = MarginFunction(network, X, aims)
         stepper = (
             ScaledIteration(function, config) if isinstance(config, LossScaled) else PlainIteration(function, config)
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.linalg import helmert
+from scipy.linalg import block_diag, helmert
 from scipy.linalg.blas import daxpy
 from torch import Tensor
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.networks import GatedLinearNetwork
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ParallelNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.two_layers import has_one_layer
 
@@ -20,26 +20,28 @@ NEARLY_ALL, LONG = 0.9, 0.1
 
 
 class SpanFunction:
-    """The margins of f(x) = Σ_h a_h V_h(x), V = Σ_m g_m(x) ⟨w_m, x⟩ or relu ⟨w, x⟩, as `MarginFunction` has them.
+    """The margins of f(x) = A V(x), V = Σ_m g_m(x) ⟨w_m, x⟩ or relu ⟨w, x⟩, as `MarginFunction` has them.
 
-        ∂/∂w_mh Σ_i s_i f(x_i) = Σ_i α_hi g_mh(x_i) x_i,  α = a sᵀ,     V of that = Σ_m g_m ∘ (g_m ∘ α) K,  K = X Xᵀ
+        ∂/∂w_mh Σ_i ⟨s_i, f(x_i)⟩ = Σ_i α_hi g_mh(x_i) x_i,  α = Aᵀ S,   V of that = Σ_m g_m ∘ (g_m ∘ α) K,  K = X Xᵀ
 
-    Weights (W, a), W = Σ_k c_k B_k + Σ_i α_i g(x_i) x_iᵀ, are two rows: [V, a, t] of the values V_hi of the units at
-    the samples and t_k = ⟨B_k, W⟩, and [α, a, c]. All that descent asks for is linear or bilinear in them: ⟨(W, a),
-    (W′, a′)⟩ is the product of the first row of one and the second of the other.
+    The readout A is (K, H) for K outputs, of which some entries stay 0 where these have units of their own. Weights
+    (W, A), W = Σ_k c_k B_k + Σ_i α_i g(x_i) x_iᵀ, are two rows: [V, A, t] of the values V_hi of the units at the
+    samples and t_k = ⟨B_k, W⟩, and [α, A, c]. All that descent asks for is linear or bilinear in them: ⟨(W, A), (W′,
+    A′)⟩ is the product of the first row of one and the second of the other.
 
     A sample whose margin is above the smallest by more than log(n/ε), ε the rounding of doubles, changes neither the
     loss nor its gradient. As f(x) changes by at most γ(x)‖x‖ times the angle that unit weights turn by, γ² the largest
-    Σ_m g_mh², a ball around the present weights is known in which that holds for all samples but some, and only those
-    take part. Where the ball is left, all margins are computed and samples chosen anew (`around`).
+    Σ_m g_mh², and the difference of two outputs by at most √2 of that, a ball around the present weights is known in
+    which that holds for all samples but some, and only those take part. Where the ball is left, all margins are
+    computed and samples chosen anew (`around`).
     """
 
     degree = 2
 
     @torch.no_grad()
     def __init__(self, function: MarginFunction) -> None:
-        self.has_kinks, self.samples = function.has_kinks, function.samples
-        self.X, self.y, network = function.inputs.numpy(), function.y.numpy(), function.network
+        self.has_kinks, self.count, self.outputs = function.has_kinks, function.count, function.outputs
+        self.X, self.y, network = function.inputs.numpy(), function.y.numpy(), _first(function.network)
         self.constant = int(isinstance(network, GatedLinearNetwork))
         #: Gates of a GLN are turned as in `TwoLayerUpdates`: the first is constant.
         self.turn = helmert(network.shape[0][1] if isinstance(network, GatedLinearNetwork) else 1, full=True)
@@ -49,9 +51,14 @@ class SpanFunction:
             each = self.turn.T[seen] if self.constant else seen[..., None].astype(float)
             self.gates = np.ascontiguousarray(each.transpose(2, 1, 0))
         steepness = 1.0 if self.gates is None else np.sqrt((self.gates**2).sum(0).max(0))
+        steepness = steepness * (2.0**0.5 if self.outputs > 1 else 1.0)
         self.slopes = np.maximum(steepness * np.linalg.norm(self.X, axis=1), np.finfo(float).tiny)
         self.kernel, self.ball, self.age = _kernel(self.X), np.inf, 0
-        self.hidden = function.parameters[0].numel()
+        #: Of each network side by side, or the one: hidden weights and readout, one after the other.
+        self.sizes = [parameter.numel() for parameter in function.parameters]
+        self.free = block_diag(*(np.ones((1, size)) for size in self.sizes[1::2]))
+        if len(self.sizes) == 2:
+            self.free = self.free.reshape(self.outputs, -1)
         parts, readout = self._turned(function.start.numpy())
         self.start, _ = self._rebase(None, np.stack([parts, parts]), np.stack([readout, readout]))
 
@@ -68,17 +75,25 @@ class SpanFunction:
         return mixed
 
     def _turned(self, w: Array) -> tuple[Array, Array]:
-        """The turned weights (M, H, d) and the readout (H,) of all weights as one vector."""
-        each = w[: self.hidden].reshape(-1, len(self.turn), self.X.shape[1])
-        return np.einsum("mc,hcd->mhd", self.turn, each), w[self.hidden :]
+        """The turned weights (M, H, d) and the readout (K, H) of all weights as one vector."""
+        found = np.split(w, np.cumsum(self.sizes)[:-1])
+        each = np.concatenate(found[::2]).reshape(-1, len(self.turn), self.X.shape[1])
+        readout = self.free.copy()
+        readout[self.free > 0] = np.concatenate(found[1::2])
+        return np.einsum("mc,hcd->mhd", self.turn, each), readout
 
     def flat(self, vector: Array) -> Tensor:
         """All weights as one vector."""
         parts, readout = self._explicit(vector)
-        return torch.as_tensor(np.concatenate([np.einsum("mc,mhd->hcd", self.turn, parts).ravel(), readout]))
+        hidden = np.einsum("mc,mhd->hcd", self.turn, parts).ravel()
+        both = [
+            np.split(rows, np.cumsum(sizes)[:-1])
+            for rows, sizes in ((hidden, self.sizes[::2]), (readout[self.free > 0], self.sizes[1::2]))
+        ]
+        return torch.as_tensor(np.concatenate([part for own in zip(*both, strict=True) for part in own]))
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
-        """Let these samples take part, or all, and both weights (2, M, H, d), (2, H) be B; gives these as vectors."""
+        """Let these samples take part, or all; both weights (2, M, H, d), (2, K, H) are B, and given as vectors."""
         self.parts, self.own_X, self.own_y, self.own_gates = parts, self.X, self.y, self.gates
         self.own_kernel = self.kernel
         if kept is not None:
@@ -87,18 +102,19 @@ class SpanFunction:
             self.own_gates = None if self.gates is None else self.gates[:, :, kept]
         self.values = np.stack([_values(self.own_X, self.own_gates, one).ravel() for one in parts])
         products = np.einsum("jmhd,kmhd->jk", parts, parts)
+        readouts = readouts.reshape(2, -1)
         first = np.hstack([self.values, readouts, products])
         second = np.hstack([np.zeros_like(self.values), readouts, np.eye(2)])
         self.centre, before = np.ascontiguousarray(np.stack([first, second], 1))
         return self.centre, before
 
     def _split(self, row: Array) -> tuple[Array, Array]:
-        """V or α (H, n), and a (H,)."""
+        """V or α (H, n), and A (K, H)."""
         size = self.values.shape[1]
-        return row[:size].reshape(-1, len(self.own_y)), row[size:-2]
+        return row[:size].reshape(-1, len(self.own_y)), row[size:-2].reshape(self.free.shape)
 
     def _explicit(self, vector: Array) -> tuple[Array, Array]:
-        """The turned weights (M, H, d) and the readout (H,)."""
+        """The turned weights (M, H, d) and the readout (K, H)."""
         alpha, readout = self._split(vector[1])
         pushed = alpha[None] if self.own_gates is None else self.own_gates * alpha
         return np.tensordot(vector[1, -2:], self.parts, 1) + pushed @ self.own_X, readout
@@ -110,11 +126,11 @@ class SpanFunction:
         """log Σ_i exp(−q_i) at `radius` times a unit vector, over all samples outside the ball."""
         if self._angle(vector) <= self.ball:
             values, readout = self._split(vector[0])
-            return _log_sum_exp(radius**2 * self.own_y * (readout @ self._units(values)))[0]
+            return _log_sum_exp(radius**2 * _margins(readout @ self._units(values), self.own_y))[0]
         return _log_sum_exp(radius**2 * self._all_margins(*self._explicit(vector)))[0]
 
     def _all_margins(self, parts: Array, readout: Array) -> Array:
-        return self.y * (readout @ self._units(_values(self.X, self.gates, parts)))
+        return _margins(readout @ self._units(_values(self.X, self.gates, parts)), self.y)
 
     def _angle(self, vector: Array) -> float:
         """At least the angle between a unit vector and the one that samples were chosen at."""
@@ -125,13 +141,13 @@ class SpanFunction:
         return float(np.arccos(min(max(cosine - 1e-14, -1.0), 1.0)))
 
     def gradient(self, vector: Array, radius: float) -> tuple[float, Array, Array]:
-        """log Σ_i exp(−q_i) at `radius` times a unit vector, ∇F_R, and q for the samples that take part."""
+        """log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) for the samples that take part."""
         values, readout = self._split(vector[0])
         units = self._units(values)
-        margins = radius**2 * self.own_y * (readout @ units)
+        margins = radius**2 * _margins(readout @ units, self.own_y)
         value, softmax = _log_sum_exp(margins)
-        slopes = -self.own_y * softmax
-        alpha = np.outer(readout, slopes)
+        slopes = _slopes(softmax, self.own_y)
+        alpha = readout.T @ slopes
         if self.own_gates is None:
             alpha *= values > 0
             pushed = self._spread(alpha)
@@ -140,10 +156,10 @@ class SpanFunction:
             for gate in self.own_gates[self.constant :]:
                 pushed += self._gated(alpha, gate)
             if self.constant:
-                pushed += np.outer(readout * self.turn[0, 0] ** 2, self._spread(slopes))
+                pushed += (readout.T * self.turn[0, 0] ** 2) @ self._spread(slopes)
         size, rows = alpha.size, np.empty_like(vector)
         rows[0, :size], rows[1, :size] = pushed.ravel(), alpha.ravel()
-        rows[:, size:-2] = units @ slopes
+        rows[:, size:-2] = (self.free * (slopes @ units.T)).ravel()
         rows[0, -2:], rows[1, -2:] = self.values @ rows[1, :size], 0.0
         return value, rows, margins
 
@@ -167,9 +183,9 @@ class SpanFunction:
         if self._angle(u) + 2 * step <= self.ball and self.age < PATIENCE:
             return u, before
         both = [self._explicit(one) for one in (u, before)]
-        margins = self._all_margins(*both[0])
+        margins = self._all_margins(*both[0]).min(0)
         least = int(margins.argmin())
-        beyond = margins - margins[least] - np.log(self.samples / np.finfo(float).eps) / radius**2
+        beyond = margins - margins[least] - np.log(self.count / np.finfo(float).eps) / radius**2
         angles = beyond / (self.slopes + self.slopes[least])
         kept = angles <= REACH * step
         whole = step > LONG or kept.mean() > NEARLY_ALL
@@ -190,8 +206,34 @@ def _values(X: Array, gates: Array | None, parts: Array) -> Array:
     return products[0] if gates is None else (gates * products).sum(0)
 
 
+def _margins(outputs: Array, y: Array) -> Array:
+    """q of outputs (K, n): of one the product with signs y, of several the differences, infinite to the class itself.
+
+    >>> _margins(np.array([[2.0], [0.5], [1.0]]), np.array([0])).ravel().tolist()
+    [inf, 1.5, 1.0]
+    """
+    if len(outputs) == 1:
+        return y * outputs
+    own = y, np.arange(len(y))
+    margins = outputs[own] - outputs
+    margins[own] = np.inf
+    return margins
+
+
+def _slopes(softmax: Array, y: Array) -> Array:
+    """The derivatives (K, n) of log Σ exp(−q) by the outputs, which `softmax` is used up for.
+
+    >>> _slopes(np.array([[0.0], [0.25], [0.75]]), np.array([0])).ravel().tolist()
+    [-1.0, 0.25, 0.75]
+    """
+    if len(softmax) == 1:
+        return -y * softmax
+    softmax[y, np.arange(len(y))] = -softmax.sum(0)
+    return softmax
+
+
 def _log_sum_exp(margins: Array) -> tuple[float, Array]:
-    """log Σ_i exp(−q_i), and the softmax of −q."""
+    """log Σ exp(−q), and the softmax of −q."""
     least = margins.min()
     shares = np.exp(least - margins)
     total = shares.sum()
@@ -200,4 +242,11 @@ def _log_sum_exp(margins: Array) -> tuple[float, Array]:
 
 def steps_of(function: MarginFunction) -> MarginFunction | SpanFunction:
     """What descent steps on."""
-    return SpanFunction(function) if has_one_layer(function.network) else function
+    each = function.network.parts if isinstance(function.network, ParallelNetwork) else [function.network]
+    alike = len({(type(one), getattr(one, "shape", [(0, 0)])[0][1]) for one in each}) == 1
+    return SpanFunction(function) if alike and all(map(has_one_layer, each)) else function
+
+
+def _first(network: GatedNetwork) -> GatedNetwork:
+    """The network, or of networks side by side the first."""
+    return network.parts[0] if isinstance(network, ParallelNetwork) else network

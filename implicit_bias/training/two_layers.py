@@ -26,12 +26,15 @@ OneLayerNetwork = GatedLinearNetwork | LayeredNetwork
 
 
 def has_one_layer(network: GatedNetwork) -> TypeGuard[OneLayerNetwork]:
-    """Whether `TwoLayerUpdates` knows the network; classes derived from these may compute something else."""
+    """Whether it is f(x) = A V(x), with linear units of one layer; classes derived from these may compute other things.
+
+    Outputs may be several.
+    """
     if type(network) is GatedLinearNetwork:
         few = network.shape[0][1] <= GATHER_FROM
         return few and len(network.shape) == 1 and network.readout is not None
     known = (ReLUNetwork, FrozenReLUNetwork, GaLUNetwork, GaLU0Network)
-    return type(network) in known and isinstance(network, LayeredNetwork) and len(network.units) == network.outputs == 1
+    return type(network) in known and isinstance(network, LayeredNetwork) and len(network.units) == 1
 
 
 class TwoLayerUpdates:

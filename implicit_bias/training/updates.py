@@ -105,7 +105,7 @@ def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updat
         weights: int = network.hidden_weights[0].numel()
         if len(X) <= min(SPAN_UP_TO, weights):
             return SpanUpdates(network, X, signs)
-    if not has_one_layer(network):
+    if not has_one_layer(network) or network.outputs > 1:
         return WeightUpdates(network, X, signs)
     few = len(X) <= min(SPAN_UP_TO, SAMPLES_PER_INPUT * np.any(X, axis=0).sum())
     largest = torch.finfo(torch.promote_types(next(network.parameters()).dtype, torch.float32)).max

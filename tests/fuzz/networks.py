@@ -67,6 +67,19 @@ for _kind in LAYERED + GATED:
     row(_kind, units=layers, **NETWORK)
 
 
+@entry(ib.ParallelNetwork)
+def _parallel(draw: Draw) -> None:
+    """Outputs are those of the parts, in their order; parts of other shapes are refused."""
+    d, count, seed = draw.whole(1, 4), draw.whole(2, 3), draw.whole(0, 9)
+    parts = [ib.ReLUNetwork(d, 3, seed=seed) for _ in range(count)]
+    others = [ib.ReLUNetwork(d + 1, 3), ib.ReLUNetwork(d, [3, 2]), ib.ReLUNetwork(d, 3, outputs=2), None, "network"]
+    bad = [parts[:1], parts[0], 3, None, *[[*parts, other] for other in others]]
+    made = draw.call(ib.ParallelNetwork, draw.either(parts, bad))
+    X = draw.normal(4, d)
+    expect(np.array_equal(made.decision_function(X)[:, -1], parts[-1].decision_function(X)), "another output")
+    expect(made.effective_weights().shape == (count, 3, d) and made.degree == 2, "other weights")
+
+
 class Own(ib.GatedNetwork):
     """A linear network of the user's own, whose outputs may be broken."""
 

@@ -39,7 +39,7 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     some = partial(_some_groups, problem, options, begin)
     form = problem.norm.group_form(problem.features.k)
     if isinstance(problem.norm, NuclearNorm):
-        answer = solve_by_atoms(problem, problem.norm, tol, start, some)
+        answer = solve_by_atoms(problem, problem.norm, tol, options.start, some)
     elif form is not None and many(len(np.unique(form.groups)), problem.features.n):
         answer = solve_by_groups(problem, form, tol, start, some)
     elif form is not None:

@@ -1,0 +1,102 @@
+"""Networks side by side, each with an output of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from implicit_bias.gates import Gates
+from implicit_bias.ground.checks import Array, InputError, shown
+from implicit_bias.networks.base import GatedNetwork
+
+
+class ParallelNetwork(GatedNetwork):
+    """Networks side by side as one network of several outputs, f_c = f^{(c)}: every output has units of its own.
+
+    Parameters
+    ----------
+    networks : sequence of GatedNetwork
+        Two or more of one class, with one output each, and of equal inputs and degree; copied.
+
+    Raises
+    ------
+    InputError
+        For other networks, and from `gates` and `effective_weights` where their gates differ. Its parts are saved one
+        by one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GatedLinearNetwork, HyperplaneGates, ParallelNetwork
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> gates = HyperplaneGates(4, 2).fit(X)
+    >>> network = ParallelNetwork([GatedLinearNetwork(gates, seed=seed) for seed in range(5)])
+    >>> network.decision_function(X).shape, network.effective_weights().shape
+    ((20, 5), (5, 8, 3))
+    """
+
+    def __init__(self, networks: Sequence[GatedNetwork]) -> None:
+        super().__init__()
+        given = list(networks) if isinstance(networks, Sequence) and not isinstance(networks, str) else []
+        if len(given) < 2 or not all(isinstance(one, GatedNetwork) for one in given):
+            raise InputError(f"networks must be two or more GatedNetworks, not {shown(networks)}")
+        kinds = {(type(one), one.inputs, one.degree, getattr(one, "outputs", 1)) for one in given}
+        if len(kinds) > 1 or getattr(given[0], "outputs", 1) != 1:
+            raise InputError("the networks must be of one class, one output, and equal numbers of inputs and layers")
+        self.networks = nn.ModuleList(copy.deepcopy(given))
+        self.inputs, self.outputs = given[0].inputs, len(given)
+        seen = [one.contexts(np.zeros((1, self.inputs))) for one in given]
+        self._widths = [0 if each is None else each.shape[1] for each in seen]
+
+    @property
+    def parts(self) -> list[GatedNetwork]:
+        """The networks."""
+        return [part for part in self.networks if isinstance(part, GatedNetwork)]
+
+    def contexts(self, X: Array) -> Tensor | None:
+        """Those of the networks, next to each other; None if any has learned gates."""
+        found = [part.contexts(X) for part in self.parts]
+        known = [one for one in found if one is not None]
+        return torch.cat(known, dim=1) if len(known) == len(found) else None
+
+    def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
+        """Outputs (n, q) for inputs (n, d)."""
+        own: Any = [None] * self.outputs if contexts is None else contexts.split(self._widths, dim=1)
+        return torch.stack([part(X, seen) for part, seen in zip(self.parts, own, strict=True)], dim=1)
+
+    def gates(self) -> Gates:
+        """The gates that all networks have."""
+        found = [part.gates() for part in self.parts]
+        probe = np.random.default_rng(1).normal(size=(PROBES, self.inputs))
+        first = found[0](probe).gate_values
+        if any(not np.array_equal(each(probe).gate_values, first) for each in found[1:]):
+            raise InputError("the networks have gates of their own, so that there are none for all outputs")
+        return found[0]
+
+    def effective_weights(self) -> Array:
+        """W (q, k, d) behind the gates that all networks have."""
+        self.gates()
+        return np.stack([part.effective_weights() for part in self.parts])
+
+    @property
+    def degree(self) -> int:
+        """That of each network."""
+        return self.parts[0].degree
+
+    def config(self) -> NoReturn:
+        """Refused: its networks are saved one by one."""
+        raise InputError("a ParallelNetwork is not saved; save its networks one by one")
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> NoReturn:
+        """Refused as `config` is."""
+        raise InputError("a ParallelNetwork is not saved; build it from its networks")
+
+
+#: Inputs at which gates are compared.
+PROBES = 200
