@@ -31,6 +31,7 @@ COMMANDS = {
     ),
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),
     "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
+    "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "scale"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),
     "completion": ("print a script that completes these commands in your shell", "completion"),
