@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from implicit_bias.command_line.execution import Outcome
+from implicit_bias.command_line.scale import OPTIONS
 from implicit_bias.command_line.sweeps import computed, ended
 from implicit_bias.experiments.runner.cells import Cell, cells_of
 from implicit_bias.experiments.runner.results import figured, load_alone, write_alone
@@ -25,7 +26,8 @@ RECORD = "record.json"
 
 def scale(options: Namespace) -> Outcome:
     """Compute the chosen cells that are not stored; write table, figures and findings of all that are."""
-    wanted = {name: values for name in GRID if (values := getattr(options, name))}
+    given = {name: getattr(options, option[2:].replace("-", "_")) for name, (option, _) in OPTIONS.items()}
+    wanted = {name: values for name, values in given.items() if values != GRID[name]}
     ending = "-redrawn" if options.redraw else "-quick" if options.quick else ""
     out = Path(options.out or f"results/scale{ending}")
     if options.redraw:
@@ -37,7 +39,8 @@ def scale(options: Namespace) -> Outcome:
     asked = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
     store = Store(out / "cells")
     costs = listed(cells_of(asked, asked.grid(options.quick)), store)
-    print(costs.to_string(index=False), file=sys.stdout if options.list else sys.stderr)
+    left = f"{costs.cells.sum()} cells, {costs.stored.sum()} of them stored; hours left: {costs.hours_left.sum():.2f}"
+    print(costs.to_string(index=False), left, sep="\n", file=sys.stdout if options.list else sys.stderr)
     if options.list:
         return Outcome(0, {"sizes": costs.to_dict("records")})
     (part,) = computed([asked], options, out)

@@ -87,8 +87,12 @@ def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iter
 
 
 def cost(settings: Settings) -> float:
-    """About how many seconds it takes on one core."""
-    return 1.0
+    """Training, margin problems, and for the limit all steps that a descent may take, a step like n H."""
+    n, units, frozen = settings["train_size"], settings["units"], settings["network"] == "retrained-relu"
+    training = (0.7 + 0.05 * units) * (2 if frozen else 1)
+    problems = (0.1 + 0.5 * (n / 2000) ** 1.6 * (1 + units / 100)) * (1 if frozen else 3)
+    descent = 1e-7 * settings["max_steps"] * n * units if settings["descent"] == "limit" else 0.0
+    return float(training + problems + descent)
 
 
 EXPERIMENT = Experiment(
