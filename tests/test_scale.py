@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, inconsistency, load_binary, solve, svm_gln, train
+from implicit_bias.experiments.paper.verdicts import holm
 from implicit_bias.experiments.runner.cells import cells_of
 from implicit_bias.experiments.runner.run import run as computed
 from implicit_bias.experiments.runner.verdicts import as_markdown
@@ -188,3 +189,58 @@ def test_every_line_of_the_figures_has_its_rows():
             for network, descent, model, *_ in lines.values():
                 part = TABLE[(TABLE.network == network) & (TABLE.descent == descent) & (TABLE.model == model)]
                 assert part[column].notna().any(), (network, descent, model)
+
+
+PLACE = list(EXPERIMENT.coordinates)
+#: Networks with the margin problem of their bias: model and problem.
+PAIRS = {"gln": ("GD-GLN", "SVM-GLN"), "learned-relu": ("GD-ReLU", "SVM-LC"), "retrained-relu": ("GD-FReLU", "SVM-LC")}
+NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+
+
+def means(network, model, column, dataset, descent="sgd"):
+    """In percent by size, at H = 10, where all three splits were run."""
+    place = {"dataset": dataset, "units": 10, "network": network, "descent": descent, "model": model}
+    part = TABLE[(TABLE[list(place)] == pd.Series(place)).all(axis=1)].groupby("train_size")
+    return 100 * part[column].mean()[part.seed.nunique() == 3]
+
+
+def listed(values, form=".2f"):
+    """Numbers in words, such as '8.03 and 7.11'."""
+    *before, last = (f"{value:{form}}" for value in values)
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def sentences():
+    """What the page says in words of the committed table, by name."""
+    networks = TABLE[TABLE.model.str.startswith("GD")]
+    for dataset, name in NAMES.items():
+        more = means("gln", "SVM-L2", "error", dataset) - means("gln", "SVM-GLN", "error", dataset)
+        yield f"norm {dataset}", f"on {name} by {listed(more)} points at n = {listed(more.index, 'd')}"
+        for network in ("gln", "learned-relu"):
+            model, problem = PAIRS[network]
+            apart = means(network, problem, "inconsistency", dataset)
+            where = f"of the held-out {name} images at n = {listed(apart.index, 'd')}"
+            yield f"{network} {dataset}", f"{model} and {problem} differ on {listed(apart)} % {where}"
+    for network, (model, problem) in PAIRS.items():
+        rows = TABLE[(TABLE.network == network) & (TABLE.dataset == "mnist") & (TABLE.train_size == 500)]
+        rows = rows[(rows.units == 10) & (rows.seed == 1)].set_index(["descent", "model"])
+        apart = (100 * rows.inconsistency[when, problem] for when in ("sgd", "limit"))
+        yield f"time {network}", f"{model}: {listed(apart)} %, ratio {rows.ratio['limit', model]:.4f}"
+    for n, part in networks[networks.descent == "sgd"].groupby("train_size"):
+        yield f"separate {n}", f"{int((part.train_error == 0).sum())} of {len(part)} at n = {n}"
+    values = [test.p for test in verdicts.tests(TABLE) if np.isfinite(test.p)]
+    clear = sum(adjusted < 0.05 for adjusted in holm(values))
+    yield "Holm", f"These are {len(values)} intervals; by Holm's method, which counts them, {clear} of the differences are clear"
+    yield "cells", f"{TABLE.groupby(PLACE).ngroups} of its {len(grid())} cells"
+    measured, expected = TABLE.groupby(PLACE).seconds.sum(), grid()
+    estimates = pd.Series({tuple(one[name] for name in PLACE): EXPERIMENT.cost(one) for one in expected})
+    ratios = (measured / estimates).dropna()
+    yield "estimate", f"{ratios.min():.1f} to {ratios.max():.1f} of the estimate"
+    for n in (500, 2000, 8000, 24_000, 48_000):
+        hours = sum(EXPERIMENT.cost(one) for one in expected if one["train_size"] == n) / 3600
+        yield f"hours {n}", f"| {n} | {hours:.1f} |"
+
+
+def test_the_page_says_what_the_table_does():
+    text = " ".join(PAGE.split())
+    assert {name: one for name, one in sentences() if one not in text} == {}

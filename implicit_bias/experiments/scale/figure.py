@@ -89,17 +89,22 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
 
     A network that does not separate its training samples has no ratio, and no point there.
     """
-    places = list(table[["dataset", "units"]].drop_duplicates().itertuples(index=False))
     drawn = {}
     for name, rows in FIGURES.items():
+        networks = {network for _, lines in rows.values() for network, *_ in lines.values()}
+        own = table[table.network.isin(networks)]
+        places = list(own[["dataset", "units"]].drop_duplicates().itertuples(index=False))
+        if not places:
+            continue
         axes = panels(TITLES[name], columns=len(places), rows=len(rows), size=(2.6, 2.3))
         for column, (dataset, units) in zip(axes.T, places, strict=True):
-            part = table[(table.dataset == dataset) & (table.units == units)]
-            for ax, (quantity, (label, lines)) in zip(column, rows.items(), strict=True):
+            part = own[(own.dataset == dataset) & (own.units == units)]
+            for ax, (quantity, (_, lines)) in zip(column, rows.items(), strict=True):
                 _panel(ax, part, quantity, lines)
-                ax.set(ylabel=label if column is axes.T[0] else "", xlabel="")
             column[0].set_title(f"{dataset}, H = {units}")
             column[-1].set_xlabel("training samples $n$")
+        for ax, (label, _) in zip(axes[:, 0], rows.values(), strict=True):
+            ax.set_ylabel(label)
         for row in axes:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         drawn[name] = axes[0, 0].figure
@@ -119,6 +124,7 @@ def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
     sizes = sorted(table.train_size.unique())
     ax.set_xscale("log")
     ax.set_xticks(sizes, [f"{size}" for size in sizes])
+    ax.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
     if quantity == "ratio":
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
