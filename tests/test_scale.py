@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import operator
 from pathlib import Path
 
 import numpy as np
@@ -197,11 +198,11 @@ PAIRS = {"gln": ("GD-GLN", "SVM-GLN"), "learned-relu": ("GD-ReLU", "SVM-LC"), "r
 NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 
 
-def means(network, model, column, dataset, descent="sgd"):
-    """In percent by size, at H = 10, where all three splits were run."""
+def by_split(network, model, column, dataset, descent="sgd"):
+    """In percent, a row for each size and a column for each split, at H = 10, where all three splits were run."""
     place = {"dataset": dataset, "units": 10, "network": network, "descent": descent, "model": model}
-    part = TABLE[(TABLE[list(place)] == pd.Series(place)).all(axis=1)].groupby("train_size")
-    return 100 * part[column].mean()[part.seed.nunique() == 3]
+    part = TABLE[(TABLE[list(place)] == pd.Series(place)).all(axis=1)]
+    return 100 * part.pivot(index="train_size", columns="seed", values=column).reindex(columns=[1, 2, 3]).dropna()
 
 
 def listed(values, form=".2f"):
@@ -214,11 +215,14 @@ def sentences():
     """What the page says in words of the committed table, by name."""
     networks = TABLE[TABLE.model.str.startswith("GD")]
     for dataset, name in NAMES.items():
-        more = means("gln", "SVM-L2", "error", dataset) - means("gln", "SVM-GLN", "error", dataset)
+        errors = (by_split("gln", model, "error", dataset) for model in ("SVM-L2", "SVM-GLN"))
+        more = operator.sub(*errors).mean(axis=1)
+        errors = (by_split("gln", model, "error", dataset).mean(axis=1) for model in ("SVM-Fro", "SVM-GLN"))
+        yield f"Fro {dataset}", f"at most {operator.sub(*errors).abs().max():.2f} points on {name}"
         yield f"norm {dataset}", f"on {name} by {listed(more)} points at n = {listed(more.index, 'd')}"
         for network in ("gln", "learned-relu"):
             model, problem = PAIRS[network]
-            apart = means(network, problem, "inconsistency", dataset)
+            apart = by_split(network, problem, "inconsistency", dataset).mean(axis=1)
             where = f"of the held-out {name} images at n = {listed(apart.index, 'd')}"
             yield f"{network} {dataset}", f"{model} and {problem} differ on {listed(apart)} % {where}"
     for network, (model, problem) in PAIRS.items():
@@ -228,13 +232,22 @@ def sentences():
         yield f"time {network}", f"{model}: {listed(apart)} %, ratio {rows.ratio['limit', model]:.4f}"
     for n, part in networks[networks.descent == "sgd"].groupby("train_size"):
         yield f"separate {n}", f"{int((part.train_error == 0).sum())} of {len(part)} at n = {n}"
+    for verdict in verdicts.verdicts(TABLE):
+        if " errs less than " in verdict.claim and " n=2000" in verdict.claim:
+            found = verdict.found.partition(" = ")[2].partition(" %")[0]
+            yield verdict.claim.partition(", n=")[0], f"{verdict.claim.partition(',')[0]} by {found}"
+    problems = TABLE[(TABLE.model == "SVM-HL") & (TABLE.train_size == 2000)]
+    yield "hidden", f"{int((problems.status == 'NOT_SEPARABLE').sum())} of {len(problems)} SVM-HL at n = 2000"
     values = [test.p for test in verdicts.tests(TABLE) if np.isfinite(test.p)]
     clear = sum(adjusted < 0.05 for adjusted in holm(values))
-    yield "Holm", f"These are {len(values)} intervals; by Holm's method, which counts them, {clear} of the differences are clear"
+    yield (
+        "Holm",
+        f"Of these {len(values)} intervals Holm's method, which counts them, leaves {clear} clear of 0",
+    )
     yield "cells", f"{TABLE.groupby(PLACE).ngroups} of its {len(grid())} cells"
     measured, expected = TABLE.groupby(PLACE).seconds.sum(), grid()
     estimates = pd.Series({tuple(one[name] for name in PLACE): EXPERIMENT.cost(one) for one in expected})
-    ratios = (measured / estimates).dropna()
+    ratios = (measured / estimates.rename_axis(PLACE)).dropna()
     yield "estimate", f"{ratios.min():.1f} to {ratios.max():.1f} of the estimate"
     for n in (500, 2000, 8000, 24_000, 48_000):
         hours = sum(EXPERIMENT.cost(one) for one in expected if one["train_size"] == n) / 3600
