@@ -26,6 +26,7 @@ SCRIPTS = {
     "reproduce gram": "reproduce_gram",
     "reproduce best": "reproduce_best",
     "reproduce classes": "reproduce_classes",
+    "reproduce scale": "reproduce_scale",
     "reproduce limit": "limit_of_gradient_descent",
 }
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")

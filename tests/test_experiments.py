@@ -21,6 +21,7 @@ from implicit_bias.experiments.runner.cells import cells_of
 from implicit_bias.experiments.runner.results import Figured, figured, load, load_alone
 from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
+from implicit_bias.experiments.scale.study import EXPERIMENT as SCALE
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "data"
@@ -31,6 +32,7 @@ EXPERIMENTS = {
     **{f"paper {name}": comparison(study) for name, study in STUDIES.items()},
     "paper": PAPER,
     "limit": LIMIT,
+    "scale": SCALE,
 }
 #: Settings that make a quick run's cheapest cell cheaper still.
 SHORTER = {
@@ -39,6 +41,7 @@ SHORTER = {
     "paper compare_relu": {"train_size": 60, "units": 3, "steps": 40},
     "paper compare_shallow_gln": {"train_size": 60, "steps": 40},
     "limit": {"network": "linear", "max_seconds": 1e6},
+    "scale": {"train_size": 60, "units": 3, "steps": 40, "max_steps": 40},
     "best planar": {"n": 12, "units": [8], "steps": 50, "max_steps": 50},
     "best images": {"train_size": 12, "units": 8, "max_steps": 50},
     "classes descent": {"train_size": 30, "units": 2, "tolerance": 0.03},
@@ -110,6 +113,7 @@ def committed():
         folder = DATA / collection.name
         yield from ((f"{collection.name} {one.experiment.name}", one) for one in load(collection, folder))
     yield "paper", load_alone(PAPER, DATA / "paper", "record.json", "reproduce paper")
+    yield "scale", load_alone(SCALE, DATA / "scale", "record.json", "reproduce scale")
     for path in sorted((DATA / "limit").glob("*.csv")):
         record = json.loads(path.with_suffix(".json").read_text())
         yield f"limit {path.stem}", Figured(LIMIT, pd.read_csv(path), record | {"cells": 1, "missing": 0})

@@ -134,13 +134,13 @@ def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path):
 
 def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
     """Within a descent of the second network, whose rows so far are shown; the same command then begins it again."""
-    real, begun = study.descend_to_limit, []
+    real, begun = study.driven, []
 
     def interrupted(network, *arguments, **options):
         begun.append(network)
         return replace(real(network, *arguments, **options), **({"end": "interrupted"} if len(begun) == 3 else {}))
 
-    monkeypatch.setattr(study, "descend_to_limit", interrupted)
+    monkeypatch.setattr(study, "driven", interrupted)
     done = limit(tmp_path, "--network", "gln", "linear")
     assert done.returncode == 130
     assert "1 of 2 cells are stored" in done.stderr
@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
 
 def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch):
     """Whether by the same command or with more time; those that are finished are not."""
-    real, begun, slow = study.descend_to_limit, [], {"linear"}
+    real, begun, slow = study.driven, [], {"linear"}
 
     def timed(network, *arguments, **options):
         begun.append("linear" if network.readout is None else "gln")
@@ -169,7 +169,7 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
     def ends():
         return pd.read_csv(tmp_path / "limit.csv").groupby(["network", "descent"]).end.last().loc["linear"].to_dict()
 
-    monkeypatch.setattr(study, "descend_to_limit", timed)
+    monkeypatch.setattr(study, "driven", timed)
     for _ in range(2):
         done = limit(tmp_path, "--network", "gln", "linear")
         assert done.returncode == 0

@@ -32,6 +32,7 @@ COMMANDS = {
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),
     "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
     "reproduce classes": ("ten classes in one margin problem: descent's limit, and classifiers", "reproduce"),
+    "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "scale"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),
     "completion": ("print a script that completes these commands in your shell", "completion"),

@@ -1,13 +1,18 @@
 """The networks of the limit study: what training begins with, and what then descends to the limit."""
 
 import copy
+from collections.abc import Callable
 
 import torch
+from numpy.typing import ArrayLike
+from tqdm import tqdm
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.runner.experiment import Settings
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.training.iterations import LossScaled, PlainDescent
+from implicit_bias.training.limit import Descent, descend_to_limit
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 
@@ -61,3 +66,21 @@ def descended(settings: Settings, network: GatedNetwork) -> GatedNetwork:
     if settings["network"] not in FROZEN_AFTERWARDS or not isinstance(network, ReLUNetwork):
         return network
     return network.freeze()
+
+
+def driven(
+    network: GatedNetwork,
+    X: ArrayLike,
+    y: ArrayLike,
+    config: LossScaled | PlainDescent,
+    label: str,
+    measure: Callable[[GatedNetwork], dict[str, float]] | None = None,
+) -> Descent:
+    """Drive a network towards the limit, in place, behind a bar of this label that fills up to the limit of time."""
+    with tqdm(total=round(config.max_seconds), desc=label, unit="s", leave=False, disable=None) as bar:
+
+        def show(step: int, seconds: float) -> None:
+            bar.set_postfix_str(f"step {step}", refresh=False)
+            bar.update(min(int(seconds), bar.total) - bar.n)
+
+        return descend_to_limit(network, X, y, config, measure=measure, progress=show)

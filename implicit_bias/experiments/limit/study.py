@@ -4,15 +4,13 @@ import copy
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.limit.config import PLACE, LimitConfig
 from implicit_bias.experiments.limit.figure import figures
-from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, begun, descended
+from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, begun, descended, driven
 from implicit_bias.experiments.limit.references import FROBENIUS, MEASURES, Measurer
 from implicit_bias.experiments.limit.verdicts import verdicts
 from implicit_bias.experiments.runner.cells import binary_task
@@ -20,7 +18,6 @@ from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settin
 from implicit_bias.ground.scaling import over_power
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.iterations import LossScaled, PlainDescent
-from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 from implicit_bias.training.stationarity import stationarity
@@ -71,18 +68,10 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
     for label in [name for name in ("loss-scaled", "plain") if name in settings["descents"]]:
         one, config = copy.deepcopy(network), LossScaled(settings["tolerance"], max_steps=steps, max_seconds=limit)
         chosen = config if label == "loss-scaled" else PlainDescent(settings["lr"], max(1, steps), limit)
-        with tqdm(
-            total=round(limit), desc=f"{settings['network']}, {label}", unit="s", leave=False, disable=None
-        ) as bar:
-            descent = descend_to_limit(one, X, y, chosen, measure=measure, progress=partial(_show, bar))
+        descent = driven(one, X, y, chosen, f"{settings['network']}, {label}", measure)
         table = [{str(name): float(row[name]) for name in row} for row in descent.table.to_dict("records")]
         keep(label, table, descent.end, one)
         steps = int(descent.table.step.iloc[-1])
-
-
-def _show(bar: Any, step: int, seconds: float) -> None:
-    bar.set_postfix_str(f"step {step}", refresh=False)
-    bar.update(min(int(seconds), bar.total) - bar.n)
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:

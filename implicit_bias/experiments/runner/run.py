@@ -40,8 +40,10 @@ class Run:
 
     @property
     def end(self) -> str:
-        """'finished', 'interrupted' or, for want of cells that a limit ended, 'cut off'."""
-        return "finished" if not self.missing else "interrupted" if self.interrupted else "cut off"
+        """'finished', 'interrupted', 'cut off' for want of cells that a limit ended, 'begun' of those not asked for."""
+        if not self.missing:
+            return "finished"
+        return "interrupted" if self.interrupted else "cut off" if self.partial else "begun"
 
     def of(self, experiment: Experiment) -> Run:
         """The cells of one experiment only."""
@@ -115,3 +117,19 @@ def run(
         partial |= dict(stop.args)
         interrupted = True
     return Run(cells, done, time.perf_counter() - start, partial, interrupted)
+
+
+def stored(cells: Sequence[Cell], store: Store) -> Run:
+    """What earlier runs have stored of some cells; nothing is computed.
+
+    >>> import tempfile
+    >>> from implicit_bias.experiments.galu import COLLECTION
+    >>> from implicit_bias.experiments.runner.cells import cells_of
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> found = stored(cells_of(norms, norms.grid(True)), Store(tempfile.mkdtemp()))
+    >>> found.missing == len(found.cells), found.end
+    (True, 'begun')
+    """
+    known = {cell: result for cell in cells if (result := store.get(cell)) is not None}
+    partial = {cell: result for cell, result in known.items() if cell.cut_off(result.rows)}
+    return Run(cells, {cell: result for cell, result in known.items() if cell not in partial}, 0.0, partial)

@@ -1,0 +1,135 @@
+"""The figures of all sizes: error, inconsistency and ratio against the number of training samples."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.scale.config import MODELS
+
+#: Labels of the lines of a panel, with network, descent and model, colour and marker.
+Lines = Mapping[str, tuple[str, str, str, str, str]]
+GLN, RELU, FROZEN = MODELS
+#: The rows of panels: column of the table, label of its axis, and lines; a figure each for GLNs and ReLU networks.
+FIGURES: dict[str, dict[str, tuple[str, Lines]]] = {
+    "scale_gln": {
+        "error": (
+            "error (%)",
+            {
+                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "green", "o"),
+                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "blue", "s"),
+                "SVM-GLN": (GLN, "sgd", "SVM-GLN", "black", "x"),
+                "SVM-Fro": (GLN, "sgd", "SVM-Fro", "purple", "+"),
+                "SVM-L2": (GLN, "sgd", "SVM-L2", "red", "^"),
+            },
+        ),
+        "inconsistency": (
+            "inconsistency (%)",
+            {
+                "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "green", "o"),
+                "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "blue", "s"),
+                "SGD and SVM-Fro": (GLN, "sgd", "SVM-Fro", "purple", "+"),
+                "SGD and SVM-L2": (GLN, "sgd", "SVM-L2", "red", "^"),
+            },
+        ),
+        "ratio": (
+            "ratio to the optimum",
+            {
+                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "green", "o"),
+                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "blue", "s"),
+            },
+        ),
+    },
+    "scale_relu": {
+        "error": (
+            "error (%)",
+            {
+                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "green", "o"),
+                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "blue", "s"),
+                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "orange", "D"),
+                "SVM-LC": (RELU, "sgd", "SVM-LC", "black", "x"),
+                "SVM-RC": (RELU, "sgd", "SVM-RC", "red", "^"),
+                "SVM-HL": (RELU, "sgd", "SVM-HL", "purple", "+"),
+            },
+        ),
+        "inconsistency": (
+            "inconsistency (%)",
+            {
+                "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "green", "o"),
+                "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "blue", "s"),
+                "GD-FReLU and SVM-LC": (FROZEN, "sgd", "SVM-LC", "orange", "D"),
+                "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "sky", "v"),
+                "GD-ReLU and SVM-RC": (RELU, "sgd", "SVM-RC", "red", "^"),
+                "GD-ReLU and SVM-HL": (RELU, "sgd", "SVM-HL", "purple", "+"),
+            },
+        ),
+        "ratio": (
+            "ratio to the optimum",
+            {
+                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "green", "o"),
+                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "blue", "s"),
+                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "orange", "D"),
+                "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "sky", "v"),
+            },
+        ),
+    },
+}
+#: Inches beside the panels.
+LEGENDS = 2.4
+TITLES = {"scale_gln": "GLNs against n", "scale_relu": "ReLU networks against n"}
+
+
+def figures(table: pd.DataFrame) -> dict[str, Figure]:
+    """A figure each for GLNs and ReLU networks: a column of panels for every data set and H, every seed a point.
+
+    A network that does not separate its training samples has no ratio, and no point there.
+    """
+    drawn = {}
+    for name, rows in FIGURES.items():
+        networks = {network for _, lines in rows.values() for network, *_ in lines.values()}
+        own = table[table.network.isin(networks)]
+        places = list(own[["dataset", "units"]].drop_duplicates().itertuples(index=False))
+        if not places:
+            continue
+        axes = panels(TITLES[name], columns=len(places), rows=len(rows), size=(2.6, 2.3))
+        for column, (dataset, units) in zip(axes.T, places, strict=True):
+            part = own[(own.dataset == dataset) & (own.units == units)]
+            for ax, (quantity, (_, lines)) in zip(column, rows.items(), strict=True):
+                _panel(ax, part, quantity, lines)
+            column[0].set_title(f"{dataset}, H = {units}")
+            column[-1].set_xlabel("training samples $n$")
+        for ax, (label, _) in zip(axes[:, 0], rows.values(), strict=True):
+            ax.set_ylabel(label)
+        for row in axes:
+            row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        drawn[name] = axes[0, 0].figure
+        drawn[name].set_figwidth(2.6 * len(places) + LEGENDS)
+    return drawn
+
+
+def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
+    """The lines of a panel: means over seeds, and the seeds as points."""
+    factor = 1.0 if quantity == "ratio" else 100.0
+    for label, (network, descent, model, colour, marker) in lines.items():
+        rows = (table.network == network) & (table.descent == descent) & (table.model == model)
+        values = factor * table[rows].set_index("train_size")[quantity].replace(np.inf, np.nan).dropna()
+        look: dict[str, Any] = {"color": COLOURS[colour], "marker": marker}
+        ax.plot(values.index, values, linestyle="", markersize=3, alpha=0.5, **look)
+        ax.plot(values.groupby(level=0).mean(), linewidth=1.1, markersize=4, label=label, **look)
+    sizes = sorted(table.train_size.unique())
+    ax.set_xscale("log")
+    ax.set_xticks(sizes, [f"{size}" for size in sizes])
+    ax.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+    if quantity == "ratio":
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.axhline(1.0, color="black", linewidth=0.8)
+    elif quantity == "inconsistency":
+        ax.set_ylim(0.0, None)
+    ax.minorticks_off()

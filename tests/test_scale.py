@@ -1,0 +1,259 @@
+"""The comparison on all of the data: its cells, its command, its verdicts and its page."""
+
+import itertools
+import json
+import operator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, inconsistency, load_binary, solve, svm_gln, train
+from implicit_bias.experiments.paper.verdicts import holm
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.run import run as computed
+from implicit_bias.experiments.runner.verdicts import as_markdown
+from implicit_bias.experiments.scale import verdicts
+from implicit_bias.experiments.scale.config import chosen, grid
+from implicit_bias.experiments.scale.figure import FIGURES, figures
+from implicit_bias.experiments.scale.study import EXPERIMENT
+from tests.commands import run
+
+ROOT = Path(__file__).parent.parent
+SMALL = {"dataset": "digits", "train_size": 60, "units": 8, "steps": 1600, "max_steps": 20_000}
+
+
+def cell(**settings):
+    """The rows of a quick cell, by model."""
+    base = chosen(grid(quick=True), {name: (settings[name],) for name in ("network", "descent")})[0]
+    return computed(cells_of(EXPERIMENT, [base | SMALL | settings])).table().set_index("model")
+
+
+@pytest.mark.parametrize(("network", "model"), [("gln", "GD-GLN"), ("retrained-relu", "GD-FReLU")])
+def test_behind_fixed_gates_descent_ends_at_the_certified_optimum(network, model):
+    before, after = (cell(network=network, descent=descent) for descent in ("sgd", "limit"))
+    assert 1.1 < before.ratio[model] < np.inf
+    assert 1 <= after.ratio[model] < 1.01
+    problem = "SVM-GLN" if network == "gln" else "SVM-LC"
+    assert after.inconsistency[problem] < before.inconsistency[problem]
+    assert before.objective[problem] == pytest.approx(after.objective[problem])
+    assert after.objective[model] == pytest.approx(after.ratio[model] * after.objective[problem], rel=1e-5)
+    assert (before.end[model], after.end[model]) == ("finished", "converged")
+
+
+def test_rows_are_those_of_the_network_and_its_problem_put_together_by_hand():
+    settings = chosen(grid(quick=True), {"network": ("gln",), "descent": ("sgd",), "seed": (2,)})[0] | SMALL
+    found = computed(cells_of(EXPERIMENT, [settings])).table().set_index("model")
+    task = load_binary("digits", 60, seed=2)
+    gates = HyperplaneGates(8, 2, seed=2).fit(task.X_pool)
+    network = GatedLinearNetwork(gates)
+    train(network, task.X_train, task.y_train, SGD(steps=1600), seed=2)
+    problem = svm_gln(task.X_train, task.y_train, gates)
+    solution = solve(problem, "CLARABEL", tol=1e-6)
+    apart = inconsistency(
+        network.decision_function(task.X_val), problem.decision_function(solution.weights, task.X_val)
+    )
+    assert found.objective["SVM-GLN"] == pytest.approx(solution.objective, rel=1e-5)
+    assert found.inconsistency["SVM-GLN"] == pytest.approx(apart, abs=1.5 / len(task.y_val))
+
+
+def test_gates_that_cannot_separate_the_samples_end_the_cell_where_training_did():
+    before, after = (cell(network="retrained-relu", descent=descent, units=1) for descent in ("sgd", "limit"))
+    assert after.status["SVM-LC"] == "NOT_SEPARABLE"
+    assert after.end["GD-FReLU"] == after.status["SVM-LC"]
+    assert after.error["GD-FReLU"] == before.error["GD-FReLU"]
+    assert np.isnan(after.inconsistency["SVM-LC"])
+    assert after.iterations["GD-FReLU"] == before.iterations["GD-FReLU"]
+
+
+def scale(tmp_path, *options):
+    return run("reproduce", "scale", "--quick", "--jobs", "1", "--out", str(tmp_path), *options)
+
+
+def test_chosen_cells_gather_in_one_table(tmp_path):
+    """What is stored is not computed again, whichever cells are chosen; --list says what is left."""
+    first = ["--train-size", "100", "--network", "gln", "--descents", "sgd", "--seeds", "1", "2"]
+    assert scale(tmp_path, *first).returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()}
+    assert scale(tmp_path, "--train-size", "100", "200", *first[2:]).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    table = pd.read_csv(tmp_path / "scale.csv")
+    assert table.groupby(["train_size", "seed"]).ngroups == 4
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert (record["cells"], record["missing"], record["end"]) == (4, 50, "begun")
+    assert "(a quick run, 4 of 54 cells)" in (tmp_path / "findings.md").read_text()
+    listed = scale(tmp_path, "--list", "--json")
+    sizes = json.loads(listed.stdout)["sizes"]
+    assert (sum(size["cells"] for size in sizes), sum(size["stored"] for size in sizes)) == (54, 4)
+    assert sum(size["hours_left"] for size in sizes) > 0
+    again = tmp_path / "again"
+    assert run("reproduce", "scale", "--redraw", str(tmp_path), "--out", str(again)).returncode == 0
+    assert (again / "scale.csv").read_bytes() == (tmp_path / "scale.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--train-size", "300"], "no cell has train size 300; choose from 100, 200, 400"),
+        (["--network", "cnn"], "no cell has network cnn"),
+        (["--max-seconds", "0"], "max_seconds"),
+        (["--redraw", "nowhere"], "--redraw computes nothing"),
+    ],
+)
+def test_bad_options_are_refused_in_a_sentence(tmp_path, options, words):
+    done = scale(tmp_path, *options)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not list(tmp_path.glob("*.csv"))
+
+
+def rows(quantity, sizes=(500, 2000), seeds=(1, 2, 3), **place):
+    """Rows of GLNs where this is the error or the inconsistency, a function of (model, n, seed)."""
+    base = {"dataset": "mnist", "units": 10, "network": "gln", "descent": "sgd", "status": "OPTIMAL", "gap": 1e-8}
+    models = ("GD-GLN", "SVM-GLN", "SVM-L2")
+    values = itertools.product(models, sizes, seeds)
+    return [
+        base
+        | {"model": m, "train_size": n, "seed": s, "ratio": 1.0, "inconsistency": np.nan}
+        | quantity(m, n, s)
+        | place
+        for m, n, s in values
+    ]
+
+
+def claims(table):
+    return [one.claim for one in verdicts.verdicts(pd.DataFrame(table))]
+
+
+@pytest.mark.parametrize(("exponent", "holds"), [(-1, True), (1, False), (0, None)])
+def test_the_trend_of_an_advantage_is_students_test_of_its_slopes(exponent, holds):
+    def errors(model, n, seed):
+        return {"error": 0.1 + (model == "SVM-L2") * (0.02 * (n / 500) ** exponent + 1e-4 * (seed * n % 7))}
+
+    found = verdicts.verdicts(pd.DataFrame(rows(errors)))
+    trend = next(one for one in found if one.claim.startswith("SVM-GLN's advantage"))
+    assert trend.holds is holds
+    slopes = [100 * (errors("SVM-L2", 2000, s)["error"] - errors("SVM-L2", 500, s)["error"]) / 2 for s in (1, 2, 3)]
+    low, high = scipy.stats.t.interval(0.95, 2, np.mean(slopes), scipy.stats.sem(slopes))
+    shown = f"a doubling {np.mean(slopes):.2f} [{low:.2f}, {high:.2f}] %; 3 draws".replace("-", "−")
+    assert trend.found.endswith(shown)
+    assert trend.claim.endswith("mnist, n=500 2000, H=10")
+
+
+def test_only_sizes_that_every_seed_has_are_compared():
+    def apart(model, n, seed):
+        return {"error": 0.1, "inconsistency": 0.08 - 0.01 * (n > 500) + seed / 1e4}
+
+    whole, more = rows(apart), rows(apart, sizes=(8000,), seeds=(1,))
+    found = [
+        next(o.claim for o in verdicts.verdicts(pd.DataFrame(t)) if "more with n" in o.claim)
+        for t in (whole, whole + more)
+    ]
+    assert found[0] == found[1]
+    largest = next(one for one in verdicts.verdicts(pd.DataFrame(whole + more)) if "errs less" in one.claim)
+    assert "n=2000" in largest.claim
+
+
+def test_the_limit_counts_where_its_ratio_is_near_one_only():
+    def apart(model, n, seed):
+        return {"error": 0.1, "inconsistency": 0.08 + seed / 1e4}
+
+    def ended(ratio):
+        return rows(lambda m, n, s: {"error": 0.1, "inconsistency": 0.001 * s, "ratio": ratio}, descent="limit")
+
+    near, far = (rows(apart) + ended(ratio) for ratio in (1.005, 1.02))
+    assert any("more with time" in claim for claim in claims(near))
+    assert not any("more with time" in claim for claim in claims(far))
+    assert [verdicts.verdicts(pd.DataFrame(one))[-2].holds for one in (near, far)] == [True, False]
+
+
+def test_one_draw_decides_nothing():
+    found = verdicts.verdicts(pd.DataFrame(rows(lambda m, n, s: {"error": 0.1 + 0.05 * (m == "SVM-L2")}, seeds=(1,))))
+    assert next(one for one in found if "errs less than SVM-L2" in one.claim).holds is None
+
+
+TABLE = pd.read_csv(ROOT / "data" / "scale" / "scale.csv")
+PAGE = (ROOT / "docs" / "scale.md").read_text()
+
+
+def test_the_page_shows_the_verdicts_of_the_committed_table():
+    assert as_markdown(verdicts.verdicts(TABLE)) in PAGE
+
+
+def test_every_line_of_the_figures_has_its_rows():
+    drawn = figures(TABLE)
+    assert drawn.keys() == FIGURES.keys()
+    for panels in FIGURES.values():
+        for column, (_, lines) in panels.items():
+            for network, descent, model, *_ in lines.values():
+                part = TABLE[(TABLE.network == network) & (TABLE.descent == descent) & (TABLE.model == model)]
+                assert part[column].notna().any(), (network, descent, model)
+
+
+PLACE = list(EXPERIMENT.coordinates)
+#: Networks with the margin problem of their bias: model and problem.
+PAIRS = {"gln": ("GD-GLN", "SVM-GLN"), "learned-relu": ("GD-ReLU", "SVM-LC"), "retrained-relu": ("GD-FReLU", "SVM-LC")}
+NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+
+
+def by_split(network, model, column, dataset, descent="sgd"):
+    """In percent, a row for each size and a column for each split, at H = 10, where all three splits were run."""
+    place = {"dataset": dataset, "units": 10, "network": network, "descent": descent, "model": model}
+    part = TABLE[(TABLE[list(place)] == pd.Series(place)).all(axis=1)]
+    return 100 * part.pivot(index="train_size", columns="seed", values=column).reindex(columns=[1, 2, 3]).dropna()
+
+
+def listed(values, form=".2f"):
+    """Numbers in words, such as '8.03 and 7.11'."""
+    *before, last = (f"{value:{form}}" for value in values)
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def sentences():
+    """What the page says in words of the committed table, by name."""
+    networks = TABLE[TABLE.model.str.startswith("GD")]
+    for dataset, name in NAMES.items():
+        errors = (by_split("gln", model, "error", dataset) for model in ("SVM-L2", "SVM-GLN"))
+        more = operator.sub(*errors).mean(axis=1)
+        errors = (by_split("gln", model, "error", dataset).mean(axis=1) for model in ("SVM-Fro", "SVM-GLN"))
+        yield f"Fro {dataset}", f"at most {operator.sub(*errors).abs().max():.2f} points on {name}"
+        yield f"norm {dataset}", f"on {name} by {listed(more)} points at n = {listed(more.index, 'd')}"
+        for network in ("gln", "learned-relu"):
+            model, problem = PAIRS[network]
+            apart = by_split(network, problem, "inconsistency", dataset).mean(axis=1)
+            where = f"of the held-out {name} images at n = {listed(apart.index, 'd')}"
+            yield f"{network} {dataset}", f"{model} and {problem} differ on {listed(apart)} % {where}"
+    for network, (model, problem) in PAIRS.items():
+        rows = TABLE[(TABLE.network == network) & (TABLE.dataset == "mnist") & (TABLE.train_size == 500)]
+        rows = rows[(rows.units == 10) & (rows.seed == 1)].set_index(["descent", "model"])
+        apart = (100 * rows.inconsistency[when, problem] for when in ("sgd", "limit"))
+        yield f"time {network}", f"{model}: {listed(apart)} %, ratio {rows.ratio['limit', model]:.4f}"
+    for n, part in networks[networks.descent == "sgd"].groupby("train_size"):
+        yield f"separate {n}", f"{int((part.train_error == 0).sum())} of {len(part)} at n = {n}"
+    for verdict in verdicts.verdicts(TABLE):
+        if " errs less than " in verdict.claim and " n=2000" in verdict.claim:
+            found = verdict.found.partition(" = ")[2].partition(" %")[0]
+            yield verdict.claim.partition(", n=")[0], f"{verdict.claim.partition(',')[0]} by {found}"
+    problems = TABLE[(TABLE.model == "SVM-HL") & (TABLE.train_size == 2000)]
+    yield "hidden", f"{int((problems.status == 'NOT_SEPARABLE').sum())} of {len(problems)} SVM-HL at n = 2000"
+    values = [test.p for test in verdicts.tests(TABLE) if np.isfinite(test.p)]
+    clear = sum(adjusted < 0.05 for adjusted in holm(values))
+    yield (
+        "Holm",
+        f"Of these {len(values)} intervals Holm's method, which counts them, leaves {clear} clear of 0",
+    )
+    yield "cells", f"{TABLE.groupby(PLACE).ngroups} of its {len(grid())} cells"
+    measured, expected = TABLE.groupby(PLACE).seconds.sum(), grid()
+    estimates = pd.Series({tuple(one[name] for name in PLACE): EXPERIMENT.cost(one) for one in expected})
+    ratios = (measured / estimates.rename_axis(PLACE)).dropna()
+    yield "estimate", f"{ratios.min():.1f} to {ratios.max():.1f} of the estimate"
+    for n in (500, 2000, 8000, 24_000, 48_000):
+        hours = sum(EXPERIMENT.cost(one) for one in expected if one["train_size"] == n) / 3600
+        yield f"hours {n}", f"| {n} | {hours:.1f} |"
+
+
+def test_the_page_says_what_the_table_does():
+    text = " ".join(PAGE.split())
+    assert {name: one for name, one in sentences() if one not in text} == {}
