@@ -11,7 +11,7 @@ from torch.nn import Parameter
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.scaling import over_power
-from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.networks import ChainNetwork, FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
@@ -37,7 +37,7 @@ def input_layers(network: GatedNetwork) -> Any:
     """The list of a known network's weights whose first reads the inputs; None for other networks."""
     if isinstance(network, GatedLinearNetwork):
         return network.hidden_weights
-    return network.layers if isinstance(network, ReLUNetwork | FrozenReLUNetwork) else None
+    return network.layers if isinstance(network, ReLUNetwork | FrozenReLUNetwork | ChainNetwork) else None
 
 
 class MarginFunction:
