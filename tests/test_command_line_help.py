@@ -25,6 +25,7 @@ SCRIPTS = {
     "reproduce localization": "reproduce_localization",
     "reproduce gram": "reproduce_gram",
     "reproduce best": "reproduce_best",
+    "reproduce deeper": "reproduce_deeper",
     "reproduce limit": "limit_of_gradient_descent",
 }
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from implicit_bias.experiments.best import COLLECTION as BEST
+from implicit_bias.experiments.deeper import COLLECTION as DEEPER
 from implicit_bias.experiments.galu import COLLECTION as GALU
 from implicit_bias.experiments.galu.norms import correlations
 from implicit_bias.experiments.gram import COLLECTION as GRAM
@@ -24,7 +25,7 @@ from implicit_bias.experiments.runner.store import Store
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "data"
 EXPECTED = Path(__file__).parent / "expected_rows.json"
-COLLECTIONS = (BEST, GALU, GRAM, LOCALIZATION)
+COLLECTIONS = (BEST, DEEPER, GALU, GRAM, LOCALIZATION)
 EXPERIMENTS = {
     **{f"{collection.name} {one.name}": one for collection in COLLECTIONS for one in collection.chosen("all")},
     **{f"paper {name}": comparison(study) for name, study in STUDIES.items()},
@@ -40,6 +41,7 @@ SHORTER = {
     "limit": {"network": "linear", "max_seconds": 1e6},
     "best planar": {"n": 12, "units": [8], "steps": 50, "max_steps": 50},
     "best images": {"train_size": 12, "units": 8, "max_steps": 50},
+    "deeper limits": {"train_size": 20, "layers": 3, "units": 2, "steps": 50, "max_steps": 100},
     **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
     **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
     **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},

@@ -30,6 +30,7 @@ COMMANDS = {
         "reproduce",
     ),
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),
+    "reproduce deeper": ("how far descent on deep chains ends from the best chains behind their gates", "reproduce"),
     "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),

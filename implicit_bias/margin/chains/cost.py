@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.rounding import UNIT
 from implicit_bias.ground.scaling import length
+from implicit_bias.margin.norms import GroupLasso
+from implicit_bias.margin.problem import MarginProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,13 @@ class ChainCost:
         with np.errstate(divide="ignore"):
             outer = self.e * self.sums(s) ** (self.e - 1)
             return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
+
+    def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
+        """The group lasso of blocks with these weights, without those of infinite weight; which gates it has (k,)."""
+        kept = np.isfinite(slopes)[self.blocks]
+        used, groups = np.unique(self.blocks[kept], return_inverse=True)
+        part = GatedFeatures(features.X, features.gate_values[:, kept])
+        return MarginProblem(part, y, GroupLasso(groups, slopes[used]), name="chains"), kept
 
 
 @dataclass(frozen=True, eq=False)

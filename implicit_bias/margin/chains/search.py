@@ -28,8 +28,6 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.ground.rounding import UNIT, share
 from implicit_bias.margin.chains.cost import Box, ChainCost
-from implicit_bias.margin.norms import GroupLasso
-from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Status, solve
 from implicit_bias.margin.solvers.options import as_tolerance
 
@@ -242,7 +240,7 @@ class _Search:
             slopes = np.exp(SPREAD * rng.normal(size=units))[self.cost.owners]
         if first is not None:
             self.start = starts
-            yield from self._reweight(self.cost.tangent(self.cost.lengths(_without_idle(first, self.cost))))
+            yield from self._reweight(self.cost.tangent(self.cost.lengths(without_idle(first, self.cost))))
         self.start = -1
         yield from self._branch(nodes)
 
@@ -284,10 +282,7 @@ class _Search:
 
         Its lower bound, the lengths of its answer, and the answer without idle blocks.
         """
-        kept = np.isfinite(slopes)[self.cost.blocks]
-        used, groups = np.unique(self.cost.blocks[kept], return_inverse=True)
-        part = GatedFeatures(self.features.X, self.features.gate_values[:, kept])
-        problem = MarginProblem(part, self.y, GroupLasso(groups, slopes[used]), name="chains")
+        problem, kept = self.cost.problem(self.features, self.y, slopes)
         solution = solve(problem, tol=FINER * self.tol)
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -298,7 +293,7 @@ class _Search:
             W[kept] = solution.weights
             # A box is cut by these lengths, of which F must be no less than the best.
             self._offered(W)
-        return solution.lower_bound, self.cost.lengths(W), _without_idle(W, self.cost)
+        return solution.lower_bound, self.cost.lengths(W), without_idle(W, self.cost)
 
     def _offered(self, W: Array) -> float:
         """F of weights (k, d) over the power 2/L of their least margin, rounded up; kept if it is the best."""
@@ -333,7 +328,11 @@ class _Search:
         return BestChains(network, self.weights, self.upper, self.lower, self.gap, self.convex, end, table)
 
 
-def _without_idle(W: Array, cost: ChainCost) -> Array:
-    """Weights whose blocks below `IDLE` are 0."""
+def without_idle(W: Array, cost: ChainCost) -> Array:
+    """Weights whose blocks below `IDLE` are 0.
+
+    >>> without_idle(np.array([[1.0], [1e-9]]), ChainCost(np.array([0, 1]), 3, 2)).tolist()
+    [[1.0], [0.0]]
+    """
     lengths = cost.lengths(W)
     return np.where((lengths > IDLE * lengths.max())[cost.blocks][:, None], W, 0.0)
