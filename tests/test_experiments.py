@@ -41,7 +41,7 @@ SHORTER = {
     "limit": {"network": "linear", "max_seconds": 1e6},
     "best planar": {"n": 12, "units": [8], "steps": 50, "max_steps": 50},
     "best images": {"train_size": 12, "units": 8, "max_steps": 50},
-    "deeper limits": {"train_size": 20, "layers": 3, "units": 2, "steps": 50, "max_steps": 100},
+    "deeper limits": {"dataset": "digits", "train_size": 20, "layers": 3, "units": 2, "steps": 50, "max_steps": 600},
     **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
     **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
     **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},

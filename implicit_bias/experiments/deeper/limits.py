@@ -1,9 +1,9 @@
 """How far from the best chains does descent end, with two layers, three and four?
 
 Chains of L layers behind the contexts of a GLN, 5 units of 2 contexts, all layers but the readout gated: 60 points of
-two moons in the plane, 100 digits, with a constant. They start from weights of standard size, or
-0.3 times that, descend plainly (full batch, logistic loss, 1000 steps at 0.1), and are driven on to the limit. What
-they are held against is the best chains found by reweighting and by branch and bound, and the lower bound of all.
+two moons in the plane, 100 digits, with a constant. They start from weights of standard size, or 0.3 times that, descend
+plainly (full batch, logistic loss, 1000 steps at 0.1), and are driven on to the limit. What they are held against is the
+best chains found by reweighting and by branch and bound, and the lower bound of all.
 """
 
 from typing import Any
@@ -41,10 +41,14 @@ FRESH, NEAR, STAYS, IDLE = 2000, 1.02, 1.01, 1e-3
 
 def grid(quick: bool) -> list[Settings]:
     """Two data sets, L = 2, 3, 4, three seeds; quick: one seed, and few boxes."""
-    fixed = {"layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],), "steps": (1000,), "max_steps": (5000,)}
-    fixed |= {"split": ("own",), "nodes": (30,) if quick else (500,), "seed": (1,) if quick else (1, 2, 3)}
-    both = ({"dataset": ("moons",), "train_size": (60,)}, {"dataset": ("digits",), "train_size": (100,)})
-    return [cell for one in both for cell in product(**one, **fixed)]
+    seeds, nodes = ((1,), (30,)) if quick else ((1, 2, 3), (100,))
+    fixed = {"layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],), "steps": (1000,), "max_steps": (2500,)}
+    both = {"moons": 60, "digits": 100}
+    return [
+        cell
+        for name, size in both.items()
+        for cell in product(dataset=(name,), train_size=(size,), **fixed, split=("own",), nodes=nodes, seed=seeds)
+    ]
 
 
 def data(settings: Settings, root: str | None) -> BinaryTask | None:
