@@ -23,7 +23,9 @@ from implicit_bias import (
     stationarity,
     svm_gln,
 )
+from implicit_bias.experiments.deeper import COLLECTION
 from implicit_bias.margin.chains.cost import Box, ChainCost
+from tests.experiments import page_of
 
 UNITS = np.array([0, 0, 0, 1, 1, 2])
 DEPTHS = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (5, 4)]
@@ -228,3 +230,7 @@ def test_gates_that_layers_cannot_share_are_refused(digits):
     assert best_chains(X, y, soft, 3, gated=1).network.gated == 1
     with pytest.raises(InputError, match="start must have weights of shape"):
         best_chains(X, y, soft, 3, gated=1, start=np.ones((2, 2)))
+
+
+def test_the_page_shows_the_committed_table():
+    assert page_of(COLLECTION)
