@@ -19,8 +19,7 @@ from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.chains import best_chains
-from implicit_bias.margin.chains.cost import ChainCost
-from implicit_bias.margin.chains.search import without_idle
+from implicit_bias.margin.chains.cost import ChainCost, without_idle
 from implicit_bias.margin.solvers import solve
 from implicit_bias.networks import ChainNetwork
 from implicit_bias.training.iterations import LossScaled

@@ -13,6 +13,9 @@ from implicit_bias.ground.scaling import length
 from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
 
+#: Blocks shorter than this share of the longest are idle.
+IDLE = 1e-5
+
 
 @dataclass(frozen=True, eq=False)
 class ChainCost:
@@ -157,3 +160,13 @@ def _chords(bounds: Array, q: float) -> tuple[Array, Array]:
     # Concave, so that t^q − ct is least at an end, whatever c was rounded to.
     a = np.minimum(low**q - c * low, high**q - c * high) - 8 * UNIT * high**q
     return np.maximum(a, -8 * UNIT * high**q), c
+
+
+def without_idle(W: Array, cost: ChainCost) -> Array:
+    """Weights whose blocks below `IDLE` are 0.
+
+    >>> without_idle(np.array([[1.0], [1e-9]]), ChainCost(np.array([0, 1]), 3, 2)).tolist()
+    [[1.0], [0.0]]
+    """
+    lengths = cost.lengths(W)
+    return np.where((lengths > IDLE * lengths.max())[cost.blocks][:, None], W, 0.0)

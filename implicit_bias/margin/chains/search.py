@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
+import bisect
 import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,62 +26,15 @@ from implicit_bias.ground.checks import (
     shown,
 )
 from implicit_bias.ground.rounding import UNIT, share
-from implicit_bias.margin.chains.cost import Box, ChainCost
+from implicit_bias.margin.chains.answer import BestChains, starting_weights
+from implicit_bias.margin.chains.cost import Box, ChainCost, without_idle
 from implicit_bias.margin.solvers import Status, solve
 from implicit_bias.margin.solvers.options import as_tolerance
 
-if TYPE_CHECKING:
-    from implicit_bias.networks import ChainNetwork
-
-#: Blocks shorter than this share of the longest are set to 0, and margins made good.
-IDLE = 1e-5
 #: How much finer the convex problems are solved than the gap asked for, and at most how many a start is reweighted.
 FINER, REWEIGHTED = 0.1, 100
 #: The spread of the logarithms of the weights from which further starts begin.
 SPREAD = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class BestChains:
-    """Chains of L layers, and what is proved of all others (`best_chains`).
-
-    Attributes
-    ----------
-    network : ChainNetwork or None
-        Float64, balanced, margins of at least 1 but for rounding; None if nothing separates.
-    weights : array, shape (k, d)
-        Its effective weights ζ; NaN if nothing separates.
-    objective : float
-        F(ζ) = ‖w‖²/L of `network`, over the power 2/L of its least margin, rounded up: an upper bound of the optimum.
-    lower_bound : float
-        No chains behind these gates have less; rounded down, infinity if it is proved that nothing separates.
-    gap : float
-        (objective − lower_bound)/objective.
-    convex_bound : float
-        The lower bound from the convex problem alone, (min Σ_b s_b)^{2/L}.
-    end : 'certified', 'max_nodes', 'max_seconds', 'not separated' or 'interrupted'
-        Why the search ended: the gap is within `tol`; a limit; nothing was found that separates.
-    table : DataFrame
-        A row for each convex problem: solve, seconds, start (from 0 on, `start` last; −1 for boxes and reweighting
-        from what they found), objective of the weights that it gave, best (so far) and lower_bound.
-
-    >>> from implicit_bias import ConstantGate, best_chains
-    >>> best = best_chains([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate(), layers=4)
-    >>> best.end, round(best.objective, 6), best.gap < 1e-3
-    ('certified', 0.707107, True)
-    """
-
-    network: ChainNetwork | None
-    weights: Array = field(repr=False)
-    objective: float
-    lower_bound: float
-    gap: float
-    convex_bound: float
-    end: str
-    table: pd.DataFrame = field(repr=False)
-
-    def __repr__(self) -> str:
-        return f"BestChains({self.end}, objective={self.objective:.9g}, gap={self.gap:.1e}, {len(self.table)} solves)"
 
 
 def best_chains(
@@ -176,7 +128,7 @@ def best_chains(
     units = np.unique(gates.groups, return_inverse=True)[1]
     check_exclusive(features.gate_values, units, gated)
     search = _Search(features, y, ChainCost(units, depth, gated), tol)
-    first = _starting_weights(start, (features.k, features.d))
+    first = starting_weights(start, (features.k, features.d))
     steps = search.steps(first, starts, nodes, np.random.default_rng(as_seed(seed)))
     begin, rows, end = time.perf_counter(), list[dict[str, float]](), ""
     try:
@@ -191,19 +143,6 @@ def best_chains(
     except KeyboardInterrupt:
         end = "interrupted"
     return search.answer(gates, end, pd.DataFrame(rows))
-
-
-def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
-    """ζ (k, d) to start from, or None."""
-    from implicit_bias.networks import ChainNetwork
-
-    if start is None:
-        return None
-    weights = start.weights if isinstance(start, BestChains) else start
-    weights = weights.effective_weights() if isinstance(weights, ChainNetwork) else as_floats(weights, "start", 2)
-    if weights.shape != shape or not weights.any():
-        raise InputError(f"start must have weights of shape {shape} that are not all 0")
-    return np.asarray(weights)
 
 
 class _Search:
@@ -248,7 +187,9 @@ class _Search:
         """Group lassos whose weights are the tangent of F where the last one led to, while F falls."""
         last = np.inf
         for _ in range(REWEIGHTED):
-            _, _, W = self._solved(slopes)
+            lower, _, W = self._solved(slopes)
+            if self.start == 0 and last == np.inf:
+                self.convex = lower ** (2 / self.cost.layers) * (1 - 8 * UNIT)
             value = self._offered(W)
             yield self._row(value)
             if not value < last * (1 - FINER * self.tol):
@@ -265,16 +206,17 @@ class _Search:
             bound, _, box = self.boxes[0]
             alpha, slopes = box.chord()
             lower, lengths, W = self._solved(slopes)
-            value, before = self._offered(W), self.upper
-            bound = max(bound, (alpha + lower) * (1 - 8 * UNIT))
-            heapq.heappop(self.boxes)
+            value = self._offered(W)
+            bound, left = max(bound, (alpha + lower) * (1 - 8 * UNIT)), self.boxes[1:]
             if bound >= self.upper * (1 - self.tol):
                 self.closed = min(self.closed, bound)
             else:
                 for half in box.halves(lengths):
-                    heapq.heappush(self.boxes, (bound, next(ties), half))
+                    bisect.insort(left, (bound, next(ties), half))
+            # In one assignment, so that no interruption loses a box, and with it the bound.
+            self.boxes = left
             yield self._row(value)
-            if value <= before:
+            if value <= self.upper:
                 yield from self._reweight(self.cost.tangent(self.cost.lengths(W)))
 
     def _solved(self, slopes: Array) -> tuple[float, Array, Array]:
@@ -286,8 +228,6 @@ class _Search:
         solution = solve(problem, tol=FINER * self.tol)
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        if not self.convex:
-            self.convex = solution.lower_bound ** (2 / self.cost.layers) * (1 - 8 * UNIT)
         W = np.zeros((self.features.k, self.features.d))
         if solution.objective < np.inf:
             W[kept] = solution.weights
@@ -326,13 +266,3 @@ class _Search:
         G, L = self.cost.gated, self.cost.layers
         network = ChainNetwork.from_weights(gates, self.weights, L, gated=G) if found else None
         return BestChains(network, self.weights, self.upper, self.lower, self.gap, self.convex, end, table)
-
-
-def without_idle(W: Array, cost: ChainCost) -> Array:
-    """Weights whose blocks below `IDLE` are 0.
-
-    >>> without_idle(np.array([[1.0], [1e-9]]), ChainCost(np.array([0, 1]), 3, 2)).tolist()
-    [[1.0], [0.0]]
-    """
-    lengths = cost.lengths(W)
-    return np.where((lengths > IDLE * lengths.max())[cost.blocks][:, None], W, 0.0)
