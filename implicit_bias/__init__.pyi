@@ -46,6 +46,8 @@ from .gates import ReLUGates as ReLUGates
 from .gates import SoftGates as SoftGates
 from .gates import activation_patterns as activation_patterns
 from .ground.checks import InputError as InputError
+from .margin.chains import BestChains as BestChains
+from .margin.chains import best_chains as best_chains
 from .margin.classes import ClassMarginProblem as ClassMarginProblem
 from .margin.classes import svm_classes as svm_classes
 from .margin.formulations import svm_gln as svm_gln
@@ -77,6 +79,7 @@ from .margin.solvers import certify as certify
 from .margin.solvers import margin_path as margin_path
 from .margin.solvers import solve as solve
 from .margin.solvers import solver_names as solver_names
+from .networks import ChainNetwork as ChainNetwork
 from .networks import FrozenReLUNetwork as FrozenReLUNetwork
 from .networks import GaLU0Network as GaLU0Network
 from .networks import GaLUConv2d as GaLUConv2d

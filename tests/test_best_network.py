@@ -162,6 +162,34 @@ def test_no_network_is_below_the_lower_bound_and_no_dual_above_the_upper_one(d):
     assert found > 50
 
 
+@pytest.mark.parametrize(("n", "d", "C"), [(15, 2, 0.3), (12, 3, 1.0), (12, 3, 10.0)])
+def test_a_soft_margin_is_that_of_all_patterns(n, d, C):
+    """Labels of which some are wrong, and have slack."""
+    X, y = task(n, d)
+    y[2:5] *= -1
+    solution, best = solve(svm_relu(X, y, C=C)), best_network(X, y, C=C)
+    assert best.end == "certified"
+    assert best.objective == pytest.approx(solution.objective, rel=3e-6)
+    assert best.lower_bound <= solution.objective
+    assert best.dual.min() >= 0
+    assert best.dual.max() <= C
+    slack = np.maximum(1 - y * best.network.decision_function(X), 0.0)
+    assert slack.max() > 0.01
+    assert best.network.norm() ** 2 / 2 + C * slack.sum() == pytest.approx(best.objective, rel=1e-9)
+
+
+def test_a_price_beyond_all_duals_is_the_hard_margin_and_a_small_one_has_no_units():
+    X, y = task(12, 3)
+    hard = best_network(X, y)
+    assert best_network(X, y, C=2 * hard.dual.max()).objective == pytest.approx(hard.objective, rel=3e-6)
+    nothing = best_network(X, y, C=1e-3)
+    assert (nothing.network, nothing.end) == (None, "certified")
+    assert nothing.objective == pytest.approx(12e-3, rel=1e-9)
+    conflict = best_network([[1.0, 1.0], [1.0, 1.0], [-1.0, 1.0]], [1, -1, 1], C=5.0)
+    assert conflict.end == "certified"
+    assert conflict.objective >= 10 * (1 - 1e-6)
+
+
 def test_rotations_keep_the_optimum_and_scales_divide_it():
     X, y = task(15, 3)
     norm = best_network(X, y).objective

@@ -27,6 +27,7 @@ SCRIPTS = {
     "reproduce best": "reproduce_best",
     "reproduce classes": "reproduce_classes",
     "reproduce scale": "reproduce_scale",
+    "reproduce deeper": "reproduce_deeper",
     "reproduce limit": "limit_of_gradient_descent",
 }
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")

@@ -31,7 +31,10 @@ def test_the_readme_names_only_what_exists():
 
 GUIDE = [
     *sorted((ROOT / "docs" / "guide").glob("*.md")),
-    *(ROOT / "docs" / f"{page}.md" for page in ("best", "classes", "dynamics", "galu", "gram", "localization")),
+    *(
+        ROOT / "docs" / f"{page}.md"
+        for page in ("best", "classes", "deeper", "dynamics", "galu", "gram", "localization")
+    ),
 ]
 FENCES = re.compile(r"^```(python|bash|text)\n(.*?)^```$", flags=re.S | re.M)
 NUMBER = re.compile(r"\d+\.?\d*(?:e[-+]\d+)?")

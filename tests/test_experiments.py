@@ -10,6 +10,7 @@ import pytest
 
 from implicit_bias.experiments.best import COLLECTION as BEST
 from implicit_bias.experiments.classes import COLLECTION as CLASSES
+from implicit_bias.experiments.deeper import COLLECTION as DEEPER
 from implicit_bias.experiments.galu import COLLECTION as GALU
 from implicit_bias.experiments.galu.norms import correlations
 from implicit_bias.experiments.gram import COLLECTION as GRAM
@@ -26,7 +27,7 @@ from implicit_bias.experiments.scale.study import EXPERIMENT as SCALE
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "data"
 EXPECTED = Path(__file__).parent / "expected_rows.json"
-COLLECTIONS = (BEST, CLASSES, GALU, GRAM, LOCALIZATION)
+COLLECTIONS = (BEST, CLASSES, DEEPER, GALU, GRAM, LOCALIZATION)
 EXPERIMENTS = {
     **{f"{collection.name} {one.name}": one for collection in COLLECTIONS for one in collection.chosen("all")},
     **{f"paper {name}": comparison(study) for name, study in STUDIES.items()},
@@ -46,6 +47,7 @@ SHORTER = {
     "best images": {"train_size": 12, "units": 8, "max_steps": 50},
     "classes descent": {"train_size": 30, "units": 2, "tolerance": 0.03},
     "classes classifiers": {"train_size": 60, "units": 3, "method": ["ovr", "joint"]},
+    "deeper limits": {"dataset": "digits", "train_size": 20, "layers": 3, "units": 2, "steps": 50, "max_steps": 600},
     **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
     **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
     **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},

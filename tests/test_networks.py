@@ -6,6 +6,7 @@ import torch
 
 from implicit_bias import (
     SGD,
+    ChainNetwork,
     FrozenReLUNetwork,
     FunctionContexts,
     GaLU0Network,
@@ -41,6 +42,10 @@ def gln(units=5, contexts=2, **options):
     return GatedLinearNetwork(HyperplaneGates(units, contexts, seed=3).fit(X), **options)
 
 
+def chains(layers, **options):
+    return ChainNetwork(HyperplaneGates(5, 2, seed=3).fit(X), layers, seed=2, **options)
+
+
 def deep():
     layers = [HyperplaneGates(6, 4, seed=3).fit(X), HyperplaneGates(4, 2, seed=4).fit(X)]
     return GatedLinearNetwork(layers)
@@ -71,6 +76,10 @@ NETWORKS = {
     "soft galu": lambda: GaLUNetwork(12, 7, sharpness=2.0, seed=2),
     "deep galu": lambda: GaLUNetwork(12, (7, 5), seed=2),
     "deep galu0": lambda: GaLU0Network(12, (7, 5), seed=2),
+    "chains": lambda: chains(3),
+    "chains of two": lambda: chains(2),
+    "chains, one layer gated": lambda: chains(4, gated=1),
+    "chains, all layers gated": lambda: chains(3, gated=3),
     "linear": lambda: LinearNetwork(12, 7, seed=2),
 }
 ONE_LAYER = [name for name in NETWORKS if not name.startswith("deep")]

@@ -34,6 +34,11 @@ GROUPS = (
         "Over all activation patterns, with proof.",
         ("margin.relu", "gates.arrangement"),
     ),
+    (
+        "The best chains",
+        "Of several layers behind shared gates, with a bound of all.",
+        ("margin.chains", "networks.chain"),
+    ),
     ("Gates", "From inputs x to gate values g(x).", ("gates",)),
     ("Norms", "Regularisers, each with its dual norm.", ("margin.norms",)),
     ("Solving", "One door to all solvers, and the certificate.", ("margin.solvers",)),

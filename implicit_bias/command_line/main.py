@@ -30,6 +30,7 @@ COMMANDS = {
         "reproduce",
     ),
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),
+    "reproduce deeper": ("how far descent on deep chains ends from the best chains behind their gates", "reproduce"),
     "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
     "reproduce classes": ("ten classes in one margin problem: descent's limit, and classifiers", "reproduce"),
     "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "scale"),

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
-from implicit_bias.ground.checks import Array, InputError, as_count, as_numbers, as_seed, check_size, context_bits
-from implicit_bias.networks.base import GatedNetwork, to_array
+from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
+from implicit_bias.networks.base import to_array
+from implicit_bias.networks.hyperplanes import FixedGatesNetwork, blank_gates
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
 GATHER_FROM = 16
@@ -35,7 +36,7 @@ def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
     return generator
 
 
-class GatedLinearNetwork(GatedNetwork):
+class GatedLinearNetwork(FixedGatesNetwork):
     """A GLN: every hidden unit h of a layer multiplies its inputs with the weights of the context c_h(x) it is in.
 
         a_h^{(l)} = ⟨w^{(l)}_{h, c_h(x)}, a^{(l−1)}⟩,  a^{(0)} = x,   f(x) = W^{(out)} a^{(L)} + b
@@ -86,7 +87,6 @@ class GatedLinearNetwork(GatedNetwork):
             raise InputError(f"a GLN of {self.outputs} outputs needs its readout; use readout=True")
         self.inputs = int(layers[0].n_features_in_)
         self.shape = [(int(layer.units), int(layer.contexts)) for layer in layers]
-        # Not buffers: casting or moving the network must not round the gates. They are saved as extra state.
         # Copies: refitting the user's gates must not change the network.
         self._gates = copy.deepcopy(layers)
         widths = [self.inputs, *(units for units, _ in self.shape)]
@@ -123,27 +123,6 @@ class GatedLinearNetwork(GatedNetwork):
             self.readout.bias.uniform_(-bound, bound, generator=generator)
         for weight in matrices:
             nn.init.orthogonal_(weight, generator=generator)
-
-    def get_extra_state(self) -> dict[str, list[Tensor]]:
-        """The hyperplanes and cutoffs, which `state_dict` therefore includes."""
-        return {
-            "directions": [torch.as_tensor(g.directions_) for g in self._hyperplanes()],
-            "cutoffs": [torch.as_tensor(g.cutoffs_) for g in self._hyperplanes()],
-        }
-
-    def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
-        """Take the hyperplanes and cutoffs of a `state_dict`."""
-        restored = []
-        for gates, directions, cutoffs in zip(self._hyperplanes(), state["directions"], state["cutoffs"], strict=True):
-            v = as_numbers(directions, gates.directions_.shape, "directions").copy()
-            b = as_numbers(cutoffs, gates.cutoffs_.shape, "cutoffs").copy()
-            restored.append(copy.copy(gates).restore(n_features_in_=self.inputs, directions_=v, cutoffs_=b))
-        rest = iter(restored)
-        self._gates = [next(rest) if isinstance(gates, HyperplaneGates) else gates for gates in self._gates]
-
-    def _hyperplanes(self) -> list[HyperplaneGates]:
-        """Those of the gates that have something to save."""
-        return [gates for gates in self._gates if isinstance(gates, HyperplaneGates)]
 
     def contexts(self, X: Array) -> Tensor:
         """The context of every unit of every layer, whole numbers of shape (n, total units)."""
@@ -200,20 +179,9 @@ class GatedLinearNetwork(GatedNetwork):
 
     def config(self) -> dict[str, Any]:
         """Number of inputs, the parameters of each layer's gates, readout, outputs."""
-        for layer in self._gates:
-            if type(layer) is not HyperplaneGates:
-                raise InputError(f"a GLN of {type(layer).__name__} cannot be saved: they are code of your own")
-        gates = [layer.get_params() for layer in self._gates]
-        return {"inputs": self.inputs, "gates": gates, "readout": self.readout is not None, "outputs": self.outputs}
+        return super().config() | {"readout": self.readout is not None, "outputs": self.outputs}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> GatedLinearNetwork:
         """A network of that shape, its gates and weights still to be loaded."""
-        d = config["inputs"]
-        gates = []
-        for parameters in config["gates"]:
-            layer = HyperplaneGates(**parameters)
-            planes = layer.units * context_bits(layer.contexts)
-            zeros = {"directions_": np.zeros((planes, d)), "cutoffs_": np.zeros(planes)}
-            gates.append(layer.restore(n_features_in_=d, **zeros))
-        return cls(gates, readout=config["readout"], outputs=config.get("outputs", 1), seed=0)
+        return cls(blank_gates(config), readout=config["readout"], outputs=config.get("outputs", 1), seed=0)

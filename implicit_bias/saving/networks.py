@@ -110,7 +110,8 @@ def _size(config: dict[str, Any]) -> int:
         as_count(width, "inputs") * as_count(units, "units") * as_count(contexts, "contexts")
         for width, (units, contexts) in zip(widths, layers, strict=False)
     ]
-    return sum(sizes)
+    # Chains have a weight or more for each unit in every further layer.
+    return sum(sizes) + (as_count(config.get("layers", 1), "layers") - 1) * layers[0][0]
 
 
 def _finite(network: GatedNetwork) -> bool:

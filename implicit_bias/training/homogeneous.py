@@ -13,6 +13,7 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.scaling import over_power
 from implicit_bias.networks import (
+    ChainNetwork,
     FrozenReLUNetwork,
     GatedLinearNetwork,
     GatedNetwork,
@@ -53,7 +54,7 @@ def input_layers(network: nn.Module) -> list[Any]:
         return [layers for own in each for layers in own] if all(each) else []
     if isinstance(network, GatedLinearNetwork):
         return [network.hidden_weights]
-    return [network.layers] if isinstance(network, ReLUNetwork | FrozenReLUNetwork) else []
+    return [network.layers] if isinstance(network, ReLUNetwork | FrozenReLUNetwork | ChainNetwork) else []
 
 
 class MarginFunction:

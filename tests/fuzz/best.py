@@ -85,6 +85,9 @@ def _best(draw: Draw) -> None:
     given |= arguments(ib.best_network, draw, but=list(given))
     found = draw.call(ib.best_network, **given)
     expect(0 <= found.lower_bound <= found.objective, "bounds out of order")
+    given |= {"C": draw.pick([0.1, 1.0, np.float32(10)])}
+    soft = draw.call(ib.best_network, **given)
+    expect(0 <= soft.lower_bound <= soft.objective < np.inf, "bounds out of order")
 
 
 @entry(ib.BestNetwork, share=1)

@@ -22,12 +22,15 @@ GATED: list[Any] = [ib.GaLUNetwork, ib.GaLU0Network]
 
 def network(draw: Draw, X: Array) -> ib.GatedNetwork:
     """A network of any kind for inputs like X, with one output."""
-    kind, seed = draw.pick([*LAYERED, *GATED, *[ib.GatedLinearNetwork] * 3]), draw.whole(0, 99)
+    kinds = [*LAYERED, *GATED, *[ib.GatedLinearNetwork] * 3, ib.ChainNetwork]
+    kind, seed = draw.pick(kinds), draw.whole(0, 99)
     draw.story.append(kind.__name__)
     gates = [problems.fitted_gates(draw, X) for _ in range(draw.whole(1, 2))]
     shallow = HyperplaneGates(1, 4, cutoff=0.0).fit(X)
     if kind is ib.GatedLinearNetwork:
         return draw.pick([kind(gates, seed=seed), kind(shallow, readout=False, seed=seed)])
+    if kind is ib.ChainNetwork:
+        return kind(gates[0], draw.whole(2, 4), seed=seed)
     units = draw.pick([3, [3, 2]])
     # Soft gates that read the layer before them have no degree.
     more = {"sharpness": draw.pick([None, 2.0])} if kind is ib.GaLU0Network or (kind in GATED and units == 3) else {}
@@ -39,7 +42,7 @@ def _is_network(c: Any, net: Any) -> bool:
     """Outputs and hidden layer in every dtype, for inputs in any disguise; gates and weights, if there are any."""
     draw, d = c.draw, net.inputs
     deep = len(net.shape if isinstance(net, ib.GatedLinearNetwork) else net.units) > 1
-    no_gates = deep and not isinstance(net, ib.GaLU0Network | ib.LinearNetwork)
+    no_gates = deep and not isinstance(net, ib.GaLU0Network | ib.LinearNetwork | ib.ChainNetwork)
     net.to(draw.pick(DTYPES))
     # The constant input comes last: it carries the bias of the readout.
     new = draw.array(np.hstack([draw.normal(4, draw.pick([d, d, d, d + 1]) - 1), np.ones((4, 1))]))

@@ -43,6 +43,7 @@ from common import START_LIMIT, Child, markdown, surroundings, surroundings_line
 from tests.fuzz import (  # noqa: E402, F401
     audit,
     best,
+    chains,
     classifiers,
     comparisons,
     files,

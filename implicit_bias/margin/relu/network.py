@@ -43,24 +43,33 @@ def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
     return np.abs(readout[0])[:, None] * hidden, np.sign(readout[0])
 
 
-def bound_of(network: ReLUNetwork, X: Array, y: Array) -> tuple[float, Array]:
-    """Σ_j |a_j|‖w_j‖ over the least margin, rounded up, infinity where one is not positive; and the margins (n,)."""
+def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tuple[float, Array]:
+    """Σ_j |a_j|‖w_j‖ over the least margin, rounded up, infinity where one is not positive; and the margins (n,).
+
+    With a finite C, Σ_j |a_j|‖w_j‖ and C times the slack that margins of 1 need.
+    """
     hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
     a, d = readout[0], X.shape[1]
     active = np.maximum(X @ hidden.T, 0.0)
     lost = share(d + 4) * (np.abs(X) @ np.abs(hidden).T) + share(len(a) + 4) * active
     margins = y * (active @ a)
-    least = float((margins - 2 * lost @ np.abs(a)).min())
+    sure = margins - 2 * lost @ np.abs(a)
     norm = math.fsum((np.abs(a) * length(hidden, axis=1)).tolist()) * (1 + share(d + 16))
+    if np.inf > C:
+        slack = np.maximum(1 - sure, 0.0) * (1 + 4 * UNIT)
+        return math.fsum([norm, *(C * slack).tolist()]) * (1 + 4 * UNIT), margins
+    least = float(sure.min())
     return (norm / least * (1 + 4 * UNIT) if least > 0 else np.inf), margins
 
 
-def basic(W: Array, signs: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """The least sum of multiples of these units with margins of 1, at a vertex: no more units than margins are 1."""
+def basic(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tuple[Array, Array]:
+    """The least sum of multiples of these units with margins of 1, or slack at C: a vertex, of no more units than n."""
     from scipy.optimize import linprog
 
     units = W / length(W, axis=1)[:, None]
     outputs = (y[:, None] * signs) * np.maximum(X @ units.T, 0.0)
-    found = linprog(np.ones(len(W)), A_ub=-outputs, b_ub=-np.ones(len(X)), method="highs-ds")
-    used = found.x > 0 if found.status == 0 else np.zeros(len(W), dtype=bool)
-    return (units * found.x[:, None])[used] if used.any() else W, signs[used] if used.any() else signs
+    slack = np.eye(len(X)) if np.inf > C else np.zeros((len(X), 0))
+    costs = np.append(np.ones(len(W)), np.full(slack.shape[1], C))
+    found = linprog(costs, A_ub=-np.hstack([outputs, slack]), b_ub=-np.ones(len(X)), method="highs-ds")
+    used = found.x[: len(W)] > 0 if found.status == 0 else np.zeros(len(W), dtype=bool)
+    return (units * found.x[: len(W), None])[used] if used.any() else W, signs[used] if used.any() else signs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import pandas as pd
 
 from implicit_bias.ground.checks import (
     Array,
-    InputError,
     as_count,
     as_floats,
     as_positive,
@@ -21,10 +19,10 @@ from implicit_bias.ground.checks import (
     as_signs,
     check_callable,
     check_range,
-    shown,
 )
 from implicit_bias.ground.rounding import UNIT
 from implicit_bias.ground.scaling import largest_entries, length
+from implicit_bias.margin.relu.answer import BestNetwork, starting_units
 from implicit_bias.margin.relu.network import basic, bound_of, network_of, units_of
 from implicit_bias.margin.relu.pricing import Pull, listed, pull
 from implicit_bias.margin.relu.problem import patterned
@@ -45,58 +43,12 @@ PRICE, DEARER, DEAREST = 30.0, 30.0, 1e8
 FINER = 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class BestNetwork:
-    """A two-layer ReLU network, and what is proved of all others (`best_network`).
-
-    Attributes
-    ----------
-    network : ReLUNetwork or None
-        Float64, margins of at least 1 but for rounding; None if none was found that separates.
-    objective : float
-        Σ_j |a_j|‖w_j‖ over the least margin, of `network` as it stands, rounded up: an upper bound of the optimum.
-    lower_bound : float
-        Σ_i λ_i over a bound of every unit's pull, rounded down: no network of any width has less.
-    gap : float
-        (objective − lower_bound)/objective.
-    margins : array, shape (n,)
-        y_i f(x_i).
-    dual : array, shape (n,)
-        λ, scaled so that no unit pulls more than 1.
-    complete : bool
-        Whether the lower bound is as large as its λ allows: every subset was followed to its end.
-    end : 'certified', 'no pattern', 'max_rounds', 'max_seconds', 'not separated' or 'interrupted'
-        Why the search ended: the gap is within `tol`; nothing was found that pulls more; a limit; no network up to the
-        lower bound separates, which then is out of scale.
-    table : DataFrame
-        A row for each round: round, seconds, patterns, objective, lower_bound, pull (the most found under its λ).
-
-    >>> from implicit_bias import best_network
-    >>> best = best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
-    >>> best.end, round(best.objective, 4), best.gap < 1e-6
-    ('certified', 5.0, True)
-    """
-
-    network: ReLUNetwork | None
-    objective: float
-    lower_bound: float
-    gap: float
-    margins: Array
-    dual: Array
-    complete: bool
-    end: str
-    table: pd.DataFrame = field(repr=False)
-
-    def __repr__(self) -> str:
-        units = "no network" if self.network is None else f"{self.network.units[0]} units"
-        return f"BestNetwork({self.end}, objective={self.objective:.9g}, gap={self.gap:.1e}, {units})"
-
-
 def best_network(
     X: Any,
     y: Any,
     *,
     start: Any = None,
+    C: float = np.inf,
     tol: float = 1e-6,
     max_rounds: int = 100,
     max_seconds: float | None = None,
@@ -116,6 +68,9 @@ def best_network(
     The answer is a certified optimum where `gap` is within `tol`; else what is proved is that the optimum lies between
     the two bounds, whatever `end` says.
 
+    With a finite C slack is allowed: minimise Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+. The dual then has λ_i ≤ C as
+    well, and the lower bound is Σλ over the larger of p and max_i λ_i/C.
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -123,6 +78,8 @@ def best_network(
     y : array of −1 and +1, shape (n,)
     start : ReLUNetwork with one hidden layer, or BestNetwork, optional
         Its units' patterns are the first, beside those that pull most under equal λ.
+    C : float
+        The price of slack; inf for the hard margin.
     tol : float
         The relative gap asked for.
     max_rounds : int; max_seconds : float, optional
@@ -159,8 +116,9 @@ def best_network(
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     check_callable(progress, "progress")
     tol, max_rounds, nodes = as_tolerance(tol), as_count(max_rounds, "max_rounds"), as_count(nodes, "nodes")
+    C = as_positive(C, "C", infinite=True)
     limit = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds")
-    search = _Search(X, y, tol, nodes, as_seed(seed), _starting_units(start, X.shape[1]))
+    search = _Search(X, y, C, tol, nodes, as_seed(seed), starting_units(start, X.shape[1]))
     begin, rows, end = time.perf_counter(), list[dict[str, float]](), "max_rounds"
     try:
         while len(rows) < max_rounds and end == "max_rounds":
@@ -175,28 +133,19 @@ def best_network(
     return search.answer(end, pd.DataFrame(rows))
 
 
-def _starting_units(start: Any, d: int) -> Array:
-    """The hidden weights of a network to start from, shape (H, d)."""
-    from implicit_bias.networks import ReLUNetwork
-
-    network = start.network if isinstance(start, BestNetwork) else start
-    if network is None:
-        return np.zeros((0, d))
-    if not isinstance(network, ReLUNetwork) or len(network.units) != 1 or network.inputs != d:
-        raise InputError(f"start must be a ReLUNetwork of one hidden layer with {d} inputs, not {shown(start)}")
-    return network.layers[0].detach().cpu().double().numpy()
-
-
 class _Search:
     """Patterns, the prices of slack, and the best bounds so far with what proves them."""
 
-    def __init__(self, X: Array, y: Array, tol: float, nodes: int, seed: int, units: Array) -> None:
-        self.X, self.y, self.tol, self.nodes, self.seed = X, y, tol, nodes, seed
+    def __init__(self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array) -> None:
+        self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
         self.size = float(np.sqrt(np.mean(length(X, axis=1) ** 2)))
-        self.price = PRICE / self.size
+        self.price = PRICE / self.size if np.inf == C else C
         self.patterns, self.signs = np.zeros((0, len(X)), dtype=bool), np.zeros(0)
         self.network: ReLUNetwork | None = None
         self.upper, self.margins = np.inf, np.full(len(X), np.nan)
+        if np.inf > C:
+            # Without units all is slack.
+            self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
         self.lower, self.dual, self.complete, self.pull = 0.0, np.zeros(len(X)), False, np.nan
         #: Whether bounds come with the pulls, or cost a tree of their own.
         self.listed = listed(X, y)
@@ -211,7 +160,7 @@ class _Search:
         problem = patterned(self.X, self.y, self.patterns.astype(float), self.signs, C=self.price)
         answer = CVXPY_SOLVERS["CLARABEL"](problem, Options(self.tol * FINER))
         self._measure(answer.weights, self.signs)
-        dual = np.maximum(answer.dual, 0.0)
+        dual = np.clip(answer.dual, 0.0, self.C)
         dual = np.where(dual > IDLE * dual.max(), dual, 0.0)
         joined = 0
         for bounded in (True,) if self.listed else (False, True):
@@ -225,10 +174,10 @@ class _Search:
             if joined:
                 break
         self._leave(answer.weights)
-        if self.network is not None:
-            # These patterns separate, and need no slack.
-            ended = None if joined or self.price < np.inf else "no pattern"
-            self.price = np.inf
+        if self.network is not None or np.inf > self.C:
+            # Of a hard margin these patterns separate, and need no slack.
+            ended = None if joined or self.price < self.C else "no pattern"
+            self.price = self.C
             return ended
         self.price *= 1.0 if joined else DEARER
         return "not separated" if self.price * self.size > DEAREST else None
@@ -246,7 +195,7 @@ class _Search:
     def answer(self, end: str, table: pd.DataFrame) -> BestNetwork:
         """The best so far, of as few units as margins are 1, where the gap allows it."""
         if self.network is not None:
-            self._measure(*basic(*units_of(self.network), self.X, self.y), max(self.gap, self.tol))
+            self._measure(*basic(*units_of(self.network), self.X, self.y, self.C), max(self.gap, self.tol))
         bounds = self.upper, self.lower, self.gap
         return BestNetwork(self.network, *bounds, self.margins, self.dual, self.complete, end, table)
 
@@ -255,20 +204,23 @@ class _Search:
         nodes = self.nodes if bounded else 0
         found = pull(self.X, self.y, dual, accuracy=FINER * self.tol, nodes=nodes, seed=self.seed)
         self.pull = float(np.abs(found.values).max(initial=0.0))
-        lower = math.fsum(dual.tolist()) / found.bound * (1 - 8 * UNIT) if found.bound > 0 else 0.0
+        size = max(found.bound, float(dual.max()) / self.C * (1 + 2 * UNIT))
+        lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0
         if lower > self.lower:
-            self.lower, self.dual, self.complete = lower, dual / found.bound, found.complete
+            self.lower, self.dual, self.complete = lower, dual / size, found.complete
         return found
 
     def _measure(self, W: Array, signs: Array, allowed: float = 0.0) -> None:
         """Keep the network of units W (k, d) if it is the best, or leaves a gap that is allowed."""
         if not W.any():
             return
-        upper, margins = bound_of(network_of(W, signs > 0), self.X, self.y)
-        if upper == np.inf:
-            return
-        network = network_of(W / margins.min(), signs > 0)
-        upper, margins = bound_of(network, self.X, self.y)
+        if np.inf == self.C:
+            upper, margins = bound_of(network_of(W, signs > 0), self.X, self.y)
+            if upper == np.inf:
+                return
+            W = W / margins.min()
+        network = network_of(W, signs > 0)
+        upper, margins = bound_of(network, self.X, self.y, self.C)
         if upper < self.upper or upper - self.lower <= allowed * upper:
             self.network, self.upper, self.margins = network, upper, margins
 
