@@ -126,7 +126,7 @@ class ChainNetwork(FixedGatesNetwork):
         --------
         >>> from implicit_bias import ChainNetwork, ConstantGate
         >>> network = ChainNetwork.from_weights(ConstantGate().fit([[1.0, 1.0]]), [[0.0, 8.0]], layers=3)
-        >>> network.effective_weights().round(9).tolist(), [round(float(w.norm()), 9) for w in network.layers]
+        >>> network.effective_weights().round(9).tolist(), [round(w.norm().item(), 9) for w in network.layers]
         ([[0.0, 8.0]], [2.0, 2.0, 2.0])
         """
         network = cls(gates, layers, gated=gated).double()

@@ -104,7 +104,7 @@ def _size(config: dict[str, Any]) -> int:
     layers = [(units, 1) for units in [*config.get("units", []), config.get("outputs", 1)]]
     if "gates" in config:
         layers = [(gates["units"], gates["contexts"]) for gates in config["gates"]]
-        layers += [(config.get("outputs", 1), 1)] if config["readout"] else []
+        layers += [(config.get("outputs", 1), 1)] if config.get("readout") else []
     widths = [config["inputs"], *(units for units, _ in layers)]
     sizes = [
         as_count(width, "inputs") * as_count(units, "units") * as_count(contexts, "contexts")

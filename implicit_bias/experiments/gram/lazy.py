@@ -20,8 +20,8 @@ SLOWER = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Four activations at three widths, 300 steps; quick: two at two, 100 steps."""
-    widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 300)
+    """Four activations at three widths, 5000 steps; quick: two at two, 100 steps."""
+    widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
     task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps, "seed": 1}
     return [task | {"activation": name, "units": units} for units in widths for name in names]
 
@@ -66,7 +66,7 @@ def draw(table: pd.DataFrame) -> Figure:
         axes[-1].axhline(own.flow.iloc[-1], linewidth=0.6, **style(name) | {"label": "_"})
     axes[-1].set(xlabel="units $k$", ylabel="rate of decay a step")
     axes[-1].plot([], [], color=COLOURS["theory"], linewidth=0.6, label="flow")
-    axes[-1].legend(fontsize="small")
+    axes[0].legend(*axes[-1].get_legend_handles_labels(), loc="lower left", fontsize="small")
     return axes[0].figure
 
 

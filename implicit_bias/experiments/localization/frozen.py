@@ -47,7 +47,7 @@ def grid(quick: bool) -> list[Settings]:
     cells = []
     for base, gain in ((base, gain) for base in (ONE, TEN) for gain in (3.0, 100.0)):
         one = base["units"] == 1
-        own = {"repeats": 16 if one else 3, "times": 10 if one else 5, "samples": 40_000 if one else 100_000}
+        own = {"repeats": 16 if one else 8, "times": 10 if one else 5, "samples": 40_000 if one else 100_000}
         if one or not quick:
             own |= {"repeats": 4, "times": 7, "samples": 10_000, "steps": 2000} if quick else {}
             cells.append(base | own | {"process": "NLGP", "gain": gain, "seed": 1})
