@@ -30,8 +30,9 @@ class GatedReLUClassifier(MarginClassifier):
     ----------
     units : int
         H half-spaces, or hidden units of the network; without effect for given gates.
-    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight,
-    multi_class
+    C, fit_intercept, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start
+        As for `GLNClassifier`.
+    class_weight, multi_class
         As for `GLNClassifier`.
     random_state : int, RandomState or None
         An int is the seed of half-spaces, network and training.
