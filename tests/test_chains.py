@@ -252,6 +252,6 @@ def test_inputs_whose_powers_leave_the_range_of_floats_are_refused(scale):
         best_chains(X, y, HyperplaneGates(3, 2, seed=1).fit(X))
     with pytest.raises(InputError, match="layers must be at most 100"):
         best_chains(X / scale, y, HyperplaneGates(3, 2, seed=1).fit(X / scale), 101)
+    gates = HyperplaneGates(3, 2, seed=1).fit(X / scale)
     with pytest.raises(InputError, match="start must be a ChainNetwork"):
-        gates = HyperplaneGates(3, 2, seed=1).fit(X / scale)
         best_chains(X / scale, y, gates, start=GatedLinearNetwork(gates))
