@@ -291,3 +291,10 @@ def test_many_cones_are_not_for_arithmetic_of_many_digits():
     X, y = task(6, 3)
     with pytest.raises(InputError, match="features and linear constraints together"):
         solve(svm_relu(X, y), "PRECISE")
+
+
+@pytest.mark.parametrize("X", [np.ones((2, 2)), np.zeros((2, 2))], ids=["equal samples", "zeros"])
+def test_samples_of_both_labels_where_no_unit_pulls(X):
+    soft = best_network(X, [1, -1], C=1.0)
+    assert (soft.end, soft.objective, soft.lower_bound) == ("certified", pytest.approx(2), pytest.approx(2))
+    assert best_network(X, [1, -1]).end == "not separated"

@@ -11,6 +11,7 @@ from implicit_bias import (
     ConstantGate,
     FunctionContexts,
     FunctionGates,
+    GatedLinearNetwork,
     HyperplaneGates,
     InputError,
     LossScaled,
@@ -234,3 +235,23 @@ def test_gates_that_layers_cannot_share_are_refused(digits):
 
 def test_the_page_shows_the_committed_table():
     assert page_of(COLLECTION)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-90, 1e90, 1e200])
+def test_weights_of_any_length_make_a_network(size):
+    gates = HyperplaneGates(3, 2, seed=1).fit(np.random.default_rng(0).normal(size=(8, 3)))
+    for layers, gated in ((2, 1), (3, 1), (3, 3), (4, 3)):
+        network = ChainNetwork.from_weights(gates, np.full((6, 3), size), layers, gated=gated)
+        np.testing.assert_allclose(network.effective_weights() / size, 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-155, 1e200])
+def test_inputs_whose_powers_leave_the_range_of_floats_are_refused(scale):
+    X, y = np.random.default_rng(0).normal(size=(8, 3)) * scale, [1, -1] * 4
+    with pytest.raises(InputError, match="rescale"):
+        best_chains(X, y, HyperplaneGates(3, 2, seed=1).fit(X))
+    with pytest.raises(InputError, match="layers must be at most 100"):
+        best_chains(X / scale, y, HyperplaneGates(3, 2, seed=1).fit(X / scale), 101)
+    gates = HyperplaneGates(3, 2, seed=1).fit(X / scale)
+    with pytest.raises(InputError, match="start must be a ChainNetwork"):
+        best_chains(X / scale, y, gates, start=GatedLinearNetwork(gates))

@@ -141,7 +141,7 @@ def test_what_is_saved_predicts_the_same(zeros):
         (OneClassMargin(GatedReLUClassifier(gates="learned")), None, "no labels"),
         (OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),
         (OneClassMargin(GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False), nu=0.3),
-         [[1.0], [-1.0], [2.0], [-2.0]], "one side of the origin"),
+         [[1.0], [-1.0], [2.0], [-2.0]], "mean slack is below nu"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_told(zeros, model, X, words):
@@ -154,3 +154,9 @@ def test_an_answer_that_is_not_proved_is_told(zeros):
     with pytest.warns(ConvergenceWarning, match="not proved"):
         model.fit(zeros)
     assert model.status_ is Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize("nu", [1 - 1e-9, 1 - 1e-16])
+def test_nearly_all_samples_may_be_outside(nu):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    assert OneClassMargin(nu=nu).fit(X).predict(X).shape == (60,)

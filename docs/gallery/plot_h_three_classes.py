@@ -2,10 +2,9 @@
 Three classes, and what outputs share
 =====================================
 
-Softmax descent on a network of several outputs tends to a margin problem of all classes at once. Which one depends on
-what the outputs share: with units of their own the norm is a group lasso, with shared units a sum of nuclear norms.
-Both can be solved with a certificate, and held against the networks themselves.
-"""
+Softmax descent on a network of several outputs is seen to tend to a margin problem of all classes at once. Which one
+depends on what the outputs share: with units of their own the norm is a group lasso, with shared units a sum of
+nuclear norms. Both can be solved with a certificate, and held against the networks themselves."""
 
 # %%
 # Sixty points in three clusters, and a constant.

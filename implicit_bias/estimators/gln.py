@@ -46,9 +46,9 @@ class GLNClassifier(MarginClassifier):
         An int is the seed of the gates, as in `HyperplaneGates(seed=…)`.
     multi_class : 'ovr', 'joint' or 'shared'
         More than two classes: one problem each, this class against the rest; or one problem of all (`svm_classes`), to
-        which softmax descent tends, f_{y_i}(x_i) − f_c(x_i) ≥ 1 − ξ_ic for all c ≠ y_i, whose outputs have units of
-        their own ('joint'), or share them ('shared', slower). There is then no free intercept. The norm is that of
-        'group-lasso'; 'joint' takes 'frobenius', too.
+        whose hard margin softmax descent is seen to tend: f_{y_i}(x_i) − f_c(x_i) ≥ 1 − ξ_ic for all c ≠ y_i, whose
+        outputs have units of their own ('joint'), or share them ('shared', slower). There is then no free intercept.
+        The norm is that of 'group-lasso'; 'joint' takes 'frobenius', too.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If all samples are equal, if no weights have a share 1 − ν of them on one side of the origin, and for
+            If all samples are equal, if no weights are found whose mean slack Σ c_i ξ_i / Σ c_i is below ν, and for
             anything that the classifier refuses.
 
         Warns
@@ -189,8 +189,8 @@ def _solved(estimator: MarginClassifier, posed: Posed, problem: MarginProblem, n
             break
         if following > FURTHEST * least:
             raise InputError(
-                f"no weights have a share {1 - nu:g} of the samples on one side of the origin; increase nu, or take "
-                "features such as a Gaussian kernel, or fit_intercept=True"
+                f"no weights were found whose mean slack is below nu={nu:g}, since the samples lie around the origin; "
+                "take features such as a Gaussian kernel, or fit_intercept=True, or increase nu"
             )
         price = following
     return price, shares
@@ -204,4 +204,5 @@ def _quantile(scores: Array, weights: Array, share: float) -> float:
     """
     order = np.argsort(scores)
     below = np.cumsum(weights[order])
-    return float(scores[order][np.searchsorted(below, share * below[-1] * (1 + ROUNDING), "right")])
+    first = np.searchsorted(below, share * below[-1] * (1 + ROUNDING), "right")
+    return float(scores[order][min(first, len(order) - 1)])

@@ -134,8 +134,9 @@ class ChainNetwork(FixedGatesNetwork):
         if zeta.shape != tuple(network.layers[0].shape):
             raise InputError(f"weights must have shape {tuple(network.layers[0].shape)}, not {zeta.shape}")
         L, G, sizes = len(network.layers), network.gated, length(zeta, axis=1)
-        sums = np.bincount(network.units, sizes ** (2 / G))
-        own = sums ** (G / (2 * L))
+        top = sizes.max(initial=0.0) or 1.0  # Powers of extreme lengths would leave the range of floats.
+        sums = np.bincount(network.units, (sizes / top) ** (2 / G))
+        own = sums ** (G / (2 * L)) * top ** (1 / L)
         rest = np.where(own > 0, own ** (L - G), 1.0)[network.units]
         each = (sizes / rest) ** (1 / G)
         first = zeta * (each / np.where(sizes > 0, sizes, 1.0))[:, None]

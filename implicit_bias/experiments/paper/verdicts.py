@@ -71,7 +71,8 @@ class Tested:
         found = f"{self.sides}{shown(self.values.mean())}"
         found += "" if np.isnan(low) else f" [{shown(low)}, {shown(high)}]"
         found += "" if self.correlation else " %"
-        draws = f"{len(self.values)} {'draws' if self.split else 'seeds of one split'}"
+        noun = ("draw" if self.split else "seed") + "s" * (len(self.values) != 1)
+        draws = f"{len(self.values)} {noun}{'' if self.split else ' of one split'}"
         limit = shown(self.limit) if self.correlation else f"{self.limit:g} %" if self.limit else "0"
         above = (self.values.mean() > self.limit) == (self.relation == "above")
         return Verdict(

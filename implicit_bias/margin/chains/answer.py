@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias.ground.checks import Array, InputError, as_floats
+from implicit_bias.ground.checks import Array, InputError, as_floats, shown
 
 if TYPE_CHECKING:
     from implicit_bias.networks import ChainNetwork
@@ -59,10 +59,12 @@ class BestChains:
 
 def starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
     """ζ (k, d) to start from, or None."""
-    from implicit_bias.networks import ChainNetwork
+    from implicit_bias.networks import ChainNetwork, GatedNetwork
 
-    if start is None:
+    if start is None or (isinstance(start, BestChains) and start.network is None):
         return None
+    if isinstance(start, GatedNetwork) and not isinstance(start, ChainNetwork):
+        raise InputError(f"start must be a ChainNetwork, an earlier answer, or weights (k, d), not {shown(start)}")
     weights = start.weights if isinstance(start, BestChains) else start
     weights = weights.effective_weights() if isinstance(weights, ChainNetwork) else as_floats(weights, "start", 2)
     if weights.shape != shape or not weights.any():

@@ -23,14 +23,18 @@ from implicit_bias.ground.checks import (
     as_seed,
     as_signs,
     check_callable,
+    check_range,
     shown,
 )
 from implicit_bias.ground.rounding import UNIT, share
+from implicit_bias.ground.scaling import largest_entries
 from implicit_bias.margin.chains.answer import BestChains, starting_weights
 from implicit_bias.margin.chains.cost import Box, ChainCost, without_idle
 from implicit_bias.margin.solvers import Status, solve
 from implicit_bias.margin.solvers.options import as_tolerance
 
+#: Layers of chains at most.
+MOST_LAYERS = 100
 #: How much finer the convex problems are solved than the gap asked for, and at most how many a start is reweighted.
 FINER, REWEIGHTED = 0.1, 100
 #: The spread of the logarithms of the weights from which further starts begin.
@@ -57,7 +61,8 @@ def best_chains(
         minimise F(ζ) = Σ_h (Σ_{j∈h} ‖ζ_j‖^{2/G})^{G/L}   subject to   y_i (Φζ)_i ≥ 1,   the least ‖w‖²/L as well
 
     over weights w of `ChainNetwork`, whose first G layers are gated; for G = 1, or one gate a unit, F is Σ_h
-    ‖ζ_h‖^{2/L}. For L > 2 this is not convex, and every set of units that separates has a local optimum of its own.
+    ‖ζ_h‖^{2/L}. For L > 2 this is not convex, and every set of units that separates holds
+    a stationary point.
 
     **Upper bound.** F is concave in the lengths s_b of blocks of ζ, so that a tangent bounds it from above: the group
     lasso with weights ∂F/∂s_b has an optimum of no larger F, and so on. Blocks whose length is 0 stay there. This
@@ -118,9 +123,12 @@ def best_chains(
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {shown(gates)}")
     X = as_floats(X, "X", 2)
+    check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     y = as_signs(y, len(X))
     check_callable(progress, "progress")
     depth, gated = check_depth(layers, gated)
+    if depth > MOST_LAYERS:
+        raise InputError(f"layers must be at most {MOST_LAYERS}: the costs of deeper chains leave the range of floats")
     tol, starts, nodes = as_tolerance(tol), as_count(starts, "starts"), as_count(nodes, "nodes", least=0)
     limit = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds")
     gates = gates.fitted(X)

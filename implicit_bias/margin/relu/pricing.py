@@ -169,6 +169,7 @@ def _nearest(sums: Array, B: Array, start: Array | None = None, sweeps: int = SW
     """t (N, m) in [0, 1] that make ‖c − Σ t_j b_j‖ small, by descent in one coordinate after the other."""
     t = np.full((len(sums), len(B)), 0.5) if start is None else start.copy()
     rest, sizes = sums - t @ B, (B**2).sum(axis=1)
+    sizes[sizes == 0] = 1.0
     for _ in range(sweeps if len(B) else 0):
         most = 0.0
         for j, b in enumerate(B):

@@ -138,7 +138,7 @@ class _Search:
 
     def __init__(self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array) -> None:
         self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
-        self.size = float(np.sqrt(np.mean(length(X, axis=1) ** 2)))
+        self.size = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
         self.price = PRICE / self.size if np.inf == C else C
         self.patterns, self.signs = np.zeros((0, len(X)), dtype=bool), np.zeros(0)
         self.network: ReLUNetwork | None = None
@@ -154,6 +154,9 @@ class _Search:
             self._join(units, np.full(len(units), sign))
         order = np.argsort(-np.abs(first.values))[:JOIN]
         self._join(first.units[order], np.sign(first.values[order]))
+        if not len(self.patterns):
+            # No unit pulls, as where every sample has both labels: any pattern makes a problem.
+            self._join(X[:1], np.ones(1))
 
     def round(self) -> str | None:
         """Solve for the patterns there are, judge both sides, let patterns join; why the search ends, if it does."""
