@@ -135,8 +135,8 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
-        validated(self, X, reset=False, sparse=True)
-        return self.estimator_.decision_function(X)
+        inputs = self.estimator_._inputs(validated(self, X, reset=False, sparse=True))
+        return np.asarray(self.estimator_._scores(inputs)[:, 0])
 
     def decision_function(self, X: Any) -> Array:
         """f(x) − `offset_` of each row of X (n, p), negative for outliers; errors as `score_samples`."""
