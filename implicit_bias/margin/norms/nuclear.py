@@ -11,14 +11,15 @@ import scipy.sparse as sp
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.rounding import share
 from implicit_bias.ground.scaling import length
-from implicit_bias.margin.norms.base import GroupForm, Norm
+from implicit_bias.margin.norms.base import GroupForm
 from implicit_bias.margin.norms.group import GroupLasso
+from implicit_bias.margin.norms.own import OwnNorm
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 
-class NuclearNorm(Norm):
+class NuclearNorm(OwnNorm):
     """Σ_h ‖ζ_h‖_*, the sum of the singular values of a matrix for each group h of gates.
 
     Gate j lies in row `rows[j]` of its group's ζ_h; the gates of a row, and their inputs, are its columns. A unit whose
@@ -65,11 +66,6 @@ class NuclearNorm(Norm):
         #: Gates in the order of groups, rows and columns.
         self.order = np.lexsort((np.arange(self.gates), lines.index, lasso.index))
         self.contexts = int(counts[0])
-
-    @property
-    def proved(self) -> bool:  # type: ignore[override]
-        """Whether the class itself is the package's."""
-        return type(self) is NuclearNorm
 
     def matrices(self, W: Array) -> Array:
         """ζ_h of weights (k, d), shape (H, R, contexts·d)."""
