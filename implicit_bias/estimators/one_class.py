@@ -15,6 +15,7 @@ from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.estimators.samples import Posed
 from implicit_bias.ground.checks import Array, InputError, as_positive, shown
 from implicit_bias.ground.validation import UnfittedError, validated
+from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Status
 from implicit_bias.margin.solvers.path import smallest_price
@@ -145,8 +146,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         InputError
             For inputs that do not fit those of `fit`.
         """
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
+        self._require_fitted()
         inputs = self.estimator_._inputs(validated(self, X, reset=False, sparse=True))
         return np.asarray(self.estimator_._scores(inputs)[:, 0])
 
@@ -158,6 +158,23 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         """−1 for each row of X (n, p) that is an outlier, else +1; errors as `score_samples`."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
+    def as_model(self) -> MarginModel:
+        """The fitted model as `MarginModel` of the classes −1, outliers, and +1: what `save_model` writes.
+
+        Its `decision_function` and `predict` are these. Errors as `score_samples`, and as the classifier's `as_model`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from implicit_bias import OneClassMargin
+        >>> X, _ = load_iris(return_X_y=True)
+        >>> model = OneClassMargin().fit(X)
+        >>> bool((model.as_model().predict(X) == model.predict(X)).all())
+        True
+        """
+        self._require_fitted()
+        return replace(self.estimator_.as_model(), offset=self.offset_)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -165,6 +182,10 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
 
 
 def _posed(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[Posed, MarginProblem]:
