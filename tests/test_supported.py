@@ -163,7 +163,7 @@ TRIALS = {
     "`verbose`": verbose,
     "`warm_start`": warm,
     "`set_output`": set_output,
-    "`save_model`": saved,
+    "`save_model`, but for networks": saved,
 }
 
 
