@@ -35,8 +35,9 @@ class KernelExpansions(Gates):
     learned = ("samples", "coefficients", "n_features_in_")
 
     def __init__(self, kernels: Sequence[Any], samples: Any, coefficients: Any) -> None:
-        if not all(isinstance(value, int | float | None) for _, given in kernels for value in given.values()):
-            raise InputError("the parameters of kernels must be numbers")
+        given = [item for _, parameters in kernels for item in parameters.items()]
+        if any(name == "n_jobs" or not isinstance(value, int | float | None) for name, value in given):
+            raise InputError("the parameters of kernels must be numbers, without n_jobs")
         self.kernels = [(str(name), dict(given)) for name, given in kernels]
         self.samples = as_floats(samples, "samples", 2)
         self.coefficients = as_floats(coefficients, "coefficients", 2)
