@@ -5,6 +5,7 @@ a light installation has no torch, and the help of the command line must not wai
 """
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import lazy_loader
@@ -17,12 +18,20 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Before anything forks: its processes keep to one thread.
 from implicit_bias.ground import threads as _threads  # noqa: F401
 
-_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_loaded, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     # Loads NumPy, which the import of this package alone can spare.
-    from implicit_bias.ground.missing import torch_is_needed
+    from implicit_bias.ground.missing import MissingError, torch_is_needed
 
+    if name == "__all__":
+        # What a star brings: without torch, all that needs none.
+        found = []
+        for public in _names:
+            with suppress(MissingError):
+                __getattr__(public)
+                found.append(public)
+        return found
     with torch_is_needed(name):
         return _loaded(name)

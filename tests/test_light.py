@@ -31,11 +31,15 @@ import implicit_bias as ib
 from implicit_bias.command_line.main import main
 
 refused = {}
-for name in ib.__all__:
+for name in dir(ib):
     try:
         getattr(ib, name)
     except ImportError as error:
         refused[name] = str(error)
+brought = {}
+exec("from implicit_bias import *", brought)
+assert brought["solve"] is ib.solve
+assert sorted(brought.keys() - {"__builtins__"}) == sorted(set(dir(ib)) - refused.keys())
 task = ib.load_binary("digits", train_size=300)
 gln = ib.svm_gln(task.X_train, task.y_train, ib.HyperplaneGates(6, 2, seed=1).fit(task.X_pool))
 rc = ib.svm_rc(task.X_train, task.y_train, ib.RandomHalfSpaces(6, seed=1).fit(task.X_pool), C=0.1)

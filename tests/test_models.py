@@ -6,18 +6,25 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from implicit_bias import (
+    SGD,
     ConstantGate,
     Frobenius,
     GatedFeatures,
+    GatedReLUClassifier,
     GLNClassifier,
+    HiddenLayerClassifier,
     HyperplaneGates,
     InputError,
     KernelFeatures,
+    MarginClassifierCV,
     MarginModel,
     MarginProblem,
+    MultipleKernelClassifier,
+    OneClassMargin,
     Status,
     certify,
     load_model,
@@ -135,9 +142,57 @@ def test_gate_values_and_kernels():
         MarginModel([kernels], [solve(kernels)]).predict(np.ones((1, kernels.features.d)))
 
 
+SAVED = [
+    GLNClassifier(3, random_state=1),
+    GLNClassifier(3, norm="predictor-l2", fit_intercept=False, random_state=1),
+    GatedReLUClassifier(5, random_state=1),
+    GatedReLUClassifier(3, gates="learned", training=SGD(steps=20), random_state=1),
+    MultipleKernelClassifier(),
+    MultipleKernelClassifier([("poly", {"degree": 2}), ("rbf", {"gamma": None})], fit_intercept=True),
+    MarginClassifierCV(GLNClassifier(2, random_state=1), Cs=[0.1, 1.0], cv=2),
+    OneClassMargin(nu=0.2),
+    OneClassMargin(GLNClassifier(3, random_state=1), nu=0.2),
+    OneClassMargin(MultipleKernelClassifier(), nu=0.2),
+]
+
+
+@pytest.mark.parametrize("classifier", SAVED, ids=repr)
+def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(classifier, tmp_path):
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    classifier = clone(classifier).fit(standard, NAMES)
+    again = load_model(save_model(classifier, tmp_path / "m.npz"))
+    np.testing.assert_allclose(again.decision_function(X), classifier.decision_function(X), rtol=1e-12, atol=1e-12)
+    assert (again.predict(standard) == classifier.predict(standard)).all()
+    fitted = getattr(classifier, "estimator_", classifier)
+    inputs = np.column_stack([standard, np.ones(len(X))]) if fitted.fit_intercept else standard
+    rows = fitted.samples_
+    for case, found in zip(again.problems, again.solutions, strict=True):
+        whole = dataclasses.replace(case, features=case.gates(inputs[rows]))
+        judged = certify(whole, found.weights, found.dual, intercept=found.intercept)
+        assert judged.gap <= found.tol
+
+
+def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
+    for classifier, words in (
+        (GLNClassifier(2, multi_class="joint"), "all classes in one problem"),
+        (MultipleKernelClassifier([lambda X, Z: X @ Z.T]), "function or a matrix of your own"),
+        (HiddenLayerClassifier(3, training=SGD(steps=3)), "HiddenActivations cannot be saved; pickle"),
+    ):
+        with pytest.raises(InputError, match=words):
+            save_model(classifier.fit(X, NAMES), tmp_path / "m.npz")
+    with pytest.raises(InputError, match="not fitted"):
+        save_model(OneClassMargin(), tmp_path / "m.npz")
+    for wrong in (3, GLNClassifier, None):
+        with pytest.raises(InputError, match="a MarginModel or a fitted classifier"):
+            save_model(wrong, tmp_path / "m.npz")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"offset": float("nan")}, "offset must be"),
+        ({"offset": "1"}, "offset must be"),
         ({"classes": ["a"]}, "two or more"),
         ({"classes": ["a", "a"]}, "different"),
         ({"classes": [1.0, float("nan")]}, "finite"),
@@ -255,6 +310,21 @@ def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatc
     pd.DataFrame(np.ones((1, 3))).to_csv("wide.csv", index=False)
     with pytest.raises(InputError, match="3 columns of inputs, the model takes 1"):
         read_inputs("wide.csv", columns, 1, text)
+
+
+@pytest.mark.parametrize("estimator", [None, GLNClassifier(4, fit_intercept=False, random_state=1)])
+def test_outliers_are_told_by_a_saved_model(table, estimator):
+    flowers = table[["a", "b", "c", "d"]]
+    model = OneClassMargin(estimator, nu=0.1).fit(flowers[CODES == 0])
+    save_model(model, "setosa.npz")
+    # The columns are found by their names.
+    table[["species", "d", "c", "b", "a"]].to_csv("all.csv", index=False)
+    done = run("predict", "setosa.npz", "all.csv", "--json")
+    found, document = pd.read_csv("all-predictions.csv"), json.loads(done.stdout)
+    assert list(found) == ["prediction", "score"]
+    assert (found.prediction == model.predict(flowers)).all()
+    np.testing.assert_allclose(found.score, model.decision_function(flowers), atol=1e-12)
+    assert document["predictions"] == {"-1": (found.prediction < 0).sum(), "1": (found.prediction > 0).sum()}
 
 
 def test_weights_and_margins_of_samples_are_columns(table):

@@ -1,6 +1,7 @@
 """One class: the problem of OneClassSVM with any norm, its share of outliers exact, and its answer certified."""
 
 import pickle
+import re
 
 import cvxpy as cp
 import numpy as np
@@ -141,12 +142,28 @@ def test_what_is_saved_predicts_the_same(zeros):
         (OneClassMargin(GatedReLUClassifier(gates="learned")), None, "no labels"),
         (OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),
         (OneClassMargin(GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False), nu=0.3),
-         [[1.0], [-1.0], [2.0], [-2.0]], "mean slack is below nu"),
+         [[1.0], [-1.0], [2.0], [-2.0]], "mean slack below nu=0.3, which is proved"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_told(zeros, model, X, words):
     with pytest.raises(InputError, match=words):
         model.fit(zeros if X is None else X)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+def test_a_linear_boundary_around_the_origin_is_refused_with_its_proof_or_told_to_be_nothing(nu):
+    """Where the solver itself ends at prices too high for it; `weights` are those of least mean slack, by CVXPY."""
+    X = np.random.default_rng(1).normal(size=(300, 5))
+    with pytest.raises(InputError, match=r"no weights of a norm up to .* which is proved") as refusal:
+        OneClassMargin(GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False), nu=nu).fit(X)
+    weights = cp.Variable(5)
+    bound = float(re.findall(r"up to (\S+) have", str(refusal.value))[0])
+    slack = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - X @ weights)) / 300), [cp.norm(weights) <= bound])
+    assert slack.solve(solver="CLARABEL") > nu
+    with pytest.warns(UserWarning, match="same score"):
+        model = OneClassMargin(GatedReLUClassifier(gates=ConstantGate()), nu=nu).fit(X)
+    assert np.ptp(model.score_samples(X)) < 1e-4
+    assert np.ptp(OneClassMargin(nu=nu).fit(X).score_samples(X)) > 0.1
 
 
 def test_an_answer_that_is_not_proved_is_told(zeros):
@@ -156,6 +173,7 @@ def test_an_answer_that_is_not_proved_is_told(zeros):
     assert model.status_ is Status.TIME_LIMIT
 
 
+@pytest.mark.filterwarnings("ignore:all samples have the same score:UserWarning")
 @pytest.mark.parametrize("nu", [1 - 1e-9, 1 - 1e-16])
 def test_nearly_all_samples_may_be_outside(nu):
     X = np.random.default_rng(0).normal(size=(60, 3))

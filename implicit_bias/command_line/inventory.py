@@ -90,7 +90,8 @@ def _texts(name: str, value: Any) -> list[str]:
         return [f"{data_set} {_state(files)}" for data_set, files in value.items()]
     if isinstance(value, dict):
         return [f"{key} {item or 'not installed'}" for key, item in value.items()]
-    return [", ".join(value)] if isinstance(value, list | tuple) else [str(value)]
+    absent = value is None or value == []
+    return ["torch is not installed" if absent else ", ".join(value) if isinstance(value, list | tuple) else str(value)]
 
 
 def _state(files: dict[str, str]) -> str:

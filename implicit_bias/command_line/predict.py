@@ -3,12 +3,13 @@
 from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_json
 
 TEXT = """\
-Score new samples by a model that `implicit-bias solve` saved, and write a table of them.
+Score new samples by a model that `implicit-bias solve` or `save_model` saved, and write a table of them.
 
 CSV: the columns that the model was made from, by name; others are left. NPZ: an array X, and gates where the model was
 made from gate values. The table has one row a sample: the predicted class, the score (of each class, where there are
 more than two), and, where the file holds labels, label and margin, which is not positive where the prediction is wrong.
-For two classes the margin is y f(x), for more the score of the label less the largest other."""
+For two classes the margin is y f(x), for more the score of the label less the largest other. Of a model
+of outliers, these are -1 and the rest 1."""
 
 
 def declare(parser: Parser, command: str) -> None:

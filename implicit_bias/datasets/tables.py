@@ -148,7 +148,8 @@ def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(file, header=0 if named else None, index_col=False, skipinitialspace=True, dtype=kinds)
     except (ValueError, OSError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise InputError(f"{file} cannot be read as CSV ({str(error).strip().splitlines()[0]})") from None
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{file} cannot be read as CSV ({reason}); save it as text in UTF-8 with commas") from None
     if table.empty:
         raise InputError(f"{file} holds no samples; give at least one row")
     table.columns = [str(name).strip() for name in table.columns]

@@ -13,13 +13,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias.datasets.task import with_constant
+from implicit_bias.estimators.models import model_of
 from implicit_bias.estimators.samples import Posed, check_processes, merged
 from implicit_bias.estimators.separable import separated
+from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, one_of
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.margin.display import summary
+from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, Status
 
@@ -116,7 +119,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         earlier = self._earlier(posed)
         for problems, solutions in self._solved(posed, prices, earlier):
             self.classes_, self.samples_, self._codes = posed.classes, posed.rows, posed.codes
-            self._keep([problem.gates for problem in problems], solutions)
+            self._keep(problems, solutions)
             support = posed.support(solutions)
             self.support_ = posed.rows[support]
             self.n_support_ = np.bincount(posed.codes[support], minlength=len(posed.classes))
@@ -144,13 +147,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _solved(
         self, posed: Posed, prices: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """At each price the problems, without their features, which may be large, and their solutions."""
+        """At each price the problems, without their samples, which may be many, and their solutions."""
         problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
             options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
             for name, problem, start in zip(posed.names, posed.problems, earlier, strict=True):
-                problems.append(problem.restated(features=None))
+                features = UnkeptFeatures(problem.features.shape, problem.features.gated)
+                problems.append(problem.restated(features=features))
                 yield delayed(separated)(problem, prices, name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
@@ -201,8 +205,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if found:
             warnings.warn(f"{found}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
 
-    def _keep(self, gates: list[Gates | None], solutions: list[Solution]) -> None:
-        several = len(solutions) > 1
+    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+        several, gates = len(solutions) > 1, [problem.gates for problem in problems]
+        self._stated = problems
         unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
         self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
         self.certificate_: Any = solutions if several else solutions[0]
@@ -244,8 +249,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         InputError
             For inputs that do not fit those of `fit`.
         """
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
+        self._require_fitted()
         scores = self._scores(self._inputs(validated(self, X, reset=False, sparse=True)))
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
@@ -255,6 +259,19 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
         return np.asarray(self.classes_[index])
 
+    def as_model(self) -> MarginModel:
+        """The fitted classifier as margin problems and certified answers, without samples: what `save_model` writes.
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            If all classes are one problem (`multi_class`).
+        """
+        self._require_fitted()
+        return model_of(self._stated, self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -262,6 +279,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
 
     def _html_repr(self) -> str:
         """What a notebook shows: scikit-learn's diagram, and below it what was proved."""

@@ -13,12 +13,14 @@ import scipy.linalg
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.estimators.models import expanded
 from implicit_bias.estimators.samples import Posed
 from implicit_bias.features import KernelFeatures
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, as_floats, one_of, shown
 from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.scaling import length
+from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, certify
@@ -129,8 +131,9 @@ class MultipleKernelClassifier(MarginClassifier):
                 [solution for _, solution in each],
             )
 
-    def _keep(self, gates: list[Any], solutions: list[Solution]) -> None:
-        super()._keep([None] * len(gates), solutions)
+    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+        gates: list[Any] = [problem.gates for problem in problems]
+        super()._keep([problem.restated(gates=None) for problem in problems], solutions)
         features, coefficients = gates[0][0], np.stack([found for _, found in gates])
         used = np.flatnonzero(coefficients.any(axis=(0, 1)))
         coefficients = coefficients[..., used] / features.scales[:, None]
@@ -139,6 +142,21 @@ class MultipleKernelClassifier(MarginClassifier):
         self.kernel_weights_ = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
         self.dual_coef_ = coefficients if len(gates) > 1 else coefficients[0]
         self.support_vectors_, self.kernels_ = features.samples[used], features.functions
+
+    def as_model(self) -> MarginModel:
+        """As for `GLNClassifier`, with one feature for each kernel: its part of f. Functions of your own are refused.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from implicit_bias import MultipleKernelClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> MultipleKernelClassifier().fit(X, y).as_model()
+        MarginModel('margin problem', 3 classes, 4 inputs, OPTIMAL)
+        """
+        whole = super().as_model()
+        a = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
+        return expanded(whole, self.kernels_, self.support_vectors_, a)
 
     def _scores(self, X: Array) -> Array:
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]

@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.estimators.base import NOTHING, MarginClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.estimators.samples import Posed
 from implicit_bias.ground.checks import Array, InputError, as_positive, shown
 from implicit_bias.ground.validation import UnfittedError, validated
+from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Status
 from implicit_bias.margin.solvers.path import smallest_price
@@ -23,6 +24,9 @@ from implicit_bias.margin.solvers.path import smallest_price
 ROUNDING = 1e-9
 #: Prices that are tried at most; the step upwards while too many samples have slack; and how far up, over the first.
 ATTEMPTS, STEP, FURTHEST = 60, 4.0, 1e8
+#: Norms, over that of weights that reach the margin in the mean, up to which there must be none before one gives up
+#: where the solver does.
+FAR = 1e3
 
 
 @dataclass(eq=False, repr=False)
@@ -91,13 +95,15 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If all samples are equal, if no weights are found whose mean slack Σ c_i ξ_i / Σ c_i is below ν, and for
-            anything that the classifier refuses.
+            If all samples are equal, if no weights are found whose mean slack Σ c_i ξ_i / Σ c_i is below ν (which is
+            proved for all weights up to a norm that is told), and for anything that the classifier refuses.
 
         Warns
         -----
         ConvergenceWarning
             If the certificate is worse than the classifier's `tol` asks, or ν is not met to it.
+        UserWarning
+            If all samples have the same score.
         """
         nu = as_positive(self.nu, "nu")
         if nu >= 1:
@@ -113,6 +119,13 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         self.C_, self.nu_ = _solved(estimator, posed, problem, nu)
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
         scores = estimator._scores(estimator._inputs(samples[posed.rows]))[:, 0]
+        if np.ptp(scores) <= max(NOTHING, estimator.tol):
+            warnings.warn(
+                "all samples have the same score, which tells nothing: a constant alone keeps the margin; take a "
+                "Gaussian kernel (the default) on standardised inputs, or fit_intercept=False",
+                UserWarning,
+                stacklevel=2,
+            )
         self.offset_ = min(1.0, _quantile(scores, problem.sample_weight, nu)) - ROUNDING
         if not np.allclose(self.nu_, nu, rtol=2 * estimator.tol, atol=0):
             warnings.warn(
@@ -133,8 +146,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         InputError
             For inputs that do not fit those of `fit`.
         """
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
+        self._require_fitted()
         inputs = self.estimator_._inputs(validated(self, X, reset=False, sparse=True))
         return np.asarray(self.estimator_._scores(inputs)[:, 0])
 
@@ -146,6 +158,23 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         """−1 for each row of X (n, p) that is an outlier, else +1; errors as `score_samples`."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
+    def as_model(self) -> MarginModel:
+        """The fitted model as `MarginModel` of the classes −1, outliers, and +1: what `save_model` writes.
+
+        Its `decision_function` and `predict` are these. Errors as `score_samples`, and as the classifier's `as_model`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from implicit_bias import OneClassMargin
+        >>> X, _ = load_iris(return_X_y=True)
+        >>> model = OneClassMargin().fit(X)
+        >>> bool((model.as_model().predict(X) == model.predict(X)).all())
+        True
+        """
+        self._require_fitted()
+        return replace(self.estimator_.as_model(), offset=self.offset_)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -153,6 +182,10 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
 
 
 def _posed(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[Posed, MarginProblem]:
@@ -185,13 +218,17 @@ def _solved(estimator: MarginClassifier, posed: Posed, problem: MarginProblem, n
         room = nu * total - slack
         following = (solution.objective - price * slack) / room if room > 0 else STEP * price
         done = np.allclose(shares, nu, rtol=2 * estimator.tol, atol=0)
+        # ‖W‖ + C Σ c_i ξ_i is at least the lower bound, for any weights.
+        proved = solution.lower_bound - price * nu * total
+        lost = solution.status is Status.INACCURATE and proved > FAR * nu * least * total
+        if lost or following > FURTHEST * least:
+            raise InputError(
+                f"no weights of a norm up to {proved:.2g} have a mean slack below nu={nu:g}, which is proved: the "
+                "samples lie around the origin, and nothing that is linear in their features parts them from it; take "
+                "a Gaussian kernel (the default), gates that close, or a larger nu"
+            )
         if done or solution.status is not Status.OPTIMAL or following == price:
             break
-        if following > FURTHEST * least:
-            raise InputError(
-                f"no weights were found whose mean slack is below nu={nu:g}, since the samples lie around the origin; "
-                "take features such as a Gaussian kernel, or fit_intercept=True, or increase nu"
-            )
         price = following
     return price, shares
 

@@ -19,6 +19,7 @@ from implicit_bias.estimators.gln import GLNClassifier
 from implicit_bias.estimators.samples import check_processes
 from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated
+from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.solvers.path import smallest_price
 
 #: The largest default price over the smallest at which there are weights.
@@ -166,6 +167,10 @@ class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row of X (n, p); errors as `decision_function`."""
         return self._fitted().predict(X)
+
+    def as_model(self) -> MarginModel:
+        """That of `estimator_`, which `save_model` writes; errors as there."""
+        return self._fitted().as_model()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The score of `scoring` on X (n, p) and labels y (n,)."""

@@ -12,7 +12,7 @@ import numpy as np
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import Features, GatedFeatures
-from implicit_bias.ground.checks import Array, InputError, as_floats, shown
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_real, shown
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
@@ -23,7 +23,7 @@ from implicit_bias.margin.solvers.solution import Solution, Status
 class MarginModel:
     """Margin problems and their answers as a classifier: of two classes, or of each class against the rest.
 
-        f_c(x) = ⟨W_c, Φ(x)⟩ + b_c          two classes: the second where f(x) > 0; else that of the largest f_c(x)
+        f_c(x) = ⟨W_c, Φ(x)⟩ + b_c − r      two classes: the second where f(x) > 0; else that of the largest f_c(x)
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ class MarginModel:
         Whether the problems' inputs are those of the model with the constant 1 appended.
     columns : Columns, optional
         The columns of the CSV file that the samples come from, by which new samples are read.
+    offset : float
+        r: that of `OneClassMargin`, whose classes are −1, outliers, and +1.
 
     Raises
     ------
@@ -56,6 +58,7 @@ class MarginModel:
     classes: Sequence[Any] = (-1, 1)
     constant: bool = False
     columns: Columns | None = None
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         for name, kind in (("problems", MarginProblem), ("solutions", Solution), ("classes", str | int | float)):
@@ -78,11 +81,14 @@ class MarginModel:
             raise InputError("give one solution per problem at most")
         if not isinstance(self.constant, bool | np.bool_):
             raise InputError(f"constant must be True or False, not {shown(self.constant)}")
+        if not np.isfinite(as_real(self.offset)):
+            raise InputError(f"offset must be a finite number, not {shown(self.offset)}")
+        object.__setattr__(self, "offset", as_real(self.offset))
         for problem, solution in zip(self.problems, self.solutions, strict=False):
             n, k, d = problem.features.shape
             if solution.weights.shape != (k, d) or solution.dual.shape != (n,):
                 raise InputError(f"a solution does not belong to {problem!r}; give the problem that it solves")
-        if {problem.features.d for problem in self.problems} != {self.problems[0].features.d}:
+        if len({_inputs(problem) for problem in self.problems}) > 1:
             raise InputError("the problems differ in their inputs; give problems of the same samples")
 
     @property
@@ -100,7 +106,7 @@ class MarginModel:
     @property
     def n_features_in(self) -> int:
         """How many inputs the model takes."""
-        return self.problems[0].features.d - bool(self.constant)
+        return _inputs(self.problems[0]) - bool(self.constant)
 
     def decision_function(self, X: Any, gate_values: Any = None) -> Array:
         """Scores of inputs X (n, p): (n,) for two classes, positive for the second; else (n, classes).
@@ -119,7 +125,7 @@ class MarginModel:
             key = id(problem.gates)
             if key not in seen:
                 seen[key] = self._features(problem, inputs, gate_values)
-            scores.append(seen[key] @ solution.weights + solution.intercept)
+            scores.append(seen[key] @ solution.weights + (solution.intercept - self.offset))
         return scores[0] if len(scores) == 1 else np.column_stack(scores)
 
     def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> Features:
@@ -181,3 +187,8 @@ class MarginModel:
     def __repr__(self) -> str:
         told = f"{len(self.classes)} classes, {self.n_features_in} inputs, {self.status.name}"
         return f"MarginModel({self.problems[0].name!r}, {told})"
+
+
+def _inputs(problem: MarginProblem) -> int:
+    """How many inputs gates take, or features have."""
+    return problem.features.d if problem.gates is None else int(problem.gates.n_features_in_)

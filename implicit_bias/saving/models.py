@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,11 +16,20 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.saving.problems import problem_of, problem_parts
 from implicit_bias.saving.solutions import solution_of, solution_parts
 
-KIND = "model 2"
+KIND = "model 3"
 
 
-def save_model(model: MarginModel, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
-    """Write a model to `path` (npz): what predicts, and the certified answers, without the samples they were made from.
+class Fitted(Protocol):
+    """A fitted classifier of margins, or of outliers."""
+
+    def as_model(self) -> MarginModel:
+        """Its problems and answers."""
+
+
+def save_model(model: MarginModel | Fitted, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
+    """Write a model, or a fitted classifier as one, to `path` (npz): what predicts, and the certified answers.
+
+    The samples that they were made from are not in it. A classifier comes back as a model that predicts the same.
 
     The arrays are those of `save_problem`, less the features, and of `save_solution`, under `problem0.…` and
     `solution0.…`, and so on; of problems that differ in their labels only, `y` alone. A model that was loaded without
@@ -28,15 +37,16 @@ def save_model(model: MarginModel, path: str | os.PathLike[str], *, samples: boo
 
     Parameters
     ----------
-    model : MarginModel
+    model : MarginModel, or an estimator with `as_model()`
     path : path
     samples : bool
-        Keep the inputs of the samples, too: the file then proves its answers by itself, and holds your data.
+        Keep the inputs of the samples, too, where the model has them: the file then proves its answers by itself, and
+        holds your data.
 
     Raises
     ------
     InputError
-        If `path` cannot be written, or norm or gates are code of your own, which a file does not hold.
+        If `path` cannot be written, or norm, gates or kernels are code of your own, which a file does not hold.
 
     Examples
     --------
@@ -54,7 +64,9 @@ def save_model(model: MarginModel, path: str | os.PathLike[str], *, samples: boo
     True
     """
     if not isinstance(model, MarginModel):
-        raise InputError(f"model must be a MarginModel(problems, solutions, classes), not {shown(model)}")
+        if isinstance(model, type) or not callable(getattr(model, "as_model", None)):
+            raise InputError(f"model must be a MarginModel or a fitted classifier of margins, not {shown(model)}")
+        model = model.as_model()
     if not isinstance(samples, bool | np.bool_):
         raise InputError(f"samples must be True or False, not {shown(samples)}")
     first, abouts = model.problems[0], []
@@ -70,6 +82,7 @@ def save_model(model: MarginModel, path: str | os.PathLike[str], *, samples: boo
         told.append(about)
         arrays |= {f"solution{i}.{name}": values for name, values in held.items()}
     about = {"problems": abouts, "solutions": told, "classes": list(model.classes), "constant": bool(model.constant)}
+    about["offset"] = model.offset
     about["columns"] = None if model.columns is None else model.columns._asdict()
     return write_archive(path, KIND, about, arrays)
 
@@ -103,7 +116,7 @@ def load_model(path: str | os.PathLike[str]) -> MarginModel:
             problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
         solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
         columns = None if about["columns"] is None else _columns(**about["columns"])
-        return MarginModel(problems, solutions, about["classes"], about["constant"], columns)
+        return MarginModel(problems, solutions, about["classes"], about["constant"], columns, about["offset"])
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -62,8 +62,8 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
         raise InputError(f"{norm!r} is code of your own, which a file does not hold; take a norm of this package")
     if gates is not None and not _known(all_gates, gates):
         raise InputError(
-            f"{type(gates).__name__} cannot be saved; save dataclasses.replace(problem, gates=None), which solves "
-            "alike but cannot score new inputs"
+            f"{type(gates).__name__} cannot be saved; pickle the classifier that has them, or save "
+            "dataclasses.replace(problem, gates=None), which solves alike but cannot score new inputs"
         )
     arrays = _parts(features, features.made_of) if samples else {}
     arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 
 import implicit_bias as ib
 from implicit_bias import SGD, Frobenius, Status
 from tests.fuzz import problems
-from tests.fuzz.draw import Draw, Wrong, expect
+from tests.fuzz.draw import Draw, Given, Wrong, expect
 from tests.fuzz.strategies import ARGUMENTS, choice, count, is_count
 from tests.fuzz.table import arguments, entry
 from tests.fuzz.values import Array
@@ -36,6 +37,23 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
+#: Sparse inputs, which these classifiers make dense.
+SPARSE: dict[str, Any] = {
+    "CSR": sp.csr_array,
+    "CSC": sp.csc_matrix,
+    "COO, float32": lambda X: sp.coo_array(X.astype(np.float32)),
+    "LIL": sp.lil_array,
+}
+
+
+def _inputs(draw: Draw, X: Array) -> Given:
+    """Inputs in a disguise, sparse ones among them, or damaged."""
+    if draw.chance(0.9):
+        return draw.array(X, but=["sparse"])
+    X = np.where(np.abs(X) > 0.5, X.astype(np.float32), 0.0)
+    return Given(draw.among("sparse", SPARSE)(X), X, "sparse")
+
+
 def _classifier(kind: Any, **fixed: Any) -> None:
     """Fit a classifier with parameters of every kind and check it."""
 
@@ -48,7 +66,7 @@ def _classifier(kind: Any, **fixed: Any) -> None:
         labels = np.array([classes[int(sign > 0)] for sign in y])
         if len(classes) == 3:
             labels[2:4] = classes[2]
-        given, n = draw.array(X), len(y)
+        given, n = _inputs(draw, X), len(y)
         bad = [*BAD_LABELS, labels[:-1], np.full(n, classes[0])]
         target = draw.either(draw.pick([labels, labels.tolist(), pd.Series(labels)]), bad)
         good: list[Any] = [None, None, None, None, np.exp(draw.normal(n)), np.r_[0.0, np.ones(n - 1)]]
@@ -76,7 +94,7 @@ def _check_model(draw: Draw, model: Any, X: Array, labels: Array) -> None:
     for certificate in model.certificate_ if isinstance(model.certificate_, list) else [model.certificate_]:
         expect(certificate.gap <= certificate.tol or certificate.status is not Status.OPTIMAL, "OPTIMAL with a gap")
     d = X.shape[1]
-    new = draw.array(draw.normal(3, draw.pick([d, d, d + 1])))
+    new = _inputs(draw, draw.normal(3, draw.pick([d, d, d + 1])))
     found = draw.call(lambda X: model.decision_function(X), X=new, must=lambda c: c.X.shape[1] != d)
     expect(np.isfinite(found).all(), "scores are not finite")
 
@@ -97,7 +115,8 @@ def _by_cross_validation(draw: Draw) -> None:
     estimator = draw.either(kind, [3, "gln", ib.GLNClassifier, ib.ConstantGate()])
     cv = draw.either(splits, [0, "ab", 1, -2, 0.5])
     scoring = draw.either(draw.pick([None, "accuracy"]), ["nonsense", 3, "neg_log_loss"])
-    given, target = draw.array(X), draw.either(draw.pick([y, y.tolist(), pd.Series(y)]), [None, "ab", object(), y[:-1]])
+    given = _inputs(draw, X)
+    target = draw.either(draw.pick([y, y.tolist(), pd.Series(y)]), [None, "ab", object(), y[:-1]])
 
     def fit(X: Any, y: Any, estimator: Any, Cs: Any, cv: Any, scoring: Any) -> Any:
         return ib.MarginClassifierCV(estimator, Cs, cv=cv, scoring=scoring).fit(X, y)
@@ -123,7 +142,7 @@ def _one_class(draw: Draw) -> None:
         return ib.OneClassMargin(estimator, nu=nu).fit(X, sample_weight=weights)
 
     # Samples may lie all around the origin, where there is no Gaussian kernel and no constant input.
-    inputs = draw.array(X, but=["sparse"])
+    inputs = _inputs(draw, X)
     model = draw.call(fit, inputs, estimator, nu, weight, may=True, warns=True)
     given = np.ones(len(X)) if weight.value is None else weight.value
     expect(given[model.predict(inputs.plain) < 0].sum() <= nu.value * given.sum() * (1 + 1e-9), "too many outliers")

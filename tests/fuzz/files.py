@@ -190,6 +190,9 @@ def _problem(draw: Draw) -> Any:
 
 
 def _model(draw: Draw) -> Any:
+    if draw.chance(0.3):
+        # Of kernels, by name.
+        return ib.OneClassMargin(nu=0.4).fit(problems.clean_task(draw)[0]).as_model()
     problem = _problem(draw)
     return ib.MarginModel([problem], [ib.solve(problem)], draw.pick([["cat", "dog"], [-1, 1], [0.5, 2.5]]))
 
