@@ -21,7 +21,7 @@ from implicit_bias.theory import margin_bound
 
 MEASURES = ("error", "ratio", "inconsistency", "alignment", "optimum", "gap", "svm_error")
 FROBENIUS = ("frobenius_error", "frobenius_inconsistency")
-#: Gates that learn have a reference in every row up to this n² times their number; above, at the ends only.
+#: Gates that learn have a reference in every row up to this n² times their number, and above it at the ends only.
 FOLLOWED_UP_TO = 25_000_000
 #: Relative distance at which the bound for several gated layers is good enough.
 BOUND_GAP = 0.01
@@ -149,10 +149,9 @@ class Measurer:
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
-        learned = isinstance(network, ReLUNetwork)
-        if learned and not last and (is_deep(network) or self._is_large(network)):
+        if isinstance(network, ReLUNetwork) and not last and (is_deep(network) or self._is_large(network)):
             return None
-        if learned or not self.asked:
+        if isinstance(network, ReLUNetwork) or not self.asked:
             self.reference, self.asked = reference(network, self.task), True
         return self.reference
 
