@@ -54,7 +54,7 @@ SHORTER = {
     "localization theory": {"lr": 0.1},
 }
 #: The committed tables of the limit.
-LIMITS = {"limit deep", "limit fifty", "limit fifty_finer", "limit one_layer", "limit seed1", "limit seed2"}
+LIMITS = {"limit deep", "limit one_layer", "limit seed1", "limit seed2"}
 each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
 

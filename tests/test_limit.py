@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -211,6 +212,26 @@ def test_two_layers_fall_to_the_certified_optimum_from_above(digits, kind, momen
         assert finite.iloc[-1] <= 1.005
 
 
+@pytest.mark.parametrize("kind", ["gln", "frozen"])
+@pytest.mark.parametrize("percent", [5.0, 0.2])
+def test_a_margin_asked_for_is_had_at_the_end_of_the_same_path(kind, percent):
+    """The certificate ends the descent: later than the smoothing does, where that is too coarse, and else there."""
+    coarse, exact = NETWORKS[kind]().double(), NETWORKS[kind]().double()
+    problem = (svm_gln if kind == "gln" else svm_lc)(X, Y, exact.gates() if kind == "gln" else exact)
+    bound = solve(problem).lower_bound
+    before = descend_to_limit(coarse, X, Y, LossScaled(tolerance=0.05)).table
+    asked = LossScaled(tolerance=0.05, margin=0.5 / bound / (1 + percent / 100), max_steps=20_000)
+    descent = descend_to_limit(exact, X, Y, asked)
+    after = descent.table
+    assert descent.end == "converged"
+    assert after.normalised_margin.iloc[-1] >= asked.margin
+    assert optimality_ratio(problem, exact.effective_weights(), bound) <= 1 + percent / 100
+    enough = before.normalised_margin.iloc[-1] >= asked.margin
+    assert enough == (percent == 5.0)
+    same = before if enough else before.iloc[:-1]
+    pd.testing.assert_frame_equal(same.drop(columns="seconds"), after.iloc[: len(same)].drop(columns="seconds"))
+
+
 @pytest.mark.parametrize("kind", CLASSES)
 def test_margins_of_classes_are_those_of_the_outputs(kind):
     """All pairs of a sample and another class, and their gradient is that of the cross-entropy where this is small."""
@@ -403,6 +424,7 @@ def zeroed():
         (lambda: LossScaled(stationarity=1), "below 1"),
         (lambda: LossScaled(growth=1.0), "above 1"),
         (lambda: LossScaled(max_steps=0), "max_steps"),
+        (lambda: LossScaled(margin=-1.0), "margin"),
         (lambda: LossScaled(max_seconds=math.nan), "max_seconds"),
         (lambda: PlainDescent(lr=-1), "lr"),
         (lambda: stationarity(gln(), X, Y), "does not separate"),

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias.experiments.limit import study
+from implicit_bias import ReLUNetwork, load_binary
+from implicit_bias.experiments.limit import references, study
+from implicit_bias.experiments.limit.references import Measurer
 from implicit_bias.experiments.limit.verdicts import verdicts
 from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
@@ -81,6 +83,21 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
     assert "the limit behind frozen gates errs more than that of learned gates" in page
     assert "needs 5 seeds" in page
     assert (tmp_path / "limit_ends.png").stat().st_size > 10_000
+
+
+def test_many_gates_that_learn_have_a_reference_at_the_ends_only(monkeypatch):
+    """Frozen, the same gates have the same one, and it says what margin proves a ratio."""
+    task, network = load_binary("digits", train_size=40), ReLUNetwork(65, 10)
+    followed, measure = Measurer(task)(network), Measurer(task)
+    monkeypatch.setattr(references, "FOLLOWED_UP_TO", 40**2 * 10 - 1)
+    on_the_way, last = measure(network), measure(network, last=True)
+    assert np.isnan([on_the_way["optimum"], on_the_way["ratio"]]).all()
+    assert on_the_way["error"] == last["error"]
+    assert last == pytest.approx(followed, nan_ok=True, rel=1e-9)
+    frozen = Measurer(task)
+    assert frozen(network.freeze())["optimum"] == last["optimum"]
+    assert frozen.margin(network.freeze(), 0.25) == pytest.approx(0.4 / last["optimum"], rel=1e-5)
+    assert measure.margin(network, 0.25) == 0
 
 
 def contrast(differences, claim="GD-GLN errs more than its limit"):
@@ -193,4 +210,5 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
 def test_the_page_shows_the_verdicts_of_the_committed_tables(name):
     page = (ROOT / "docs" / "limit.md").read_text()
     table = pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv")
-    assert as_markdown(verdicts(study.ends(table))) in page
+    for _, size in study.ends(table).groupby(["train_size", "units"]):
+        assert as_markdown(verdicts(size)) in page

@@ -32,7 +32,7 @@ def declare(parser: Parser, command: str) -> None:
     text = f"the training before the limit, and what follows it: {', '.join(DESCENTS)}"
     add_list(parser, "--descents", str, LimitConfig.descents, text, offered=DESCENTS)
     add("--start", choices=STARTS, default=LimitConfig.start, help="from published training, or from scratch")
-    text = "smoothing of the minimum margin at which a descent ends"
+    text = "smoothing of the least margin at which a descent ends, and what fixed gates' certified ratio exceeds 1 by"
     add("--tolerance", type=float, default=LimitConfig.tolerance, help=text)
     add("--lr", type=float, default=LimitConfig.lr, help="learning rate of the plain descent")
     add("--max-steps", type=int, default=LimitConfig.max_steps, help="steps of a descent at most")

@@ -49,6 +49,9 @@ class LossScaled:
         False leaves out the extrapolation (v = u_k).
     max_steps, max_seconds : int, float
         The descent ends there at the latest.
+    margin : float
+        And only once the normalised margin min_i q_i/‖w‖^L is at least this: with gates that are fixed, what a margin
+        problem's certificate says can be had, but for some percent.
 
     Raises
     ------
@@ -68,6 +71,7 @@ class LossScaled:
     momentum: bool = True
     max_steps: int = 1_000_000
     max_seconds: float = 600.0
+    margin: float = 0.0
 
     def __post_init__(self) -> None:
         as_positive(self.tolerance, "tolerance")
@@ -77,6 +81,7 @@ class LossScaled:
             raise InputError(f"growth must be above 1, not {self.growth!r}")
         as_count(self.max_steps, "max_steps")
         as_positive(self.max_seconds, "max_seconds", infinite=True)
+        as_positive(self.margin, "margin", zero=True)
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,8 @@ class ScaledIteration:
         self.u: Any = start / self.radius
         self.before = self.u
         self.length, self.run, self.converged, self.crossing = 1.0, 0, False, False
+        #: The norm of the weights that no sample reaches, and that never move.
+        self.still = float(np.hypot.reduce([0.0, *(float(part.norm()) for part in function.rest)]))
 
     @property
     def weights(self) -> Tensor:
@@ -170,9 +177,18 @@ class ScaledIteration:
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
         settled = tangential <= max(self.config.stationarity, SLACK * gap) * float(np.hypot(radial, tangential))
         if (settled or self.crossing) and radial > 0:
-            self.converged = smallest > 0 and np.log(self.function.count) <= self.config.tolerance * smallest
+            sharp = smallest > 0 and np.log(self.function.count) <= self.config.tolerance * smallest
+            # The margins are those before the step, the weights those after it.
+            self.converged = (
+                sharp and self._wide(margins) and self._wide(self.function.gradient(self.u, self.radius)[2])
+            )
             if not self.converged:
                 self.radius *= self.config.growth ** (1 / self.function.degree)
+
+    def _wide(self, margins: Any) -> bool:
+        """Whether the normalised margin is what is asked for."""
+        norm = float(np.hypot(self.radius, self.still))
+        return float(margins.min()) >= self.config.margin * norm**self.function.degree
 
 
 class PlainIteration:

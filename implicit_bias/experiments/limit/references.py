@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
+import numpy as np
 import torch
 from torch.func import functional_call
 
 from implicit_bias.comparison import alignment, error, inconsistency, optimality_ratio
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.gates import ConstantGate
+from implicit_bias.gates import ConstantGate, ReLUGates
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
@@ -19,6 +21,8 @@ from implicit_bias.theory import margin_bound
 
 MEASURES = ("error", "ratio", "inconsistency", "alignment", "optimum", "gap", "svm_error")
 FROBENIUS = ("frobenius_error", "frobenius_inconsistency")
+#: Gates that learn have a reference in every row up to this n² times their number, and above it at the ends only.
+FOLLOWED_UP_TO = 25_000_000
 #: Relative distance at which the bound for several gated layers is good enough.
 BOUND_GAP = 0.01
 
@@ -55,7 +59,20 @@ def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
 
 
 def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    problem = margin_problem(network, task.X_train, task.y_train)
+    if isinstance(network, GatedLinearNetwork):
+        return _certified(margin_problem(network, task.X_train, task.y_train), task)
+    gates: ReLUGates = network.gates()
+    return _behind(gates.directions_.tobytes(), task)
+
+
+@lru_cache(maxsize=1)
+def _behind(weights: bytes, task: BinaryTask) -> Reference | None:
+    """The latest of ReLU gates: networks with the same follow each other."""
+    gates = ReLUGates(np.frombuffer(weights).reshape(-1, task.X_train.shape[1]))
+    return _certified(svm_gln(task.X_train, task.y_train, gates), task)
+
+
+def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
     solution = solve(problem)
     if solution.status.inseparable:
         return None
@@ -91,7 +108,7 @@ class Measurer:
     """What is measured for every row of the table, of networks with the same gates, or with gates that learn.
 
     Errors and inconsistencies are on the validation set. The reference is that of the network's present gates; learned
-    gates of several layers have one at the end only (`measured` with `last`), for it takes long.
+    gates of several layers, or of many units, have one at the end only (`measured` with `last`), for it takes long.
     """
 
     def __init__(self, task: BinaryTask) -> None:
@@ -117,17 +134,29 @@ class Measurer:
             row["frobenius_inconsistency"] = inconsistency(scores, found.frobenius)
         return row
 
+    def margin(self, network: GatedNetwork, tolerance: float) -> float:
+        """The normalised margin that proves a ratio of at most 1 + tolerance; 0 where no optimum is known.
+
+        Behind fixed gates of one layer the ratio is at most (‖w‖^L/L)/min_i q_i over the certified lower bound, because
+        ‖a_h V_h‖ ≤ (a_h² + ‖V_h‖²)/2.
+        """
+        if isinstance(network, ReLUNetwork) or is_deep(network) or (found := self._reference(network, False)) is None:
+            return 0.0
+        return 1 / (network.degree * (1 + tolerance) * found.optimum * (1 - found.gap))
+
     def inseparable(self, network: GatedNetwork) -> bool:
         """Whether these gates, if fixed, cannot separate the samples."""
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
-        learned = isinstance(network, ReLUNetwork)
-        if learned and is_deep(network) and not last:
+        if isinstance(network, ReLUNetwork) and not last and (is_deep(network) or self._is_large(network)):
             return None
-        if learned or not self.asked:
+        if isinstance(network, ReLUNetwork) or not self.asked:
             self.reference, self.asked = reference(network, self.task), True
         return self.reference
+
+    def _is_large(self, network: ReLUNetwork) -> bool:
+        return len(self.task.y_train) ** 2 * network.units[0] > FOLLOWED_UP_TO
 
     @torch.no_grad()
     def scores(self, network: GatedNetwork) -> Array:

@@ -43,7 +43,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> None:
     network, X, y = begun(settings, task, draw), task.X_train, task.y_train
-    measure, limit, steps = Measurer(task), settings["max_seconds"], settings["max_steps"]
+    measure, steps = Measurer(task), settings["max_steps"]
 
     def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
         table[-1] |= measure(network, last=True)
@@ -66,12 +66,19 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
         found.append({"draw": draw, "descent": "none", "end": "not separable"})
         return
     for label in [name for name in ("loss-scaled", "plain") if name in settings["descents"]]:
-        one, config = copy.deepcopy(network), LossScaled(settings["tolerance"], max_steps=steps, max_seconds=limit)
-        chosen = config if label == "loss-scaled" else PlainDescent(settings["lr"], max(1, steps), limit)
-        descent = driven(one, X, y, chosen, f"{settings['network']}, {label}", measure)
+        one, margin = copy.deepcopy(network), measure.margin(network, settings["tolerance"])
+        config = _config(settings, label, steps, margin)
+        descent = driven(one, X, y, config, f"{settings['network']}, {label}", measure)
         table = [{str(name): float(row[name]) for name in row} for row in descent.table.to_dict("records")]
         keep(label, table, descent.end, one)
         steps = int(descent.table.step.iloc[-1])
+
+
+def _config(settings: Settings, label: str, steps: int, margin: float) -> LossScaled | PlainDescent:
+    limit = settings["max_seconds"]
+    if label == "plain":
+        return PlainDescent(settings["lr"], max(1, steps), limit)
+    return LossScaled(settings["tolerance"], max_steps=steps, max_seconds=limit, margin=margin)
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
@@ -154,7 +161,7 @@ EXPERIMENT = Experiment(
     draw=figures,
     verdicts=lambda table: verdicts(ends(table)),
     data=binary_task,
-    revision=3,
+    revision=4,
     columns=COLUMNS,
     coordinates=PLACE,
     limits=("max_seconds",),
