@@ -69,7 +69,7 @@ DATA: dict[str, tuple[Callable[[str | None], tuple[np.ndarray, np.ndarray]], flo
     "wine": (lambda root: load_wine(return_X_y=True), 0.7),
     "breast cancer": (lambda root: load_breast_cancer(return_X_y=True), 0.7),
     "digits": (lambda root: load_digits(return_X_y=True), 1 / 3),
-    **{name: (partial(image_set, name), 0.2) for name in ("mnist", "fashion-mnist")},
+    **{name: (partial(image_set, name), 1 / 3) for name in ("mnist", "fashion-mnist")},
 }
 
 
