@@ -123,9 +123,9 @@ def report(table: pd.DataFrame, about: dict[str, Any], command: str) -> str:
     )
     parts = [
         "# The classifiers on real data",
-        "Accuracy on held-out samples and the processor's time for one fit, for the classifiers of this package and for "
-        "scikit-learn's. All get standardised inputs; the price (C, or the MLP's weight decay) is chosen for each by "
-        f"three-fold cross-validation on the training part. Means over {table.split.nunique()} stratified random "
+        "Accuracy on held-out samples and the processor's time for one fit, for the classifiers of this package and "
+        "for scikit-learn's. All get standardised inputs; the price (C, or the MLP's weight decay) is chosen for each "
+        f"by three-fold cross-validation on the training part. Means over {table.split.nunique()} stratified random "
         f"splits. The gated models have {UNITS} units of two contexts, or {2 * UNITS} half-spaces, and no free "
         "intercept; networks behind learned gates and hidden layers are trained for "
         f"{STEPS} steps. One thread per fit.",
