@@ -105,7 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="how often each runs")
     options = parser.parse_args()
-    rows = []
+    rows, about = [], surroundings()
     with threadpool_limits(1):
         for title, contestants in races():
             times: dict[str, list[float]] = {name: [] for name in contestants}
@@ -122,7 +122,7 @@ def main() -> None:
                 told = (title, name, f"{middle:.2f}", spread, f"{middle / first:.3g}", said[name])
                 rows.append(dict(zip(COLUMNS, told, strict=True)))
                 print(*told, flush=True)
-    print(surroundings_line(surroundings(), "one thread"))
+    print(surroundings_line(about, "one thread"))
     print(markdown(rows))
 
 
