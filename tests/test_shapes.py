@@ -8,7 +8,15 @@ import pytest
 import torch
 
 from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProblem, Status, solve, svm_gln
-from implicit_bias.margin.solvers.native import chunked, coordinate_ascent, group_set, kernels, scaled, working_set
+from implicit_bias.margin.solvers.native import (
+    chunked,
+    coordinate_ascent,
+    group_set,
+    interior_point,
+    kernels,
+    scaled,
+    working_set,
+)
 from implicit_bias.margin.solvers.native.arrays import lu_factor, lu_solve
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
 from implicit_bias.margin.solvers.native.kernels import DenseFactor, LowRankFactor
@@ -258,3 +266,31 @@ def test_few_features_of_many_samples(wrong):
     y[rng.random(3000) < wrong] *= -1
     case = svm_gln(X, y, HyperplaneGates(3, 2, seed=1).fit(X), C=1.0)
     agree(solve(case, "NATIVE"), solve(case, "CLARABEL"))
+
+
+def rare_class(n=1200, d=15):
+    """One sample in ten is of the other class, a little aside; the intercept is free."""
+    rng = np.random.default_rng(1)
+    y = np.where(np.arange(n) % 10 == 0, 1.0, -1.0)
+    X = rng.normal(size=(n, d)) + 0.5 * (y[:, None] > 0)
+    return dataclasses.replace(svm_gln(X, y, HyperplaneGates(4, 2, seed=1).fit(X)), intercept=True)
+
+
+@pytest.mark.parametrize("C", [0.001, 0.003, 0.01, 0.05])
+def test_weights_next_to_zero_need_few_of_the_samples_at_the_margin(C, monkeypatch):
+    """At the three smaller prices every common sample is at the margin, and most have no λ between their bounds."""
+    monkeypatch.setattr(scaled, "AT_ONCE", 0)
+    case, sizes = rare_class().restated(C=C), []
+    found = solve(case, "NATIVE", callback=lambda progress: sizes.append(progress.working_set))
+    agree(found, solve(case, "CLARABEL"))
+    constant = found.objective > 0.999 * C * 2 * (case.y > 0).sum()
+    assert constant == (C < 0.05)
+    assert max(size for size in sizes if size < case.features.n) < case.features.n / 2
+
+
+@pytest.mark.parametrize("C", [0.002, 0.01])
+def test_steps_that_come_nearer_are_no_standstill(C, monkeypatch):
+    """A round may take many steps until its bounds are better than those that it started from."""
+    monkeypatch.setattr(scaled, "AT_ONCE", 0)
+    monkeypatch.setattr(interior_point, "PATIENCE", 7)
+    assert solve(rare_class().restated(C=C), "NATIVE", tol=1e-7).status is Status.OPTIMAL

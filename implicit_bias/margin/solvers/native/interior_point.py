@@ -35,9 +35,9 @@ TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 NO_MARGIN = 1e-9
 #: How far below 0, as a share of the largest, a margin may be of which none is asked.
 ALLOWED = 1e-20
-#: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are;
-#: three times as many while no weights separate.
-SHORTEST_STEP, PATIENCE = 1e-6, 15
+#: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are,
+#: of which the last few brought the iterate's own no nearer; three times as many while no weights separate.
+SHORTEST_STEP, PATIENCE, LAST = 1e-6, 15, 5
 #: Steps after which a given start that has not led to weights is given up for our own.
 WARM_STEPS = 6
 
@@ -251,7 +251,7 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
             patience = PATIENCE if best.bounds.gap < 1 else 3 * PATIENCE
-            stuck = len(bounds) >= patience and best.bounds == bounds[-patience]
+            stuck = len(bounds) >= patience and best.bounds == bounds[-patience] and now.gap >= best.path[-LAST][0]
             bounds.append(best.bounds)
             done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / program.no_margin)
             if done or stop or iteration == max_iterations:

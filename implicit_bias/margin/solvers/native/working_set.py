@@ -105,12 +105,17 @@ class WorkingSet:
         rows, priced = xp.hstack([self.rows[~idle & ~paid], new]), xp.hstack([kept, self.rows[paid]])
         changed, m = replace(self, rows=rows, priced=priced), len(self.rows)
         lam, u = self.spread(near.lam), near.u
-        lam[rows] = xp.where(lam[rows] > 0, lam[rows], NEWCOMER * near.lam[:m].mean())
+        little = NEWCOMER * near.lam[:m].mean()
+        if self.scaled.prices is not None:
+            little = xp.clip(self.scaled.prices[rows] * near.rho / 2, None, little)
+        lam[rows] = xp.where(lam[rows] > 0, lam[rows], little)
         own = xp.hstack([lam[rows], lam[priced].sum()]) if len(priced) else lam[rows]
         if self.scaled.prices is not None:
             every = filled(u, self.scaled.n, np.nan)
-            every[self.rows] = near.u[:m]
-            u = xp.hstack([every[rows], filled(u, len(own) - len(rows), np.nan)])
+            every[self.rows], every[kept] = u[:m], u[-1]
+            prices = self.scaled.prices[priced]
+            joined = [every[priced] @ prices / prices.sum()] if len(priced) else []
+            u = xp.hstack([every[rows], *joined])
         return changed, _carried(changed.program, near, own, u)
 
 
@@ -144,27 +149,33 @@ def first_set(scaled: ScaledProblem, dual: Array | None, known: Outcome) -> Work
 
 
 def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
-    """One by one: samples whose λ or margin is between, and the nearest few of each class; priced: lower margins.
+    """One by one: samples whose λ is between its bounds, and those next to the margin; priced: lower margins.
 
-    Where few are at their price, nobody is priced, and all that carry the weights or violate them are solved for.
+    Next to the margin may be far more than carry the weights, where these are next to zero: then only the nearest are
+    solved for, the others stay at the bound where they are. Where few are at their price, nobody is priced, and all
+    that carry the weights or violate them are solved for.
     """
     lam, eta, b = known.weights
     V = scaled.together(lam)
     f = scaled.margins(V, eta, b)
     priced = many_priced(lam, scaled.prices)
     least = upper_bound(float(eta @ scaled.squares(V) ** 0.5), f, scaled.prices)[1] if priced else 1.0
-    away = library(f).nan_to_num(f / least - 1, nan=0.0)
-    low = away < 0
+    xp, away = library(f), library(f).nan_to_num(f / least - 1, nan=0.0)
+    low, paid = away < 0, lam == scaled.prices
     if priced:
-        between = (abs(away) <= known.bounds.gap) | ((lam > 0) & ~((lam == scaled.prices) & low))
+        near = abs(away) <= known.bounds.gap
+        between = (lam > 0) & ~(paid & (near | low))
+        low = xp.where(near, paid, low)
+        order = xp.where(near & ~between, abs(away), np.inf).argsort()[: max(FEW, int(between.sum()))]
+        between[order] |= near[order]
     else:
         between = (lam > 0) | low
         between[away.argsort()[:FEW]] = True
-    between[library(f).where(between, abs(away), np.inf).argsort()[SUPPORTING:]] = False
+    between[xp.where(between, abs(away), np.inf).argsort()[SUPPORTING:]] = False
     for side in (scaled.positive, ~scaled.positive):
-        own = library(f).where(side)[0]
+        own = xp.where(side)[0]
         between[own[abs(away[own]).argsort()[:NEAREST]]] = True
-    rows, others = (library(f).where(part)[0] for part in (between, ~between & low))
+    rows, others = (xp.where(part)[0] for part in (between, ~between & low))
     return WorkingSet(scaled, rows, others if priced else others[:0])
 
 
@@ -239,12 +250,14 @@ def _led(chosen: WorkingSet, known: Outcome) -> Point:
 
 
 def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
-    """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples."""
-    lam = program.balanced(lam)
-    q, P = program.kernels.sweep(lam)
-    xp = library(lam)
-    rho = xp.maximum(near.rho, (1.01 * q.max()) ** 0.5)
+    """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples.
+
+    λ and ρ are scaled alike, so that λ stays below its prices by as much as it was.
+    """
+    own = program.balanced(lam)
+    q, P = program.kernels.sweep(own)
+    xp = library(own)
+    rho = xp.maximum(near.rho * (own / lam).max(), (1.01 * q.max()) ** 0.5)
     if program.prices is not None:
-        rho = xp.maximum(rho, 1.1 * (lam / program.prices).max())
-        u = xp.where(xp.isnan(u), near.complementarity() / (program.prices * rho - lam), u)
-    return program.feasible(lam, near.eta, q, P, rho, u, near.nu[1:])
+        u = xp.where(xp.isnan(u), near.complementarity() / (program.prices * rho - own), u)
+    return program.feasible(own, near.eta, q, P, rho, u, near.nu[1:])
