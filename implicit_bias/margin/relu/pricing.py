@@ -55,6 +55,37 @@ class Pull:
     complete: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Rotated:
+    """Inputs in no more coordinates than there are samples: X = TQᵀ but for rounding, which is counted.
+
+    >>> found = Rotated.of(np.array([[3.0, 4.0, 0.0]]))
+    >>> found.T.shape, 2 < found.bound(2.0, np.ones(1)) < 2 + 1e-12
+    ((1, 1), True)
+    """
+
+    T: Array
+    Q: Array
+    #: Bounds of ‖Q‖ and of ‖x_i − Q t_i‖ (n,).
+    stretch: float
+    lost: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Rotated:
+        """X itself where its coordinates are no more than its samples."""
+        n, d = X.shape
+        Q = np.linalg.qr(X.T)[0] if d > n else np.eye(d)
+        T, apart = X @ Q, float(np.linalg.norm(Q.T @ Q - np.eye(len(Q.T)))) + len(Q.T) * share(d + 8)
+        lost = length(X - T @ Q.T, axis=1) + 2 * share(len(Q.T) + 8) * length(
+            np.abs(X) + np.abs(T) @ np.abs(Q.T), axis=1
+        )
+        return cls(T, Q, 1 + apart, lost * (1 + share(d + 16)))
+
+    def bound(self, pull: float, dual: Array) -> float:
+        """What no |h(u)| exceeds on X, where none exceeds `pull` on T: |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
+        return (pull * self.stretch + math.fsum((dual * self.lost).tolist())) * (1 + share(8))
+
+
 def listed(X: Array, y: Array) -> bool:
     """Whether subsets of either class, of any of its samples, can be listed by their arrangement."""
     return all(_countable(X[y == sign]) for sign in np.unique(y))
