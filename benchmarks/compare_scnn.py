@@ -18,13 +18,13 @@ from common import alternately, markdown, surroundings, surroundings_line
 
 from implicit_bias import best_network, load_binary, solve, svm_relu
 from implicit_bias.command_line.execution import guarded
-from implicit_bias.experiments.best.planar import DATA, sample
+from implicit_bias.experiments.best.planar import sample
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.relu import BestNetwork
 from implicit_bias.margin.relu.network import bound_of, network_of, units_of
 
 #: Penalties, random gates, and the points of each data set.
-PENALTIES, GATES, POINTS, DIGITS = (1e-2, 1e-3, 1e-4), 50, 30, 50
+PENALTIES, GATES, POINTS, DIGITS = (1e-2, 1e-4), 30, 30, 50
 #: Run by the peer's own Python; written to the second file are its units and the signs of their outputs.
 SCRIPT = """
 import sys, time, numpy as np
@@ -60,9 +60,9 @@ def compared(name: str, X: Array, y: Array, python: str, penalties: list[float])
     taken, found = alternately({"best": partial(best_network, X, y)}, 1, time.process_time)
     best: BestNetwork = found["best"]
     assert best.network is not None
-    random = np.random.default_rng(1).normal(size=(GATES, X.shape[1]))
+    drawn = np.random.default_rng(1).normal(size=(GATES, X.shape[1]))
     rows = []
-    for kind, gates in ((f"{GATES} at random", random), ("the best's", units_of(best.network)[0])):
+    for kind, gates in ((f"{GATES} at random", drawn), ("the best's", units_of(best.network)[0])):
         behind = solve(svm_relu(X, y, np.unique(X @ gates.T >= 0, axis=1).T))
         bound = "–" if behind.status.inseparable else f"{behind.objective / best.objective:.3f}"
         row = {"data": name, "best": f"{best.objective:.3f}", "gap": f"{best.gap:.0e}", "CPU s": f"{taken['best']:.1f}"}
@@ -83,9 +83,10 @@ def main() -> int:
     options = parser.parse_args()
     print(surroundings_line(surroundings(), "1 thread"))
     task = load_binary("digits", DIGITS, 1, positive=[5], negative=[3])
-    cases = {title: sample(data, POINTS, 1) for data, title in DATA.items()} | {"3 and 5": (task.X_train, task.y_train)}
+    cases = {"XOR": sample("xor", POINTS, 1), "3 and 5": (task.X_train, task.y_train)}
     print("\nNorms over least margins, divided by the best network's:\n")
-    print(markdown([row for name, (X, y) in cases.items() for row in compared(name, X, y, options.peer, options.penalties)]))
+    found = [compared(name, X, y, options.peer, options.penalties) for name, (X, y) in cases.items()]
+    print(markdown([row for rows in found for row in rows]))
     return 0
 
 

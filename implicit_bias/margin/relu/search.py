@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 IDLE = 1e-9
 #: Patterns that join in a round, and from how many on those without weights leave.
 JOIN, LEAVE = 40, 400
+#: Subsets that the tree keeps where a limit ends the search before it came to the tree.
+LAST = 100
 #: Until a network separates: the first price of slack, the factor by which it rises where no pattern joins, and the
 #: last, times the samples' size.
 PRICE, DEARER, DEAREST = 30.0, 30.0, 1e8
@@ -136,11 +138,13 @@ class _Search:
         if np.inf > C:
             # Without units all is slack.
             self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
-        self.end = ""
+        #: By how much inputs are longer in the convex problem.
+        self.longer = 1.0
+        self.end, self.last = "", np.full(len(X), 1 / len(X))
         self.lower, self.dual, self.complete, self.pull = 0.0, np.zeros(len(X)), False, np.nan
         #: Whether bounds come with the pulls, or cost a tree of their own.
         self.listed = listed(self.inputs.T, y)
-        first = self._prove(np.full(len(X), 1 / len(X)), self.listed)
+        first = self._prove(self.last, self.listed)
         for sign in (1.0, -1.0):
             self._join(units @ self.inputs.Q, np.full(len(units), sign))
         order = np.argsort(-np.abs(first.values))[:JOIN]
@@ -161,12 +165,12 @@ class _Search:
 
     def _round(self) -> str | None:
         """Solve for the patterns there are, judge both sides, let patterns join; why the search ends, if it does."""
-        problem = patterned(self.inputs.T, self.y, self.patterns.astype(float), self.signs, C=self.price)
+        problem = patterned(self.longer * self.inputs.T, self.y, self.patterns.astype(float), self.signs, C=self.price)
         answer = CVXPY_SOLVERS["CLARABEL"](problem, Options(self.tol * FINER))
-        self._measure(answer.weights @ self.inputs.Q.T, self.signs)
+        self._measure(self.longer * answer.weights @ self.inputs.Q.T, self.signs)
         dual = np.clip(answer.dual, 0.0, self.C)
         dual = np.where(dual > IDLE * dual.max(), dual, 0.0)
-        joined = 0
+        self.last, joined = dual, 0
         for bounded in (True,) if self.listed else (False, True):
             found = self._prove(dual, bounded)
             if self.gap <= self.tol:
@@ -182,6 +186,9 @@ class _Search:
             # Of a hard margin these patterns separate, and need no slack.
             ended = None if joined or self.price < self.C else "no pattern"
             self.price = self.C
+            if ended and self.longer == 1.0 and np.inf > self.C:
+                # A λ that pulls less costs a share of the norm, and one that is divided by its pull a share of all.
+                self.longer, ended = 2 * self.pull - 1, None
             return ended
         self.price *= 1.0 if joined else DEARER
         return "not separated" if self.price * self.size > DEAREST else None
@@ -193,6 +200,10 @@ class _Search:
 
     def answer(self, stopped: str, table: pd.DataFrame) -> BestNetwork:
         """The best so far, of as few units as margins are 1, where the gap allows it, and what ended the search."""
+        if stopped != "interrupted" and self.end == "" and not self.listed:
+            # A limit came before the tree.
+            self.nodes = min(self.nodes, LAST)
+            self._prove(self.last, True)
         if self.network is not None:
             self._measure(*basic(*units_of(self.network), self.X, self.y, self.C), max(self.gap, self.tol))
         bounds, end = (self.upper, self.lower, self.gap), self.end or stopped or "max_rounds"
