@@ -202,7 +202,7 @@ def test_labels_in_conflict_are_certified_at_any_price(seed):
 
 def test_wide_inputs_have_the_bounds_that_they_have_in_fewer_coordinates():
     X, y = task(12, 3)
-    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(40, 3)))[0]
+    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(60, 3)))[0]
     few, wide = best_network(X, y), best_network(X @ Q.T, y)
     assert wide.end == "certified"
     assert wide.objective == pytest.approx(few.objective, rel=2e-6)

@@ -25,6 +25,8 @@ from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.rounding import share
 from implicit_bias.ground.scaling import length
 
+#: How many times the samples the inputs must be for a rotation to fewer.
+WIDE = 4
 #: Subsets that are listed by the arrangement of the positive samples; more grow in a tree.
 LISTED = 20_000
 #: Sweeps over t, and the change below which the last one ends.
@@ -59,9 +61,9 @@ class Pull:
 
 @dataclass(frozen=True, eq=False)
 class Rotated:
-    """Inputs in no more coordinates than there are samples: X = TQᵀ but for rounding, which is counted.
+    """Wide inputs in as many coordinates as there are samples: X = TQᵀ but for rounding, which is counted.
 
-    >>> found = Rotated.of(np.array([[3.0, 4.0, 0.0]]))
+    >>> found = Rotated.of(np.array([[3.0, 4.0, 0.0, 0.0, 0.0]]))
     >>> found.T.shape, 2 < found.bound(2.0, np.ones(1)) < 2 + 1e-12
     ((1, 1), True)
     """
@@ -74,9 +76,9 @@ class Rotated:
 
     @classmethod
     def of(cls, X: Array) -> Rotated:
-        """X itself where its coordinates are no more than its samples."""
+        """X itself unless its coordinates are WIDE times its samples."""
         n, d = X.shape
-        Q = np.linalg.qr(X.T)[0] if d > n else np.eye(d)
+        Q = np.linalg.qr(X.T)[0] if d > WIDE * n else np.eye(d)
         T, apart = X @ Q, float(np.linalg.norm(Q.T @ Q - np.eye(len(Q.T)))) + len(Q.T) * share(d + 8)
         lost = length(X - T @ Q.T, axis=1) + 2 * share(len(Q.T) + 8) * length(
             np.abs(X) + np.abs(T) @ np.abs(Q.T), axis=1
