@@ -190,6 +190,27 @@ def test_a_price_beyond_all_duals_is_the_hard_margin_and_a_small_one_has_no_unit
     assert conflict.objective >= 10 * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_labels_in_conflict_are_certified_at_any_price(seed):
+    """At which a λ that is divided by its pull would lose a share of C Σξ, thousands of times the norm."""
+    X, y = task(15, 3, seed)
+    X, y = np.vstack([X, X[:2]]), np.append(y, -y[:2])
+    best = best_network(X, y, C=1e4)
+    assert best.end == "certified"
+    assert 4e4 < best.lower_bound <= best.objective < 4e4 + 1000
+
+
+def test_wide_inputs_have_the_bounds_that_they_have_in_fewer_coordinates():
+    X, y = task(12, 3)
+    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(60, 3)))[0]
+    few, wide = best_network(X, y), best_network(X @ Q.T, y)
+    assert wide.end == "certified"
+    assert wide.objective == pytest.approx(few.objective, rel=2e-6)
+    assert wide.lower_bound <= few.objective
+    assert few.lower_bound <= wide.objective
+    assert np.allclose(y * wide.network.decision_function(X @ Q.T), wide.margins, rtol=1e-12)
+
+
 def test_rotations_keep_the_optimum_and_scales_divide_it():
     X, y = task(15, 3)
     norm = best_network(X, y).objective
@@ -227,11 +248,27 @@ def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d, monkeypatc
     assert cut[0].bound >= tree.bound * (1 - 1e-8)
 
 
-def test_images_are_certified_by_the_tree():
+@pytest.mark.parametrize("nodes", [1, 3, 30])
+def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely(nodes, monkeypatch):
+    monkeypatch.setattr(pricing, "LISTED", 0)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y, dual = rng.normal(size=(16, 8)) + 3, rng.choice([-1.0, 1.0], 16), rng.exponential(size=16)
+        whole, planned = (pull(X, y, dual, nodes=kept).bound for kept in (50_000, nodes))
+        with monkeypatch.context() as context:
+            context.setattr(pricing, "_plan", lambda A, B: np.zeros((len(A), len(B))))
+            assert whole * (1 - 1e-8) <= planned <= pull(X, y, dual, nodes=nodes).bound * (1 + 1e-8)
+
+
+def test_images_are_certified_by_the_tree_and_bounded_where_a_limit_came_first():
     data = load_binary("digits", train_size=24)
     best = best_network(data.X_train, data.y_train)
     assert best.end == "certified"
     assert best.complete
+    cut = best_network(data.X_train, data.y_train, max_rounds=1)
+    assert cut.end == "max_rounds"
+    assert 0 < cut.lower_bound <= best.objective
+    assert best.lower_bound <= cut.objective
 
 
 def test_a_search_goes_on_from_a_network_and_stops_when_told(capsys):

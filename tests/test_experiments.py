@@ -45,6 +45,7 @@ SHORTER = {
     "scale": {"train_size": 60, "units": 3, "steps": 40, "max_steps": 40},
     "best planar": {"n": 12, "units": [8], "steps": 50, "max_steps": 50},
     "best images": {"train_size": 12, "units": 8, "max_steps": 50},
+    "best pairs": {"n": 20, "units": [8], "steps": 50, "max_steps": 50},
     "classes descent": {"train_size": 30, "units": 2, "tolerance": 0.03},
     "classes classifiers": {"train_size": 60, "units": 3, "method": ["ovr", "joint"]},
     "deeper limits": {"dataset": "digits", "train_size": 20, "layers": 3, "units": 2, "steps": 50, "max_steps": 600},

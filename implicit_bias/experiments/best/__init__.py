@@ -3,5 +3,5 @@
 from implicit_bias.experiments.collection import Collection
 
 SOURCE = "this project: the best two-layer ReLU network, with proof"
-NAMES = ("planar", "images")
+NAMES = ("planar", "images", "pairs")
 COLLECTION = Collection("best", SOURCE, NAMES, images=True)

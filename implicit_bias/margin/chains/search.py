@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from implicit_bias.ground.rounding import UNIT, share
 from implicit_bias.ground.scaling import largest_entries
 from implicit_bias.margin.chains.answer import BestChains, starting_weights
 from implicit_bias.margin.chains.cost import Box, ChainCost, without_idle
+from implicit_bias.margin.followed import Progress, followed
 from implicit_bias.margin.solvers import Status, solve
 from implicit_bias.margin.solvers.options import as_tolerance
 
@@ -54,7 +53,7 @@ def best_chains(
     tol: float = 1e-3,
     max_seconds: float | None = None,
     seed: int = 1,
-    progress: Callable[[dict[str, float]], None] | None = None,
+    progress: Progress | None = None,
 ) -> BestChains:
     """The chains of L layers of least norm with margins of 1, behind gates that their layers share.
 
@@ -130,7 +129,7 @@ def best_chains(
     if depth > MOST_LAYERS:
         raise InputError(f"layers must be at most {MOST_LAYERS}: the costs of deeper chains leave the range of floats")
     tol, starts, nodes = as_tolerance(tol), as_count(starts, "starts"), as_count(nodes, "nodes", least=0)
-    limit = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds")
+    limit = None if max_seconds is None else as_positive(max_seconds, "max_seconds")
     gates = gates.fitted(X)
     features = gates(X)
     units = np.unique(gates.groups, return_inverse=True)[1]
@@ -138,19 +137,7 @@ def best_chains(
     search = _Search(features, y, ChainCost(units, depth, gated), tol)
     first = starting_weights(start, (features.k, features.d))
     steps = search.steps(first, starts, nodes, np.random.default_rng(as_seed(seed)))
-    begin, rows, end = time.perf_counter(), list[dict[str, float]](), ""
-    try:
-        for step in steps:
-            seconds = time.perf_counter() - begin
-            rows.append({"solve": len(rows) + 1, "seconds": seconds} | step)
-            if progress is not None:
-                progress(rows[-1])
-            if seconds > limit:
-                end = "max_seconds"
-                break
-    except KeyboardInterrupt:
-        end = "interrupted"
-    return search.answer(gates, end, pd.DataFrame(rows))
+    return search.answer(gates, *followed(steps, "solve", limit, progress))
 
 
 class _Search:

@@ -25,12 +25,16 @@ from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.rounding import share
 from implicit_bias.ground.scaling import length
 
+#: How many times the samples the inputs must be for a rotation to fewer.
+WIDE = 4
 #: Subsets that are listed by the arrangement of the positive samples; more grow in a tree.
 LISTED = 20_000
 #: Sweeps over t, and the change below which the last one ends.
 SWEEPS, STILL = 50, 1e-10
 #: Sweeps over t at every step of the tree, from the t before it.
 GROWING = 4
+#: Steps of descent for the plan, and the share of a length below which it is smoothed.
+PLANNED, SMOOTH = 300, 0.05
 #: Ascents from each start, and starts at random.
 ASCENTS, STARTS = 20, 100
 
@@ -53,6 +57,37 @@ class Pull:
     units: Array
     values: Array
     complete: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Rotated:
+    """Wide inputs in as many coordinates as there are samples: X = TQᵀ but for rounding, which is counted.
+
+    >>> found = Rotated.of(np.array([[3.0, 4.0, 0.0, 0.0, 0.0]]))
+    >>> found.T.shape, 2 < found.bound(2.0, np.ones(1)) < 2 + 1e-12
+    ((1, 1), True)
+    """
+
+    T: Array
+    Q: Array
+    #: Bounds of ‖Q‖ and of ‖x_i − Q t_i‖ (n,).
+    stretch: float
+    lost: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Rotated:
+        """X itself unless its coordinates are WIDE times its samples."""
+        n, d = X.shape
+        Q = np.linalg.qr(X.T)[0] if d > WIDE * n else np.eye(d)
+        T, apart = X @ Q, float(np.linalg.norm(Q.T @ Q - np.eye(len(Q.T)))) + len(Q.T) * share(d + 8)
+        lost = length(X - T @ Q.T, axis=1) + 2 * share(len(Q.T) + 8) * length(
+            np.abs(X) + np.abs(T) @ np.abs(Q.T), axis=1
+        )
+        return cls(T, Q, 1 + apart, lost * (1 + share(d + 16)))
+
+    def bound(self, pull: float, dual: Array) -> float:
+        """What no |h(u)| exceeds on X, where none exceeds `pull` on T: |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
+        return (pull * self.stretch + math.fsum((dual * self.lost).tolist())) * (1 + share(8))
 
 
 def listed(X: Array, y: Array) -> bool:
@@ -91,7 +126,7 @@ def pull(X: Array, y: Array, dual: Array, *, accuracy: float = 1e-9, nodes: int 
             bound, found, whole = _directed(own, other, starts, accuracy, nodes)
             bounds, units, complete = [*bounds, bound], [*units, found], complete and whole
     # The terms λ_i x_i are rounded once, t_j times them once more, and sums have as many terms as there are samples.
-    lost = 2 * share(len(A) + X.shape[1] + 8)
+    lost = 6 * share(len(A) + X.shape[1] + 8)
     bound = max(bounds) * (1 + lost) + lost * float(length(A, axis=1).sum())
     found = np.vstack(units)
     return Pull(bound, found, np.maximum(found @ A.T, 0.0) @ signs, complete)
@@ -134,21 +169,47 @@ def _all_subsets(A: Array) -> np.ndarray | None:
 
 def _grown(A: Array, B: Array, reached: float, nodes: int) -> tuple[np.ndarray, float]:
     """Subsets (N, m) that may reach more than is reached, and the largest bound of those that were given up."""
-    order = np.argsort(-length(A, axis=1))
-    subsets, left, t = np.zeros((1, len(A)), dtype=bool), 0.0, np.full((1, len(B)), 0.5)
+    P = _plan(A, B)
+    nearer = A - P @ B
+    sizes = length(nearer, axis=1)
+    order = np.argsort(-sizes)
+    subsets, left, t = np.zeros((1, len(A)), dtype=bool), 0.0, np.zeros((1, len(B)))
     for depth, one in enumerate(order):
         subsets, t = np.repeat(subsets, 2, axis=0), np.repeat(t, 2, axis=0)
         subsets[1::2, one] = True
         open_ = order[depth + 1 :]
-        sums = subsets @ A + 0.5 * A[open_].sum(axis=0)
-        t = _nearest(sums, B, t, GROWING)
-        bounds = length(sums - t @ B, axis=1) + 0.5 * float(length(A[open_], axis=1).sum())
+        sums = subsets @ A + 0.5 * nearer[open_].sum(axis=0)
+        t = _nearest(sums, B, t, GROWING, np.maximum(1.0 - P[open_].sum(axis=0), 0.0))
+        bounds = length(sums - t @ B, axis=1) + 0.5 * float(sizes[open_].sum())
         kept = np.flatnonzero(bounds > reached)
         if len(kept) > nodes:
             kept = kept[np.argsort(-bounds[kept], kind="stable")]
             left, kept = max(left, float(bounds[kept[nodes]])), kept[:nodes]
         subsets, t = subsets[kept], t[kept]
     return subsets, left
+
+
+def _plan(A: Array, B: Array) -> Array:
+    """P ≥ 0 (m, k), no column's sum above 1, for which Σ_i ‖a_i − Σ_j P_ij b_j‖ is small: accelerated descent."""
+    sizes = length(A, axis=1)
+    P = before = ahead = np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)
+    momentum = 1.0
+    for _ in range(PLANNED if len(B) else 0):
+        rest = A - ahead @ B
+        lengths = np.sqrt((rest**2).sum(axis=1) + (SMOOTH * sizes) ** 2)
+        slope = (rest / lengths[:, None]) @ B.T
+        P = _capped(ahead + lengths.min() / np.linalg.norm(B, 2) ** 2 * slope)
+        momentum, last = (1 + math.sqrt(1 + 4 * momentum**2)) / 2, momentum
+        ahead, before = P + (last - 1) / momentum * (P - before), P
+    return P
+
+
+def _capped(P: Array) -> Array:
+    """The nearest matrix of no negative entry and no column that sums to more than 1."""
+    largest = -np.sort(-P, axis=0)
+    excess = (np.cumsum(largest, axis=0) - 1) / np.arange(1, len(P) + 1)[:, None]
+    kept = np.maximum((largest > excess).sum(axis=0) - 1, 0)
+    return np.maximum(P - np.maximum(excess[kept, np.arange(P.shape[1])], 0.0), 0.0)
 
 
 def _risen(units: Array, A: Array, B: Array) -> Array:
@@ -165,21 +226,24 @@ def _risen(units: Array, A: Array, B: Array) -> Array:
     return units
 
 
-def _nearest(sums: Array, B: Array, start: Array | None = None, sweeps: int = SWEEPS) -> Array:
-    """t (N, m) in [0, 1] that make ‖c − Σ t_j b_j‖ small, by descent in one coordinate after the other."""
+def _nearest(
+    sums: Array, B: Array, start: Array | None = None, sweeps: int = SWEEPS, most: Array | None = None
+) -> Array:
+    """t (N, m) in [0, 1], or up to `most`, that make ‖c − Σ t_j b_j‖ small, by one coordinate after the other."""
+    top = np.ones(len(B)) if most is None else most
     t = np.full((len(sums), len(B)), 0.5) if start is None else start.copy()
     rest, sizes = sums - t @ B, (B**2).sum(axis=1)
     sizes[sizes == 0] = 1.0
     for _ in range(sweeps if len(B) else 0):
-        most = 0.0
+        moved = 0.0
         for j, b in enumerate(B):
-            step = np.clip(t[:, j] + rest @ b / sizes[j], 0.0, 1.0) - t[:, j]
+            step = np.clip(t[:, j] + rest @ b / sizes[j], 0.0, top[j]) - t[:, j]
             t[:, j] += step
             rest -= step[:, None] * b
-            most = max(most, float(np.abs(step).max(initial=0.0)))
-        if most < STILL:
+            moved = max(moved, float(np.abs(step).max(initial=0.0)))
+        if moved < STILL:
             break
-    return np.clip(t, 0.0, 1.0)
+    return np.clip(t, 0.0, top)
 
 
 def _refined(c: Array, B: Array) -> Array:

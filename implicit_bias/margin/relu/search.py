@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +21,10 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.ground.rounding import UNIT
 from implicit_bias.ground.scaling import largest_entries, length
+from implicit_bias.margin.followed import Progress, followed
 from implicit_bias.margin.relu.answer import BestNetwork, starting_units
 from implicit_bias.margin.relu.network import basic, bound_of, network_of, units_of
-from implicit_bias.margin.relu.pricing import Pull, listed, pull
+from implicit_bias.margin.relu.pricing import Pull, Rotated, listed, pull
 from implicit_bias.margin.relu.problem import patterned
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.margin.solvers.options import Options, as_tolerance
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 IDLE = 1e-9
 #: Patterns that join in a round, and from how many on those without weights leave.
 JOIN, LEAVE = 40, 400
+#: Subsets that the tree keeps where a limit ends the search before it came to the tree.
+LAST = 100
 #: Until a network separates: the first price of slack, the factor by which it rises where no pattern joins, and the
 #: last, times the samples' size.
 PRICE, DEARER, DEAREST = 30.0, 30.0, 1e8
@@ -54,7 +56,7 @@ def best_network(
     max_seconds: float | None = None,
     nodes: int = 20_000,
     seed: int = 1,
-    progress: Callable[[dict[str, float]], None] | None = None,
+    progress: Progress | None = None,
 ) -> BestNetwork:
     """The two-layer ReLU network of least norm with margins of 1, of any width, by column generation, with proof.
 
@@ -117,20 +119,9 @@ def best_network(
     check_callable(progress, "progress")
     tol, max_rounds, nodes = as_tolerance(tol), as_count(max_rounds, "max_rounds"), as_count(nodes, "nodes")
     C = as_positive(C, "C", infinite=True)
-    limit = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds")
+    limit = None if max_seconds is None else as_positive(max_seconds, "max_seconds")
     search = _Search(X, y, C, tol, nodes, as_seed(seed), starting_units(start, X.shape[1]))
-    begin, rows, end = time.perf_counter(), list[dict[str, float]](), "max_rounds"
-    try:
-        while len(rows) < max_rounds and end == "max_rounds":
-            ended = search.round()
-            seconds = time.perf_counter() - begin
-            rows.append({"round": len(rows) + 1, "seconds": seconds} | search.state())
-            if progress is not None:
-                progress(rows[-1])
-            end = ended or ("max_seconds" if seconds > limit else end)
-    except KeyboardInterrupt:
-        end = "interrupted"
-    return search.answer(end, pd.DataFrame(rows))
+    return search.answer(*followed(search.steps(max_rounds), "round", limit, progress))
 
 
 class _Search:
@@ -138,6 +129,7 @@ class _Search:
 
     def __init__(self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array) -> None:
         self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
+        self.inputs = Rotated.of(X)
         self.size = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
         self.price = PRICE / self.size if np.inf == C else C
         self.patterns, self.signs = np.zeros((0, len(X)), dtype=bool), np.zeros(0)
@@ -146,26 +138,39 @@ class _Search:
         if np.inf > C:
             # Without units all is slack.
             self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
+        #: By how much inputs are longer in the convex problem.
+        self.longer = 1.0
+        self.end, self.last = "", np.full(len(X), 1 / len(X))
         self.lower, self.dual, self.complete, self.pull = 0.0, np.zeros(len(X)), False, np.nan
         #: Whether bounds come with the pulls, or cost a tree of their own.
-        self.listed = listed(X, y)
-        first = self._prove(np.full(len(X), 1 / len(X)), self.listed)
+        self.listed = listed(self.inputs.T, y)
+        first = self._prove(self.last, self.listed)
         for sign in (1.0, -1.0):
-            self._join(units, np.full(len(units), sign))
+            self._join(units @ self.inputs.Q, np.full(len(units), sign))
         order = np.argsort(-np.abs(first.values))[:JOIN]
         self._join(first.units[order], np.sign(first.values[order]))
         if not len(self.patterns):
             # No unit pulls, as where every sample has both labels: any pattern makes a problem.
-            self._join(X[:1], np.ones(1))
+            self._join(self.inputs.T[:1], np.ones(1))
 
-    def round(self) -> str | None:
+    def steps(self, max_rounds: int) -> Iterator[dict[str, float]]:
+        """Rounds until one ends the search, a row of the table after each."""
+        for _ in range(max_rounds):
+            ended = self._round()
+            self.end = ended or self.end
+            bounds = {"objective": self.upper, "lower_bound": self.lower}
+            yield {"patterns": len(self.patterns)} | bounds | {"pull": self.pull}
+            if ended:
+                return
+
+    def _round(self) -> str | None:
         """Solve for the patterns there are, judge both sides, let patterns join; why the search ends, if it does."""
-        problem = patterned(self.X, self.y, self.patterns.astype(float), self.signs, C=self.price)
+        problem = patterned(self.longer * self.inputs.T, self.y, self.patterns.astype(float), self.signs, C=self.price)
         answer = CVXPY_SOLVERS["CLARABEL"](problem, Options(self.tol * FINER))
-        self._measure(answer.weights, self.signs)
+        self._measure(self.longer * answer.weights @ self.inputs.Q.T, self.signs)
         dual = np.clip(answer.dual, 0.0, self.C)
         dual = np.where(dual > IDLE * dual.max(), dual, 0.0)
-        joined = 0
+        self.last, joined = dual, 0
         for bounded in (True,) if self.listed else (False, True):
             found = self._prove(dual, bounded)
             if self.gap <= self.tol:
@@ -181,6 +186,9 @@ class _Search:
             # Of a hard margin these patterns separate, and need no slack.
             ended = None if joined or self.price < self.C else "no pattern"
             self.price = self.C
+            if ended and self.longer == 1.0 and np.inf > self.C:
+                # A λ that pulls less costs a share of the norm, and one that is divided by its pull a share of all.
+                self.longer, ended = 2 * self.pull - 1, None
             return ended
         self.price *= 1.0 if joined else DEARER
         return "not separated" if self.price * self.size > DEAREST else None
@@ -190,24 +198,23 @@ class _Search:
         """(upper − lower)/upper; infinity without a network."""
         return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
 
-    def state(self) -> dict[str, float]:
-        """What a row of the table says."""
-        bounds = {"objective": self.upper, "lower_bound": self.lower}
-        return {"patterns": len(self.patterns)} | bounds | {"pull": self.pull}
-
-    def answer(self, end: str, table: pd.DataFrame) -> BestNetwork:
-        """The best so far, of as few units as margins are 1, where the gap allows it."""
+    def answer(self, stopped: str, table: pd.DataFrame) -> BestNetwork:
+        """The best so far, of as few units as margins are 1, where the gap allows it, and what ended the search."""
+        if stopped != "interrupted" and self.end == "" and not self.listed:
+            # A limit came before the tree.
+            self.nodes = min(self.nodes, LAST)
+            self._prove(self.last, True)
         if self.network is not None:
             self._measure(*basic(*units_of(self.network), self.X, self.y, self.C), max(self.gap, self.tol))
-        bounds = self.upper, self.lower, self.gap
+        bounds, end = (self.upper, self.lower, self.gap), self.end or stopped or "max_rounds"
         return BestNetwork(self.network, *bounds, self.margins, self.dual, self.complete, end, table)
 
     def _prove(self, dual: Array, bounded: bool) -> Pull:
         """The pulls under λ, and the lower bound that they prove if it is the best; none unless `bounded`."""
         nodes = self.nodes if bounded else 0
-        found = pull(self.X, self.y, dual, accuracy=FINER * self.tol, nodes=nodes, seed=self.seed)
+        found = pull(self.inputs.T, self.y, dual, accuracy=FINER * self.tol, nodes=nodes, seed=self.seed)
         self.pull = float(np.abs(found.values).max(initial=0.0))
-        size = max(found.bound, float(dual.max()) / self.C * (1 + 2 * UNIT))
+        size = max(self.inputs.bound(found.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
         lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0
         if lower > self.lower:
             self.lower, self.dual, self.complete = lower, dual / size, found.complete
@@ -231,7 +238,7 @@ class _Search:
         """How many of the units' patterns were new; these join, at most JOIN of them."""
         known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
         new: dict[tuple[bytes, float], np.ndarray] = {}
-        for pattern, sign in zip(units @ self.X.T >= 0, signs, strict=True):
+        for pattern, sign in zip(units @ self.inputs.T.T >= 0, signs, strict=True):
             key = pattern.tobytes(), float(sign)
             if key not in known and len(new) < JOIN:
                 new[key] = pattern
