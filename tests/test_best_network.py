@@ -335,3 +335,37 @@ def test_samples_of_both_labels_where_no_unit_pulls(X):
     soft = best_network(X, [1, -1], C=1.0)
     assert (soft.end, soft.objective, soft.lower_bound) == ("certified", pytest.approx(2), pytest.approx(2))
     assert best_network(X, [1, -1]).end == "not separated"
+
+
+@pytest.mark.parametrize("factor", [2.0**300, 1e90, 3e-20, 1e-90])
+@pytest.mark.parametrize("C", [np.inf, 0.3])
+def test_units_of_measure_change_nothing_but_the_units_of_the_answer(factor, C):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(6, 3)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
+    known, scaled = best_network(X, y, C=C), best_network(factor * X, y, C=C / factor)
+    assert scaled.end == known.end == "certified"
+    assert scaled.objective * factor == pytest.approx(known.objective, rel=2e-6)
+    assert scaled.table["objective"].iloc[-1] == pytest.approx(scaled.objective, rel=1e-5)
+    hidden, readout = (layer.detach().numpy() for layer in scaled.network.layers)
+    margins = y * (np.maximum(factor * X @ hidden.T, 0.0) @ readout[0])
+    assert margins == pytest.approx(scaled.margins, abs=1e-9)
+    pulls = np.maximum(rng.normal(size=(100, 3)) @ (factor * X).T, 0.0) @ (scaled.dual * y)
+    assert np.isfinite(pulls).all()
+    assert scaled.dual.max() <= C / factor
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("other", [0.0, 1e-170])
+def test_a_class_next_to_zero_leaves_no_bound_unproved(other):
+    X = np.vstack([np.random.default_rng(1).normal(size=(10, 6)), np.full((1, 6), other)])
+    found = pull(X, np.append(np.ones(10), -1.0), np.ones(11), nodes=1)
+    alone = pull(X[:10], np.ones(10), np.ones(10), nodes=1)
+    assert not found.complete
+    assert found.bound == pytest.approx(alone.bound)
+
+
+def test_orthogonal_samples_in_conflict_leave_all_as_slack():
+    X, y = np.vstack([np.eye(6), np.eye(6)]), np.repeat([1.0, -1.0], 6)
+    best = best_network(X, y, C=1.0)
+    assert best.objective == pytest.approx(12.0)
+    assert best.lower_bound == pytest.approx(12.0)

@@ -35,6 +35,8 @@ SWEEPS, STILL = 50, 1e-10
 GROWING = 4
 #: Steps of descent for the plan, and the share of a length below which it is smoothed.
 PLANNED, SMOOTH = 300, 0.05
+#: Samples whose squares are at most this share of the other class's take away nothing worth a plan.
+CURVED = 1e-24
 #: Ascents from each start, and starts at random.
 ASCENTS, STARTS = 20, 100
 
@@ -139,7 +141,8 @@ def _directed(A: Array, B: Array, starts: Array, accuracy: float, nodes: int) ->
         risen = _risen(starts, A, B)
         subsets, left = risen @ A.T > 0, np.inf
     if left and nodes:
-        reached = float((np.maximum(risen @ A.T, 0.0).sum(axis=1) - np.maximum(risen @ B.T, 0.0).sum(axis=1)).max())
+        values = np.maximum(risen @ A.T, 0.0).sum(axis=1) - np.maximum(risen @ B.T, 0.0).sum(axis=1)
+        reached = float(values.max(initial=0.0))
         grown, left = _grown(A, B, reached * (1 + accuracy), nodes)
         subsets = np.vstack([subsets, grown])
     sums = subsets.astype(float) @ A
@@ -155,7 +158,7 @@ def _directed(A: Array, B: Array, starts: Array, accuracy: float, nodes: int) ->
         best = max(best, float(distances[one]))
     some = distances > 0
     units = (sums - t @ B)[some] / distances[some, None]
-    return max(float(distances.max()), left), units, left <= best * (1 + accuracy)
+    return max(float(distances.max(initial=0.0)), left), units, left <= best * (1 + accuracy)
 
 
 def _all_subsets(A: Array) -> np.ndarray | None:
@@ -192,16 +195,20 @@ def _grown(A: Array, B: Array, reached: float, nodes: int) -> tuple[np.ndarray, 
 def _plan(A: Array, B: Array) -> Array:
     """P ≥ 0 (m, k), no column's sum above 1, for which Σ_i ‖a_i − Σ_j P_ij b_j‖ is small: accelerated descent."""
     sizes = length(A, axis=1)
+    curvature = np.linalg.norm(B, 2) ** 2 if len(B) else 0.0
+    if curvature <= CURVED * np.linalg.norm(A, 2) ** 2:
+        return np.zeros((len(A), len(B)))
     P = before = ahead = np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)
     momentum = 1.0
-    for _ in range(PLANNED if len(B) else 0):
+    for _ in range(PLANNED):
         rest = A - ahead @ B
         lengths = np.sqrt((rest**2).sum(axis=1) + (SMOOTH * sizes) ** 2)
         slope = (rest / lengths[:, None]) @ B.T
-        P = _capped(ahead + lengths.min() / np.linalg.norm(B, 2) ** 2 * slope)
+        P = _capped(ahead + lengths.min() / curvature * slope)
         momentum, last = (1 + math.sqrt(1 + 4 * momentum**2)) / 2, momentum
         ahead, before = P + (last - 1) / momentum * (P - before), P
-    return P
+    # Sums of large numbers are capped but for their rounding.
+    return P / np.maximum(P.sum(axis=0), 1.0)
 
 
 def _capped(P: Array) -> Array:

@@ -20,7 +20,7 @@ from implicit_bias.ground.checks import (
     check_range,
 )
 from implicit_bias.ground.rounding import UNIT
-from implicit_bias.ground.scaling import largest_entries, length
+from implicit_bias.ground.scaling import largest_entries, length, nearest_power_of_two
 from implicit_bias.margin.followed import Progress, followed
 from implicit_bias.margin.relu.answer import BestNetwork, starting_units
 from implicit_bias.margin.relu.network import basic, bound_of, network_of, units_of
@@ -120,6 +120,8 @@ def best_network(
     tol, max_rounds, nodes = as_tolerance(tol), as_count(max_rounds, "max_rounds"), as_count(nodes, "nodes")
     C = as_positive(C, "C", infinite=True)
     limit = None if max_seconds is None else as_positive(max_seconds, "max_seconds")
+    if np.inf > C:
+        check_range(C * largest_entries(X).max(keepdims=True), "C times the inputs X", 1e-120, 1e120)
     search = _Search(X, y, C, tol, nodes, as_seed(seed), starting_units(start, X.shape[1]))
     return search.answer(*followed(search.steps(max_rounds), "round", limit, progress))
 
@@ -128,6 +130,9 @@ class _Search:
     """Patterns, the prices of slack, and the best bounds so far with what proves them."""
 
     def __init__(self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array) -> None:
+        #: Inputs are divided by this power of 4, which changes no digit of them or of the network.
+        self.unit = nearest_power_of_two(float(np.mean(length(X, axis=1) ** 2)) ** 0.25) ** 2
+        X, C = X / self.unit, C * self.unit
         self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
         self.inputs = Rotated.of(X)
         self.size = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
@@ -158,7 +163,7 @@ class _Search:
         for _ in range(max_rounds):
             ended = self._round()
             self.end = ended or self.end
-            bounds = {"objective": self.upper, "lower_bound": self.lower}
+            bounds = {"objective": self.upper / self.unit, "lower_bound": self.lower / self.unit}
             yield {"patterns": len(self.patterns)} | bounds | {"pull": self.pull}
             if ended:
                 return
@@ -186,7 +191,7 @@ class _Search:
             # Of a hard margin these patterns separate, and need no slack.
             ended = None if joined or self.price < self.C else "no pattern"
             self.price = self.C
-            if ended and self.longer == 1.0 and np.inf > self.C:
+            if ended and self.longer == 1.0 < self.pull and np.inf > self.C:
                 # A λ that pulls less costs a share of the norm, and one that is divided by its pull a share of all.
                 self.longer, ended = 2 * self.pull - 1, None
             return ended
@@ -206,8 +211,10 @@ class _Search:
             self._prove(self.last, True)
         if self.network is not None:
             self._measure(*basic(*units_of(self.network), self.X, self.y, self.C), max(self.gap, self.tol))
-        bounds, end = (self.upper, self.lower, self.gap), self.end or stopped or "max_rounds"
-        return BestNetwork(self.network, *bounds, self.margins, self.dual, self.complete, end, table)
+            for layer in self.network.layers:
+                layer.data /= self.unit**0.5
+        bounds, end = (self.upper / self.unit, self.lower / self.unit, self.gap), self.end or stopped or "max_rounds"
+        return BestNetwork(self.network, *bounds, self.margins, self.dual / self.unit, self.complete, end, table)
 
     def _prove(self, dual: Array, bounded: bool) -> Pull:
         """The pulls under λ, and the lower bound that they prove if it is the best; none unless `bounded`."""
