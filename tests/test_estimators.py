@@ -27,6 +27,7 @@ from implicit_bias import (
     ConstantGate,
     Frobenius,
     FunctionGates,
+    GaLURegressor,
     GatedReLUClassifier,
     GLNClassifier,
     GroupLasso,
@@ -36,6 +37,7 @@ from implicit_bias import (
     MarginClassifierCV,
     MultipleKernelClassifier,
     NotSeparableError,
+    OneClassMargin,
     RandomHalfSpaces,
     ReLUNetwork,
     Status,
@@ -489,3 +491,26 @@ def test_weights_are_copies_for_all_classes_at_once(three):
 def test_classes_at_once_that_do_not_exist_are_refused(three, model, words):
     with pytest.raises(InputError, match=words):
         model.fit(*three)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GLNClassifier(3, C=0.1, random_state=0, warm_start=True),
+        MultipleKernelClassifier(["linear", "rbf"], fit_intercept=True),
+        GaLURegressor(3, random_state=0),
+        OneClassMargin(GLNClassifier(3, random_state=0), nu=0.3),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_parameters_that_are_set_after_a_fit_count_for_the_next_one(model):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:100] + 3.0, y[:100]
+    scores = model.fit(X, y).predict(X)
+    inner = model.estimator_ if isinstance(model, OneClassMargin) else model
+    inner.set_params(fit_intercept=not inner.fit_intercept)
+    np.testing.assert_array_equal(model.predict(X), scores)
+    if hasattr(model, "as_model"):
+        np.testing.assert_array_equal(model.as_model().predict(X), scores)
+    fresh = clone(model).fit(X, y)
+    np.testing.assert_allclose(model.fit(X, y).predict(X), fresh.predict(X))

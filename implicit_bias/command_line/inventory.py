@@ -90,8 +90,10 @@ def _texts(name: str, value: Any) -> list[str]:
         return [f"{data_set} {_state(files)}" for data_set, files in value.items()]
     if isinstance(value, dict):
         return [f"{key} {item or 'not installed'}" for key, item in value.items()]
-    absent = value is None or value == []
-    return ["torch is not installed" if absent else ", ".join(value) if isinstance(value, list | tuple) else str(value)]
+    if not value:
+        # All else that can be missing comes with torch.
+        return ["torch is not installed"]
+    return [", ".join(value)] if isinstance(value, list | tuple) else [str(value)]
 
 
 def _state(files: dict[str, str]) -> str:

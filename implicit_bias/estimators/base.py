@@ -186,7 +186,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return seed_of(self.random_state)
 
     def _inputs(self, X: Array) -> Array:
+        """The inputs of the problems to fit."""
         return with_constant(X) if self.fit_intercept else X
+
+    def _seen(self, X: Array) -> Array:
+        """The inputs of the problems that were fitted, whatever the parameters are by now."""
+        return with_constant(X) if self._constant else X
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, alone: bool) -> None:
         if solution.status is not Status.OPTIMAL:
@@ -207,7 +212,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
-        self._stated = problems
+        self._stated, self._constant = problems, bool(self.fit_intercept)
         unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
         self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
         self.certificate_: Any = solutions if several else solutions[0]
@@ -250,7 +255,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             For inputs that do not fit those of `fit`.
         """
         self._require_fitted()
-        scores = self._scores(self._inputs(validated(self, X, reset=False, sparse=True)))
+        scores = self._scores(self._seen(validated(self, X, reset=False, sparse=True)))
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:

@@ -40,9 +40,10 @@ class _GatedLeastSquares(BaseEstimator):
         # The mean of larger targets may be infinite.
         check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
-        inputs, Y, weight = self._inputs(X[used]), Y[used], weight[used]
+        constant = bool(self.fit_intercept)
+        inputs, Y, weight = with_constant(X[used]) if constant else X[used], Y[used], weight[used]
         shares = None if np.ptp(weight) == 0 else weight
-        mean = np.average(Y, axis=0, weights=shares) if self.fit_intercept else np.zeros(Y.shape[1:])
+        mean = np.average(Y, axis=0, weights=shares) if constant else np.zeros(Y.shape[1:])
         gates, search = self._layer(inputs, Y - mean, shares)
         if search is None:
             root = root_weights(shares, len(inputs))
@@ -52,7 +53,7 @@ class _GatedLeastSquares(BaseEstimator):
         else:
             solution = search.solution
         self.gates_, self.search_, self.solution_ = gates, search, solution
-        self.weights_, self.intercept_ = solution.weights, mean
+        self.weights_, self.intercept_, self._constant = solution.weights, mean, constant
         return self
 
     def _layer(self, X: Array, Y: Array, weight: Array | None) -> tuple[Gates, FilterSearch | None]:
@@ -85,14 +86,12 @@ class _GatedLeastSquares(BaseEstimator):
             raise KeyboardInterrupt
         return search.gates(), search
 
-    def _inputs(self, X: Array) -> Array:
-        return with_constant(X) if self.fit_intercept else X
-
     def _scores(self, X: Any) -> Array:
         """Φ(x)·W plus the intercept, (n,) or (n, q)."""
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        features = self.gates_(self._inputs(validated(self, X, reset=False)))
+        X = validated(self, X, reset=False)
+        features = self.gates_(with_constant(X) if self._constant else X)
         if self.weights_.ndim == 2:
             return np.asarray(features @ self.weights_ + self.intercept_)
         return np.stack([features @ W for W in self.weights_], axis=1) + self.intercept_
@@ -115,7 +114,7 @@ class _GatedLeastSquares(BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
         gates, W = self.gates_, self.weights_
-        if not self.fit_intercept or not isinstance(gates, ReLUGates | SoftGates):
+        if not self._constant or not isinstance(gates, ReLUGates | SoftGates):
             return GaLUNetwork.from_weights(gates, W)
         # A filter that reads the constant alone is open for all samples, a soft one by σ(s).
         constant = np.eye(1, W.shape[-1], W.shape[-1] - 1)

@@ -28,7 +28,7 @@ def model_of(problems: Sequence[MarginProblem], classifier: Any) -> MarginModel:
     columns = None if names is None else Columns(names.tolist(), [], "")
     found = classifier.certificate_
     solutions = found if isinstance(found, list) else [found]
-    return MarginModel(shared, solutions, classifier.classes_.tolist(), bool(classifier.fit_intercept), columns)
+    return MarginModel(shared, solutions, classifier.classes_.tolist(), classifier._constant, columns)
 
 
 def expanded(model: MarginModel, functions: Sequence[Any], samples: Array, coefficients: Array) -> MarginModel:

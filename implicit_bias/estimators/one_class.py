@@ -118,7 +118,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         posed, problem = _posed(estimator, samples, sample_weight)
         self.C_, self.nu_ = _solved(estimator, posed, problem, nu)
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
-        scores = estimator._scores(estimator._inputs(samples[posed.rows]))[:, 0]
+        scores = estimator._scores(estimator._seen(samples[posed.rows]))[:, 0]
         if np.ptp(scores) <= max(NOTHING, estimator.tol):
             warnings.warn(
                 "all samples have the same score, which tells nothing: a constant alone keeps the margin; take a "
@@ -147,7 +147,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
             For inputs that do not fit those of `fit`.
         """
         self._require_fitted()
-        inputs = self.estimator_._inputs(validated(self, X, reset=False, sparse=True))
+        inputs = self.estimator_._seen(validated(self, X, reset=False, sparse=True))
         return np.asarray(self.estimator_._scores(inputs)[:, 0])
 
     def decision_function(self, X: Any) -> Array:
