@@ -33,7 +33,7 @@ from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, ScaledIteration
 from implicit_bias.training.limit import Descent, descend_to_limit
 from implicit_bias.training.losses import log_sum_exp
-from implicit_bias.training.span import SpanFunction
+from implicit_bias.training.span import SpanFunction, _values
 from implicit_bias.training.stationarity import stationarity
 from tests.cases import inputs
 
@@ -161,6 +161,35 @@ def test_steps_in_the_span_are_those_of_autograd(kinds, y, kind, samples, monkey
         torch.testing.assert_close(quick.weights, plain.weights, rtol=0, atol=1e-6 * plain.radius)
     # Three outputs of few samples, or with gates that learn, have small margins all along.
     assert fewest < samples or (y is LABELS and (samples == 20 or "relu" in kind))
+
+
+@pytest.mark.parametrize("kind", ["gln", "frozen", "relu"])
+def test_products_of_single_precision_keep_the_values_of_the_weights(kind, monkeypatch):
+    """V of all units is off by the rounding of single precision, however many steps; all tables have doubles."""
+    monkeypatch.setattr("implicit_bias.training.span.SINGLE_FROM", len(Y))
+    function = MarginFunction(ONE_LAYER[kind](), X, Y)
+    stepper = ScaledIteration(function, LossScaled())
+    span, off = stepper.function, []
+    assert span.factor.dtype == np.float32
+    for _ in range(300):
+        stepper.step()
+        values, _ = span._split(stepper.u[0])
+        expected = _values(span.own_X, span.own_gates, span._explicit(stepper.u)[0])
+        off.append(abs(values - expected).max() / abs(expected).max())
+    assert 1e-12 < max(off) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["gln", "frozen"])
+def test_products_of_single_precision_lead_to_the_same_limit(kind, monkeypatch):
+    """By both ways the normalised margin comes within what is asked of the certified one."""
+    for least in (len(Y), 2000):
+        monkeypatch.setattr("implicit_bias.training.span.SINGLE_FROM", least)
+        network = ONE_LAYER[kind]()
+        problem = svm_gln(X, Y, network.gates()) if kind == "gln" else svm_lc(X, Y, network)
+        best = solve(problem)
+        config = LossScaled(tolerance=0.01, margin=0.99 * 0.5 / best.objective, max_steps=20_000)
+        assert descend_to_limit(network, X, Y, config).end == "converged"
+        assert 1 <= optimality_ratio(problem, network.effective_weights(), best.lower_bound) <= 1 / 0.99 + 1e-6
 
 
 def test_a_step_out_of_the_ball_sees_all_samples():

@@ -15,6 +15,8 @@ from implicit_bias.training.two_layers import has_one_layer
 
 #: Samples are chosen for a ball of this many steps around the present weights, and anew after this many steps.
 REACH, PATIENCE = 40.0, 100
+#: From this many samples on, of lengths up to this, products with their kernel are in single precision.
+SINGLE_FROM, SINGLE_UP_TO = 2000, 1e12
 #: Above this share of all samples all are taken; steps longer than this, in radians, need all.
 NEARLY_ALL, LONG = 0.9, 0.1
 
@@ -34,6 +36,9 @@ class SpanFunction:
     Σ_m g_mh², and the difference of two outputs by at most √2 of that, a ball around the present weights is known in
     which that holds for all samples but some, and only those take part. Where the ball is left, all margins are
     computed and samples chosen anew (`around`).
+
+    Of many samples the product is in single precision: where steps are taken V is then off by 1e-7 of itself, until it
+    is computed anew from the weights, at the latest after `PATIENCE` steps; rows of tables have double precision.
     """
 
     degree = 2
@@ -53,7 +58,10 @@ class SpanFunction:
         steepness = 1.0 if self.gates is None else np.sqrt((self.gates**2).sum(0).max(0))
         steepness = steepness * (2.0**0.5 if self.outputs > 1 else 1.0)
         self.slopes = np.maximum(steepness * np.linalg.norm(self.X, axis=1), np.finfo(float).tiny)
-        self.kernel, self.ball, self.age = _kernel(self.X), np.inf, 0
+        ordinary = 1 / SINGLE_UP_TO < self.slopes.max() < SINGLE_UP_TO
+        single = ordinary and len(self.X) >= SINGLE_FROM
+        self.precision: type[np.floating] = np.float32 if single else np.float64
+        self.kernel, self.ball, self.age = _kernel(self.X.astype(self.precision)), np.inf, 0
         #: Of each network side by side, or the one: hidden weights and readout, one after the other.
         self.sizes = [parameter.numel() for parameter in function.parameters]
         self.free = block_diag(*(np.ones((1, size)) for size in self.sizes[1::2]))
@@ -98,8 +106,10 @@ class SpanFunction:
         self.own_kernel = self.kernel
         if kept is not None:
             self.own_X, self.own_y = self.X[kept], self.y[kept]
-            self.own_kernel = _kernel(self.own_X) if self.kernel is None else self.kernel[np.ix_(kept, kept)]
             self.own_gates = None if self.gates is None else self.gates[:, :, kept]
+        self.factor = self.own_X.astype(self.precision, copy=False)
+        if kept is not None:
+            self.own_kernel = _kernel(self.factor) if self.kernel is None else self.kernel[np.ix_(kept, kept)]
         self.values = np.stack([_values(self.own_X, self.own_gates, one).ravel() for one in parts])
         products = np.einsum("jmhd,kmhd->jk", parts, parts)
         readouts = readouts.reshape(2, -1)
@@ -171,7 +181,10 @@ class SpanFunction:
 
     def _spread(self, alpha: Array) -> Array:
         """α K."""
-        return (alpha @ self.own_X) @ self.own_X.T if self.own_kernel is None else alpha @ self.own_kernel
+        alpha = alpha.astype(self.precision, copy=False)
+        K, X = self.own_kernel, self.factor
+        spread: Array = (alpha @ X) @ X.T if K is None else alpha @ K
+        return spread.astype(float, copy=False)
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
         """Both unit vectors, over samples that suffice where extrapolation by less than their distance leads."""
