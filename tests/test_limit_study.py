@@ -11,7 +11,8 @@ import pytest
 from implicit_bias import ReLUNetwork, load_binary
 from implicit_bias.experiments.limit import references, study
 from implicit_bias.experiments.limit.references import Measurer
-from implicit_bias.experiments.limit.verdicts import verdicts
+from implicit_bias.experiments.limit.tables import tables
+from implicit_bias.experiments.limit.verdicts import contrasts, verdicts
 from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
 
@@ -81,7 +82,9 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
     assert way.optimum.nunique() > 1
     page = (tmp_path / "findings.md").read_text()
     assert "the limit behind frozen gates errs more than that of learned gates" in page
-    assert "needs 5 seeds" in page
+    assert "2 seeds of one split" in page
+    assert "### Ends" in page
+    assert (tmp_path / "limit_contrasts.png").stat().st_size > 10_000
     assert (tmp_path / "limit_ends.png").stat().st_size > 10_000
 
 
@@ -100,24 +103,39 @@ def test_many_gates_that_learn_have_a_reference_at_the_ends_only(monkeypatch):
     assert measure.margin(network, 0.25) == 0
 
 
-def contrast(differences, claim="GD-GLN errs more than its limit"):
-    place = {"network": "gln", "train_size": 9, "units": 3, "momentum": 0.0, "draw": 0, "ratio": np.nan}
-    rows = [
-        place | {"seed": seed, "descent": name, "error": 0.1 + by}
+def last_rows(differences, momentum=0.0, train_size=9):
+    """The ends of GLNs whose errors after training are larger by this, a seed each."""
+    place = {"network": "gln", "train_size": train_size, "units": 3, "momentum": momentum, "draw": 0, "ratio": np.nan}
+    return pd.DataFrame(
+        place | {"seed": seed, "descent": name, "error": 0.1 + by, "svm_error": 0.1, "inconsistency": 0.0}
         for seed, difference in enumerate(differences)
         for name, by in (("sgd", difference / 100), ("loss-scaled", 0.0))
-    ]
-    (found,) = [one for one in verdicts(pd.DataFrame(rows)) if one.claim == claim]
-    return found
+    )
 
 
-def test_contrasts_are_decided_by_student_intervals_of_five_seeds():
-    clear = contrast([1.0, 1.2, 0.8, 1.1, 0.9])
+def test_contrasts_are_decided_by_student_s_test_over_seeds():
+    (clear,) = verdicts(last_rows([1.0, 1.2, 0.8, 1.1, 0.9]))
     assert clear.holds is True
-    assert "1.00 ± 0.20 %, 5 seeds" in clear.found
-    assert contrast([-1.0, -1.2, -0.8, -1.1, -0.9]).holds is False
-    assert contrast([1.0, 1.2, -2.8, 1.1, 0.9]).holds is None
-    assert contrast([1.0, 1.2, 0.8, 1.1]).holds is None
+    assert "11.00 − 10.00 = 1.00 [0.80, 1.20] %; 5 seeds" in clear.found
+    assert verdicts(last_rows([-1.0, -1.2, -0.8, -1.1, -0.9]))[0].holds is False
+    assert verdicts(last_rows([1.0, 1.2, -2.8, 1.1, 0.9]))[0].holds is None
+    assert verdicts(last_rows([1.0])) == []
+
+
+def test_contrasts_of_several_sizes_and_momenta():
+    """A momentum at which a seed is missing takes no part; sizes weigh alike in the verdict."""
+    seeds = [1.0, 1.2, 0.8, 1.1, 0.9]
+    last = pd.concat([last_rows(seeds), last_rows(seeds[:4], 0.9), *(last_rows([3.0] * 5, m, 99) for m in (0.0, 0.9))])
+    last.loc[(last.momentum == 0.9) & (last.train_size == 99) & (last.descent == "sgd"), "error"] += 0.02
+    small, large = contrasts(last)
+    assert (small.train_size, small.momenta, small.test.values.mean()) == (9, (0.0,), pytest.approx(1.0))
+    assert (large.train_size, large.momenta, large.test.values.mean()) == (99, (0.0, 0.9), pytest.approx(4.0))
+    (verdict,) = verdicts(last)
+    assert "= 3.00 [" in verdict.found
+    page = tables(last)
+    assert "| GD-GLN errs more than its limit | **1.00 ± 0.20** (momentum 0) |" in page
+    assert "| GD-GLN errs more than its limit | **4.00 ± 0.00** |" in page
+    assert "| 3, 0.9 | `gln` | 15.00 | 10.00 | 10.00 |  | 0.00, 0.00 |" in page
 
 
 @pytest.mark.parametrize(
@@ -207,8 +225,8 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["one_layer", "deep"])
-def test_the_page_shows_the_verdicts_of_the_committed_tables(name):
+def test_the_page_shows_what_the_committed_tables_say(name):
     page = (ROOT / "docs" / "limit.md").read_text()
-    table = pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv")
-    for _, size in study.ends(table).groupby(["train_size", "units"]):
-        assert as_markdown(verdicts(size)) in page
+    last = study.ends(pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv"))
+    assert as_markdown(verdicts(last)) in page
+    assert tables(last) in page or name == "deep"

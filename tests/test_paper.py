@@ -18,10 +18,11 @@ from implicit_bias.experiments.paper.figures import paper_figure
 from implicit_bias.experiments.paper.intervals import OUTCOMES, intervals
 from implicit_bias.experiments.paper.plan import chosen
 from implicit_bias.experiments.paper.studies import Config
-from implicit_bias.experiments.paper.verdicts import examine, holm, verdicts
+from implicit_bias.experiments.paper.verdicts import examine, verdicts
 from implicit_bias.experiments.runner.cells import binary_task, cells_of
 from implicit_bias.experiments.runner.results import Figured, load_alone, write_alone
 from implicit_bias.experiments.runner.run import run as compute
+from implicit_bias.experiments.runner.tested import holm
 from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
 

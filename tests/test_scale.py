@@ -11,9 +11,9 @@ import pytest
 import scipy.stats
 
 from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, inconsistency, load_binary, solve, svm_gln, train
-from implicit_bias.experiments.paper.verdicts import holm
 from implicit_bias.experiments.runner.cells import cells_of
 from implicit_bias.experiments.runner.run import run as computed
+from implicit_bias.experiments.runner.tested import holm
 from implicit_bias.experiments.runner.verdicts import as_markdown
 from implicit_bias.experiments.scale import verdicts
 from implicit_bias.experiments.scale.config import chosen, grid

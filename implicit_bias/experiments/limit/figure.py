@@ -1,5 +1,6 @@
 """The figures of descents to the limit: tidy tables in, axes out, no computation of results."""
 
+from textwrap import wrap
 from typing import Literal
 
 import numpy as np
@@ -9,6 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from implicit_bias.experiments.limit.config import PLACE
+from implicit_bias.experiments.limit.verdicts import Contrast, contrasts
 from implicit_bias.experiments.runner.drawing import COLOURS, styled
 
 #: Colour and line of each descent, the same in every panel.
@@ -36,12 +39,14 @@ ENDS = {
     "limit and SVM": ("loss-scaled", "inconsistency", "s", COLOURS["blue"]),
     "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "+", COLOURS["purple"]),
 }
+#: Panels beside each other where every contrast has one.
+ACROSS = 3
 #: Where the points of a size stand beside each other: errors, then inconsistencies.
 OFFSETS = (-0.24, -0.08, 0.08, 0.24, -0.16, 0.0, 0.16)
 
 
 def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
-    """The paths of the first size, and the ends at every size if there are several seeds or sizes.
+    """The paths of the first size; with several seeds or sizes the ends at every size, and the contrasts.
 
     >>> row = dict(network="gln", train_size=9, units=3, momentum=0.0, seed=1, draw=0, descent="sgd", step=1)
     >>> row |= dict(ratio=1.5, inconsistency=0.1, residual=0.2, error=0.1)
@@ -55,7 +60,9 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
     drawn = {"limit": path_figure(one, f"{title}: {size}")}
     cells = table.groupby(["train_size", "units", "momentum", "seed"]).ngroups
-    return drawn | ({"limit_ends": end_figure(table, title)} if cells > 1 else {})
+    drawn |= {"limit_ends": end_figure(table, title)} if cells > 1 else {}
+    last = table.groupby([*PLACE, "draw", "descent"], sort=False).tail(1)
+    return drawn | ({"limit_contrasts": contrast_figure(last, title)} if contrasts(last) else {})
 
 
 def path_figure(table: pd.DataFrame, title: str) -> Figure:
@@ -103,7 +110,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 
 def end_figure(table: pd.DataFrame, title: str) -> Figure:
     """Errors above, inconsistencies below, a column a network: means and standard errors over seeds at every size."""
-    last = table.groupby(["network", "train_size", "units", "momentum", "seed", "draw", "descent"], sort=False).tail(1)
+    last = table.groupby([*PLACE, "draw", "descent"], sort=False).tail(1)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())
     sizes = sorted(set(zip(last.train_size, last.units, last.momentum, strict=True)))
@@ -130,5 +137,35 @@ def end_figure(table: pd.DataFrame, title: str) -> Figure:
             ax.grid(axis="y", color="0.9", linewidth=0.6)
         for row in grid:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.suptitle(title)
+    return figure
+
+
+def contrast_figure(last: pd.DataFrame, title: str) -> Figure:
+    """A panel a contrast: the mean difference and its interval at every size, filled where that leaves 0 out."""
+    found: dict[str, list[Contrast]] = {}
+    for one in contrasts(last):
+        found.setdefault(one.claim, []).append(one)
+    sizes = sorted({(one.train_size, one.units) for each in found.values() for one in each})
+    rows = -(-len(found) // ACROSS)
+    with styled(8):
+        figure = Figure(figsize=(3.4 * ACROSS, 1.75 * rows + 0.9), layout="constrained")
+        grid = figure.subplots(rows, ACROSS, squeeze=False, sharex=True)
+        for ax, (claim, each) in zip(grid.flat, found.items(), strict=False):
+            ax.axhline(0, color="0.5", linewidth=0.8)
+            for one in each:
+                (low, high), place = one.test.interval, sizes.index((one.train_size, one.units))
+                colour = COLOURS["blue"] if low > 0 else COLOURS["orange"] if high < 0 else COLOURS["black"]
+                ax.plot([place, place], [low, high], color=colour, linewidth=1.2)
+                fill = "white" if low <= 0 <= high else colour
+                ax.plot(place, one.test.values.mean(), "o", color=colour, markersize=4, markerfacecolor=fill)
+            ax.set_title("\n".join(wrap(claim, 46)), fontsize=8)
+            ax.set_xticks(range(len(sizes)), [f"{n}, {units}" for n, units in sizes], rotation=90)
+            ax.set_xlim(-0.6, len(sizes) - 0.4)
+            ax.grid(axis="y", color="0.9", linewidth=0.6)
+        for ax in grid.flat[len(found) :]:
+            ax.set_visible(False)
+        figure.supxlabel("n, H")
+        figure.supylabel("the first less the second (percentage points, 95 % interval)")
         figure.suptitle(title)
     return figure

@@ -12,6 +12,7 @@ from implicit_bias.experiments.limit.config import PLACE, LimitConfig
 from implicit_bias.experiments.limit.figure import figures
 from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, begun, descended, driven
 from implicit_bias.experiments.limit.references import FROBENIUS, MEASURES, Measurer
+from implicit_bias.experiments.limit.tables import tables
 from implicit_bias.experiments.limit.verdicts import verdicts
 from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
@@ -160,6 +161,7 @@ EXPERIMENT = Experiment(
     cost=cost,
     draw=figures,
     verdicts=lambda table: verdicts(ends(table)),
+    tables=lambda table: tables(ends(table)),
     data=binary_task,
     revision=4,
     columns=COLUMNS,

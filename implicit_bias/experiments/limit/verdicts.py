@@ -1,21 +1,18 @@
 """What the ends of descents say: whether they are at the optimum, and what is finite time, gates and norm."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import scipy.stats
 
+from implicit_bias.experiments.runner.tested import Tested, holm
 from implicit_bias.experiments.runner.verdicts import Verdict
 
 #: A ratio up to which a descent counts as at the optimum.
 REACHED = 1.01
 #: And one that is said of several gated layers.
 HALF = 2.0
-#: Seeds that a verdict on a difference needs, and the confidence of its interval.
-SEEDS, CONFIDENCE = 5, 0.95
-#: A difference below this, in percentage points, is none: one of the 12 000 validation images is 0.008.
-RESOLUTION = 0.01
 #: An end of a descent, and a column of it: network, descent, column.
 Side = tuple[str, str, str]
 #: Claims that the first is above the second, on the same cells.
@@ -55,25 +52,51 @@ CONTRASTS: dict[str, tuple[Side, Side]] = {
 CELL = ["train_size", "units", "momentum"]
 
 
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """A claim's difference at one size, over the momenta at which all seeds have both sides.
+
+    >>> Contrast("GD-GLN errs more than its limit", 500, 10, (0.0, 0.9), None).momenta
+    (0.0, 0.9)
+    """
+
+    claim: str
+    train_size: int
+    units: int
+    momenta: tuple[float, ...]
+    test: Tested
+
+
 def verdicts(last: pd.DataFrame) -> list[Verdict]:
     """What the last rows of all descents say.
 
-    For every network whether descent ended at the certified optimum, and a plain one farther from it; the contrasts of
-    which the table has both sides, over all cells and for each size and momentum.
+    For every network whether descent ended at the certified optimum, and a plain one farther from it. For several seeds
+    also the contrasts of which the table has both sides: in each seed the mean of the difference over all sizes and
+    momenta at which all seeds have it, tested by Student's t, and adjusted for their number by Holm's method.
 
-    >>> place = {"train_size": 9, "units": 3, "momentum": 0.0, "network": "gln", "ratio": np.nan}
-    >>> ends = [dict(place, seed=s, descent=d, error=e + s / 1e4, end="finished")
-    ...         for s in range(5) for d, e in (("sgd", 0.12), ("loss-scaled", 0.10))]
+    >>> place = {"train_size": 9, "units": 3, "momentum": 0.0, "network": "gln", "ratio": float("nan")}
+    >>> ends = [dict(place, seed=s, descent=d, error=e + s * t / 1e4, end="finished")
+    ...         for s in range(5) for d, e, t in (("sgd", 0.12, 2), ("loss-scaled", 0.10, 1))]
     >>> found = verdicts(pd.DataFrame(ends).assign(normalised_margin=0.1))
-    >>> print([one for one in found if "GD-GLN" in one.claim][0])
-    Yes: GD-GLN errs more than its limit; found: 12.02 − 10.02 = 2.00 ± 0.00 %, 5 seeds; threshold: 95 % interval > 0.
+    >>> print([one for one in found if "GD-GLN" in one.claim][0].found)
+    12.04 − 10.02 = 2.02 [2.00, 2.04] %; 5 seeds of one split
     """
     found = []
     for network, part in last.groupby("network", sort=False):
         found += _reached(network, part)
-    several = last.seed.nunique() > 1
-    for claim, sides in CONTRASTS.items() if several else ():
-        found += _contrasted(claim, *(_quantity(last, *side) for side in sides))
+    tests = [_tested(claim, pair) for claim, pair in _pairs(last)]
+    adjusted = holm([test.p for test in tests])
+    return found + [test.verdict(p, len(tests)) for test, p in zip(tests, adjusted, strict=True)]
+
+
+def contrasts(last: pd.DataFrame) -> list[Contrast]:
+    """Every contrast at every size, without any adjustment for their number."""
+    found = []
+    for claim, pair in _pairs(last):
+        size: Any
+        for size, part in pair.groupby(level=["train_size", "units"]):
+            momenta = tuple(part.index.unique("momentum"))
+            found.append(Contrast(claim, size[0], size[1], momenta, _tested(claim, part)))
     return found
 
 
@@ -120,33 +143,24 @@ def _paired(above: pd.DataFrame, below: pd.DataFrame, column: str) -> pd.DataFra
     return pd.concat(sides, axis=1, keys=["above", "below"], join="inner")
 
 
+def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Both sides of every contrast in percent: a row for each cell that all seeds have, columns side and seed."""
+    for claim, sides in CONTRASTS.items():
+        above, below = (_quantity(last, *side) for side in sides)
+        both = pd.concat([above, below], axis=1, keys=["above", "below"], join="inner")
+        pair = pd.DataFrame(both.unstack("seed")).dropna()
+        if last.seed.nunique() > 1 and len(pair):
+            yield claim, pair
+
+
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
     """A column in percent of a network's ends, by cell and seed."""
     part = last[(last.network == network) & (last.descent == descent)]
-    return 100 * part.set_index([*CELL, "seed"])[column].dropna() if column in part else pd.Series(dtype=float)
+    return 100 * part.set_index([*CELL, "seed"]).reindex(columns=[column])[column].dropna()
 
 
-def _contrasted(claim: str, above: pd.Series, below: pd.Series) -> list[Verdict]:
-    """A contrast over the cells that have both quantities for all seeds, and over all of each size and momentum."""
-    pair = pd.concat([above, below], axis=1, keys=["above", "below"], join="inner")
-    if pair.empty:
-        return []
-    # What momentum does not touch, such as the SVM of gates as drawn, counts once.
-    pair = pair[~pair.reset_index().duplicated(["train_size", "units", "seed", "above", "below"]).to_numpy()]
-    counts = pair.groupby(level=CELL).above.transform("size")
-    whole = pair[counts == counts.max()]
-    groups = list(pair.groupby(level=CELL))
-    parts = [_told(f"{claim}, n={n}, H={units}, momentum={momentum:g}", part) for (n, units, momentum), part in groups]
-    several = len(parts) == 1 or whole.groupby(level=CELL).ngroups > 1
-    return ([_told(claim, whole)] if several else []) + (parts if len(parts) > 1 else [])
-
-
-def _told(claim: str, pair: pd.DataFrame) -> Verdict:
-    """Decided if Student's interval of the seeds' mean differences is on one side of 0."""
-    seeds = (pair.above - pair.below).groupby(level="seed").mean()
-    mean, count = float(seeds.mean()), len(seeds)
-    half = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1) * seeds.std() / np.sqrt(count)) if count > 1 else 0
-    found = f"{pair.above.mean():.2f} − {pair.below.mean():.2f} = {mean:.2f} ± {half:.2f} %, {count} seeds"
-    clear = count >= SEEDS and abs(mean) > max(half, RESOLUTION)
-    threshold = f"{100 * CONFIDENCE:.0f} % interval > 0" if count >= SEEDS else f"needs {SEEDS} seeds"
-    return Verdict(claim, found.replace("= -", "= −"), threshold, bool(mean > 0) if clear else None)
+def _tested(claim: str, pair: pd.DataFrame) -> Tested:
+    """The seeds' mean differences; what momentum does not touch, such as the SVM of gates as drawn, counts once."""
+    pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
+    above, below = (pd.DataFrame(pair[side]).mean() for side in ("above", "below"))
+    return Tested(claim, "above", 0.0, above - below, f"{above.mean():.2f} − {below.mean():.2f} = ", split=False)

@@ -5,8 +5,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.verdicts import Tested, examine, holm
+from implicit_bias.experiments.paper.verdicts import examine
 from implicit_bias.experiments.runner.drawing import COLOURS
+from implicit_bias.experiments.runner.tested import Tested, holm
 from implicit_bias.ground.checks import InputError
 
 #: Colour of each outcome.

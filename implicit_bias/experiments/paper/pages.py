@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner.verdicts import Verdict, markdown
 
 #: What captions and text (sections 4.1, 5.2 and Appendix C) say of each panel with results.
 PANELS = {
@@ -52,5 +52,5 @@ def panel_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, str, list[str]]]:
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
     """The rows as a table."""
-    rows = (f"| {panel} | {said} | {'<br>'.join(shown)} |" for panel, said, shown in panel_rows(verdicts))
-    return "\n".join(["| panel | the paper | ours |", "|---|---|---|", *rows])
+    rows = [(panel, said, "<br>".join(shown)) for panel, said, shown in panel_rows(verdicts)]
+    return markdown([("panel", "the paper", "ours"), *rows])

@@ -77,6 +77,8 @@ class Experiment:
     #: Settings that only cut cells off, and are not in the key: a row whose `end` is the name of one says that its cell
     #: is not finished. Such cells are stored for their table, and computed again by the next run.
     limits: tuple[str, ...] = ()
+    #: From the table to what its page of findings shows besides verdicts and figures, as Markdown.
+    tables: Callable[[pd.DataFrame], str] | None = None
     #: The settings that name a cell, the others being options of the whole run; none stands for all of them.
     coordinates: tuple[str, ...] = ()
 

@@ -171,6 +171,7 @@ def section(found: Figured, pictures: Iterable[str]) -> str:
         f"**{found.outcome().capitalize()}**",
     ]
     parts += [as_markdown(found.verdicts()), *(f"![{about.title}]({name})" for name in pictures)]
+    parts += [about.tables(found.table)] if about.tables else []
     return "\n\n".join(parts)
 
 

@@ -99,5 +99,16 @@ def outcome(verdicts: Sequence[Verdict]) -> str:
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a table."""
-    head = ["| claim | found | threshold | outcome |", "|---|---|---|---|"]
-    return "\n".join([*head, *(f"| {' | '.join(verdict.row().values())} |" for verdict in verdicts)])
+    return markdown([["claim", "found", "threshold", "outcome"], *(list(one.row().values()) for one in verdicts)])
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table, its head first.
+
+    >>> print(markdown([["a", "b"], ["1", "2"]]))
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    head, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|---" * len(rows[0]) + "|", *others])

@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from implicit_bias.experiments.paper.verdicts import Tested
+from implicit_bias.experiments.limit.verdicts import REACHED
+from implicit_bias.experiments.runner.tested import Tested
 from implicit_bias.experiments.runner.verdicts import Verdict, span
 from implicit_bias.experiments.scale.config import MODELS
 
-#: A ratio up to which the end of a descent counts as its limit.
-REACHED = 1.01
 #: The rows of a quantity, and its column: network, descent, model, column.
 Quantity = tuple[str, str, str, str]
 L2, GLN, GD_GLN = (("gln", "sgd", model, "error") for model in ("SVM-L2", "SVM-GLN", "GD-GLN"))
