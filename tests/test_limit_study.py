@@ -129,6 +129,7 @@ def test_contrasts_are_decided_by_student_intervals_of_five_seeds():
         (["--draws", "0"], "draws"),
         (["--momentum", "1"], "momentum"),
         (["--tolerance", "0"], "tolerance"),
+        (["--descents", "sgd"], "--start initial leaves the training out"),
     ],
 )
 def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path):
