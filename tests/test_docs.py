@@ -1,5 +1,6 @@
 """What the README, the guide and the errata show, runs and shows it."""
 
+import contextlib
 import itertools
 import re
 import runpy
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from implicit_bias.command_line.main import whole_parser
 from tests.commands import run
+from tests.test_command_line_help import SCRIPTS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -27,6 +30,37 @@ def test_the_readme_examples_run(block, text, capsys):
 def test_the_readme_names_only_what_exists():
     for path in set(re.findall(r"(?:docs|scripts)/[\w./]+\.\w+", README)):
         assert (ROOT / path).is_file(), path
+
+
+PAGES = [path for folder in (".", "docs", "docs/guide", "data") for path in sorted((ROOT / folder).glob("*.md"))]
+#: What Sphinx makes: the reference, and the gallery of `docs/gallery`.
+MADE = re.compile(r"api/|auto_gallery/(?:index|(?:images/sphx_glr_)?(plot_\w+?)(?:_\d+)?\.(?:rst|png))")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_links_of_a_page_lead_to_a_file_and_a_heading(page):
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+        name, _, place = link.partition("#")
+        if made := MADE.search(name):
+            assert not made[1] or (ROOT / "docs" / "gallery" / f"{made[1]}.py").is_file(), link
+            continue
+        target = page.parent / name if name else page
+        assert target.is_file(), link
+        headings = re.findall(r"^#+ (.+)$", target.read_text(), flags=re.M) if place else []
+        slugs = [re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings]
+        assert not place or place in slugs, link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_have_these_options(page):
+    """Every command that is shown with options is one that the parser takes."""
+    names = {script: command for command, script in SCRIPTS.items()}
+    shown = re.sub(r"\\\n", " ", page.read_text())
+    for script, words in re.findall(r"(?:implicit-bias|scripts/(\w+)\.py)((?: +[^\s`#]+)*)", shown):
+        command = shlex.split(f"{names.get(script, '')} {words.rstrip('.,;:)…')}")
+        if any(word.startswith("--") for word in command) and not command[0].isupper():
+            with contextlib.suppress(SystemExit):
+                whole_parser().parse_args(command)
 
 
 GUIDE = [

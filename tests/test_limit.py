@@ -394,6 +394,14 @@ def test_plain_descent_is_the_written_out_loop():
     assert descent.table.step.iloc[-1] == 20
 
 
+def test_plain_descent_says_that_it_diverged_before_it_is_measured():
+    def measure(network):
+        return {"inconsistency": inconsistency(network.decision_function(X), Y)}
+
+    with pytest.raises(InputError, match=r"plain descent diverged; use a smaller lr than 1e\+09"):
+        descend_to_limit(gln(), X, Y, PlainDescent(lr=1e9), measure=measure)
+
+
 @pytest.mark.parametrize("config", [LossScaled(max_steps=300), PlainDescent(max_steps=300)])
 def test_reproducible_bit_for_bit_whatever_the_threads(config):
     results, before = [], torch.get_num_threads()

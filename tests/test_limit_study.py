@@ -147,6 +147,7 @@ def test_contrasts_of_several_sizes_and_momenta():
         (["--draws", "0"], "draws"),
         (["--momentum", "1"], "momentum"),
         (["--tolerance", "0"], "tolerance"),
+        (["--descents", "sgd"], "--start initial leaves the training out"),
     ],
 )
 def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path):

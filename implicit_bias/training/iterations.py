@@ -203,8 +203,14 @@ class PlainIteration:
         """One step of gradient descent."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         if not (np.isfinite(value) and bool(margins.isfinite().all())):
-            raise InputError(f"plain descent diverged; use a smaller lr than {self.lr}")
+            raise self._diverged()
         self.weights = self.weights - self.lr * gradient
+        # Beyond this, the network's outputs overflow where it is measured.
+        if not float(self.weights.abs().max()) < 1e100:
+            raise self._diverged()
+
+    def _diverged(self) -> InputError:
+        return InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")
 
     def _mean_logistic(self, margins: Tensor) -> Tensor:
         """log(1 + Σ_c e^{−q_ic}), in the mean over samples."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from implicit_bias.ground.checks import InputError, as_count, as_fraction, as_positive, one_of, shown
+from implicit_bias.ground.checks import InputError, as_count, as_positive, as_real, one_of, shown
 from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES
 
 #: Losses of classes, and the squared one of any targets.
@@ -62,8 +62,8 @@ class SGD:
         as_count(self.batch_size, "batch_size")
         as_positive(self.lr, "lr")
         as_positive(self.lr_factor, "lr_factor")
-        if as_fraction(self.momentum, "momentum") == 1:
-            raise InputError("momentum must be a number from 0 to below 1, not 1")
+        if not 0 <= as_real(self.momentum) < 1:
+            raise InputError(f"momentum must be a number from 0 to below 1, not {shown(self.momentum)}")
         one_of(self.loss, MARGIN_LOSSES, "loss")
         if not isinstance(self.loader, bool):
             raise InputError(f"loader must be True or False, not {shown(self.loader)}")

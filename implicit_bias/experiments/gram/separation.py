@@ -22,7 +22,7 @@ from implicit_bias.experiments.gram.sphere import (
     quartiles,
     style,
 )
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
 
 TITLE = "Smallest eigenvalue against points and their separation"
 SOURCE = "abstract, on non-smooth activations"
@@ -77,14 +77,13 @@ def draw(table: pd.DataFrame) -> Figure:
         left.plot(own.index, own.middle, marker="o", markersize=4, **look)
         left.plot(own.index, own.bound, "v", color=look["color"], markerfacecolor="none")
         each = table[(table.activation == name) & (table.least > table.error)]
-        right.plot(each.apart, each["least"], ".", color=look["color"], markersize=3, label=look["label"])
+        right.plot(each.apart, each["least"], ".", color=look["color"], markersize=3)
     left.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
     left.set_xticks(sizes := sorted(set(table.n)), map(str, sizes))
     left.minorticks_off()
     left.plot([], [], "v", color=COLOURS["theory"], markerfacecolor="none", label="upper bound")
     right.set(xscale="log", yscale="log", xlabel="least distance $\\delta$", ylabel=LEAST)
-    left.legend(loc="lower left")
-    return left.figure
+    return finished(axes, below=6)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -68,8 +68,9 @@ class LimitConfig:
         for name in self.network:
             one_of(name, NETWORKS, "network")
         for name in self.descents:
-            one_of(name, DESCENTS, "descents")
-        one_of(self.start, STARTS, "start")
+            one_of(name, DESCENTS, "descent")
+        if one_of(self.start, STARTS, "start") == "initial" and not {*self.descents} - {"sgd"}:
+            raise InputError("--start initial leaves the training out; let --descents name loss-scaled or plain")
         for name in ("train_size", "units"):
             for value in getattr(self, name):
                 as_count(value, name)

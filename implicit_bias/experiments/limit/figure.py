@@ -25,7 +25,7 @@ PANELS = {
     "error": "validation error (%)",
     "excess": "ratio to the certified bound − 1",
     "inconsistency": "inconsistency with the SVM (%)",
-    "residual": "residual of Theorem 3.1",
+    "residual": "residual at λ = softmax(−q)",
 }
 #: What is drawn on a linear axis.
 LINEAR = ("error", "inconsistency")

@@ -134,6 +134,8 @@ def _bounded(network: Any, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
+    if part.ratio.isna().all():
+        return "no ratio is known"
     return f"ratio up to {part.ratio.max():.4f}, inconsistency up to {100 * part.inconsistency.max():.2f} %"
 
 

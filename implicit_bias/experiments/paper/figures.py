@@ -105,7 +105,9 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
         axes[-1].set_xlabel(layout.width)
     _scatters(parts[1].subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0], table, layout)
     _legend(drawing, table)
-    drawing.suptitle(f"{layout.title} ({names(table)}, {cutoff} cutoffs)")
+    # Half-spaces have no cutoffs; their table says median throughout.
+    cutoffs = "" if layout.study.name == "compare_relu" else f", {cutoff} cutoffs"
+    drawing.suptitle(f"{layout.title} ({names(table)}{cutoffs})")
     return drawing
 
 
