@@ -79,9 +79,9 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5. The text that we had extends roots too far; √6·d is
-    the reading under which its constants agree with each other and with its proof. This takes P(‖u_j‖² ≥ √6·d) ≤ e^{−d},
-    which is false (6d would do) and not needed. At k ≥ `printed_width`, `uniform` is at most `printed` wherever that is
-    less than 1: both statements hold.
+    the reading under which its constants agree with each other and with its proof. This takes
+    P(‖u_j‖² ≥ √6·d) ≤ e^{−d}, which is false (6d would do) and not needed. At k ≥ `printed_width`, `uniform` is at most
+    `printed` wherever that is less than 1: both statements hold.
 
     Examples
     --------

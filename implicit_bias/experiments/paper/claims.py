@@ -2,7 +2,8 @@
 
 A claim is a sum of quantities, cell by cell, that is above 0 or another limit if the claim is right. GLNs are those of
 the paper's Figure 2 (median cutoffs; no momentum, of which the text says nothing for GLNs) and ReLU networks those of
-its Figure 3 (momentum 0.9), unless a claim says otherwise. "By chance" is what two independent models of the same errors would give.
+its Figure 3 (momentum 0.9), unless a claim says otherwise. "By chance" is what two independent models of the
+same errors would give.
 """
 
 from dataclasses import dataclass, replace
