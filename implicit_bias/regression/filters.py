@@ -130,8 +130,8 @@ def improve_filters(
     References
     ----------
     Fiat, Malach & Shalev-Shwartz, first version, section 4.1.1, Algorithm 1, for one target; its filters are drawn
-    "randomly". Several targets, the ridge and the weights are ours. (The published code has a new pseudo-inverse at
-    every step.)
+    "randomly". It keeps those whose solution is better; that ties are kept as well, several targets, the ridge and the
+    weights are ours. (Its solution, in section 4.1, is by the pseudo-inverse.)
 
     Examples
     --------

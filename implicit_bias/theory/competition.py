@@ -32,7 +32,7 @@ class GaLUExcess:
     share : float
         s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k, at most 1, with e^{−2c²} = min(δ, ½).
     printed : float
-        L √(5√(3d)ε/√(2π)) max_j ‖α_j u*_j‖, as Theorem 5 has it.
+        L √(5Bε/√(2π)) max_j ‖α_j u*_j‖, B² = √6·d, as Theorem 5 has it (`moved_gates`).
     conditions_hold : bool
         Whether k, d and ε are as Theorem 5 wants them.
     units : int
@@ -126,7 +126,7 @@ def galu_excess(
     size = float((np.abs(alpha) * length(trained, axis=1)).max())
     # Weights that did not move are those of every ball.
     gates = moved_gates(d, k, max(epsilon, SMALLEST_MOVE), delta)
-    printed = lipschitz * size * math.sqrt(gates.printed_theorem)
+    printed = lipschitz * size * math.sqrt(gates.printed)
     share = _share(epsilon, k, delta)
     bound = lipschitz * epsilon * min(float(length(alpha)) * math.sqrt(share), root * largest * share)
     flips, conditions = float(flipped.mean()), gates.conditions_hold

@@ -37,7 +37,8 @@ def expected_train_loss(m: int, d: int, sigma: float = 1.0) -> float:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, for Gaussian x and m > d + 1.
+    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018), for Gaussian x
+    and m > d + 1.
 
     Examples
     --------
@@ -71,7 +72,8 @@ def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1: σ²(1 + d/m + (d/m)(d + 1)/(m − d − 1)), the same number.
+    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018):
+    σ²(1 + d/m + (d/m)(d + 1)/(m − d − 1)), the same number.
 
     Examples
     --------

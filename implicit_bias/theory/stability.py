@@ -21,10 +21,10 @@ class MovedGates:
         Of its mean over any distribution of x that is independent of the u_j, with probability at least 1 − δ.
     uniform : float
         Of its largest value over all x, with probability at least 1 − δ.
-    printed_theorem, printed_lemma : float
-        The squares of √(5√(3d)ε/√(2π)) in Theorem 5, and of √(5√(3dε)/(2π)) in Lemma 11.
+    printed : float
+        5Bε/√(2π) with B² = √6·d, the square of the bound in Theorem 5 and Lemma 11.
     printed_width : float
-        π/(√(6d)ε²) (log(2/δ) + d log(3/ε)), which both ask of k, besides d > log(2k/δ).
+        π/(B²ε²) (log(2/δ) + d log(3/ε)), which both ask of k, besides d > log(2k/δ).
     d, k : int
     epsilon, delta : float
 
@@ -32,14 +32,13 @@ class MovedGates:
     --------
     >>> from implicit_bias.theory import moved_gates
     >>> found = moved_gates(d=10, k=20_000, epsilon=0.05)
-    >>> round(found.mean, 3), round(found.uniform, 3), round(found.printed_theorem, 3), found.conditions_hold
-    (0.049, 0.116, 0.546, False)
+    >>> round(found.mean, 3), round(found.uniform, 3), round(found.printed, 3), found.conditions_hold
+    (0.049, 0.116, 0.494, False)
     """
 
     mean: float
     uniform: float
-    printed_theorem: float
-    printed_lemma: float
+    printed: float
     printed_width: float
     d: int
     k: int
@@ -79,9 +78,10 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5, whose printed constants differ. Their proof takes
-    P(‖u_j‖² ≥ √(6d)) ≤ e^{−d}, which is false (6d would do) and not needed. At k ≥ `printed_width`, and d > 1 for the
-    lemma's, `uniform` is at most the printed shares wherever these are less than 1: both statements hold.
+    Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5. The text that we had extends roots too far; √6·d is
+    the reading under which its constants agree with each other and with its proof. This takes
+    P(‖u_j‖² ≥ √6·d) ≤ e^{−d}, which is false (6d would do) and not needed. At k ≥ `printed_width`, `uniform` is at most
+    `printed` wherever that is less than 1: both statements hold.
 
     Examples
     --------
@@ -99,10 +99,10 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
         min(1.0, share + math.sqrt(tail / (2 * k)))
         for share, tail in zip((math.erf(epsilon / math.sqrt(2)), slab), tails, strict=True)
     )
-    theorem = 5 * math.sqrt(3 * d) * epsilon / math.sqrt(2 * math.pi)
-    lemma = 5 * math.sqrt(3 * d * epsilon) / (2 * math.pi)
-    width = math.pi / math.sqrt(6 * d) / epsilon**2 * (math.log(2 / delta) + d * math.log(3 / epsilon))
-    return MovedGates(mean, uniform, theorem, lemma, width, d, k, epsilon, delta)
+    square = math.sqrt(6) * d
+    printed = 5 * math.sqrt(square / (2 * math.pi)) * epsilon
+    width = math.pi / square / epsilon**2 * (math.log(2 / delta) + d * math.log(3 / epsilon))
+    return MovedGates(mean, uniform, printed, width, d, k, epsilon, delta)
 
 
 def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> float:

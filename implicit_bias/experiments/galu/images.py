@@ -26,8 +26,8 @@ from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, 
 TITLE = "Networks of two hidden layers on images"
 SOURCE = "first version, figure 1"
 CLAIM = (
-    "GaLU0 networks err little more than ReLU networks of their size, and far less than linear networks and than "
-    "ReLU networks of which the readout only is trained."
+    "GaLU0 networks do about as well as ReLU networks of their size, both better than linear networks, and far better "
+    "than ReLU networks of which the readout only is trained."
 )
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}

@@ -1,9 +1,10 @@
 """Does the generalisation gap grow with the norm of the weights? (first version, figure 4)
 
-Noisy clusters, n = k = d = 30, m = 1000: centres c_i ~ N(0, I) with labels b_i ~ N(0, 1); a sample of cluster i is
-x = c_i + σ_x ξ, y = b_i + σ_y ζ with σ_x = 0.1, for σ_y = 0, 0.1, …, 1. A GaLU layer of k Gaussian gates is fitted by
-least squares, w = Φ⁺y. And a network is trained in both layers, w_j = α_j a_j, which by SGD does not show the same, the
-text says (section 4.2.1): by plain SGD at 0.01 and at 0.1 here, and by Adam at 1e-3, batches of 128, 20 000 steps.
+Noisy clusters, n = k = d = 30, m = 1000, the sizes of the text's figure 3: centres c_i ~ N(0, I) with labels
+b_i ~ N(0, 1); a sample of cluster i is x = c_i + σ_x ξ, y = b_i + σ_y ζ with σ_x = 0.1, for σ_y = 0, 0.1, …, 1. A
+GaLU layer of k Gaussian gates is fitted by least squares, w = Φ⁺y. And a network is trained in both layers,
+w_j = α_j a_j, which by SGD does not show the same, the text says (section 4.2.1): by plain SGD at 0.01 and at 0.1
+here, and by Adam at 1e-3, batches of 128, 20 000 steps.
 Rates, steps, noise levels and repeats are ours; the text names none.
 """
 
