@@ -37,8 +37,8 @@ class SpanFunction:
     which that holds for all samples but some, and only those take part. Where the ball is left, all margins are
     computed and samples chosen anew (`around`).
 
-    Of many samples the product is in single precision: where steps are taken V is then off by some 1e-7 of itself, until
-    it is computed anew from the weights, after `PATIENCE` steps at the latest; rows of tables have double precision.
+    Of many samples the product is in single precision: where steps are taken V is then off by some 1e-7 of itself,
+    until it is computed anew from the weights, after `PATIENCE` steps at the latest; rows of tables have doubles.
     """
 
     degree = 2
