@@ -73,8 +73,10 @@ def save_model(model: Model | Fitted, path: str | os.PathLike[str], *, samples: 
         model = model.as_model()
     if not isinstance(samples, bool | np.bool_):
         raise InputError(f"samples must be True or False, not {shown(samples)}")
-    margins = isinstance(model, MarginModel)
-    about, arrays = _margin_parts(model, bool(samples)) if margins else _squares_parts(model)
+    if isinstance(model, MarginModel):
+        about, arrays = _margin_parts(model, bool(samples))
+    else:
+        about, arrays = _squares_parts(model)
     about |= {"constant": bool(model.constant), "dtype": None if model.dtype is None else model.dtype.str}
     about["classes"] = None if model.classes is None else list(model.classes)
     about["columns"] = None if model.columns is None else model.columns._asdict()
