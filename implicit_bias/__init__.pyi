@@ -94,6 +94,7 @@ from .networks import ReLUNetwork as ReLUNetwork
 from .regression import Alternation as Alternation
 from .regression import FilterSearch as FilterSearch
 from .regression import LeastSquares as LeastSquares
+from .regression import LeastSquaresModel as LeastSquaresModel
 from .regression import alternate_convex_search as alternate_convex_search
 from .regression import improve_filters as improve_filters
 from .regression import least_squares as least_squares

@@ -205,10 +205,11 @@ def test_what_is_saved_loads_equal_and_predicts(shared, labels, tmp_path):
     assert (again.predict(solution.weights, X) == problem.predict(solution.weights, X)).all()
 
 
-def test_a_model_of_one_problem_of_several_classes_is_refused():
+def test_a_problem_of_several_classes_is_a_model_of_as_many_and_alone():
     problem = svm_classes(X, np.where(LABELS == "a", "a", "b"), GATES)
-    with pytest.raises(InputError, match="a model itself"):
-        MarginModel([problem], [solve(problem)], classes=["a", "b"])
+    for problems, classes in (([problem], ["a", "b", "c"]), ([problem, problem], ["a", "b"])):
+        with pytest.raises(InputError, match="2 classes at once stands alone"):
+            MarginModel(problems, [solve(problem)], classes=classes)
 
 
 def test_atoms_that_do_not_fit_are_told(monkeypatch):

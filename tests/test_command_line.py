@@ -316,17 +316,34 @@ def test_an_interrupted_solve_saves_the_best_answer(samples, monkeypatch):
 
 @posix
 @pytest.mark.parametrize(
-    ("arguments", "unbuffered"), [(["--help"], ""), (["solve", "--json"], ""), (["solve", "--json"], "1")]
+    ("arguments", "unbuffered", "code"),
+    [(["--help"], "", 141), (["solve", "--json"], "", 2), (["solve", "--json"], "1", 2)]
+    + [
+        (["solve", "s.npz", *options], kept, 141)
+        for options, kept in [((), "1"), (("--verbose",), ""), (("--json",), "1")]
+    ],
 )
-def test_a_reader_that_has_gone_makes_no_traceback(arguments, unbuffered):
-    """Written when it is printed, or when the process ends."""
+def test_a_reader_that_has_gone_loses_its_output_and_no_work(samples, arguments, unbuffered, code):
+    """Written when it is printed, or when the process ends; an error of the command's own comes first."""
     reader, writer = os.pipe()
     os.close(reader)
     done = process(*arguments, stdout=writer, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
     os.close(writer)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+    if "s.npz" in arguments:
+        assert load_model("s-model.npz").status is Status.OPTIMAL
+
+
+@posix
+def test_messages_whose_reader_has_gone_stop_nothing_either(samples):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = process("solve", "s.npz", "--verbose", stderr=writer)
+    os.close(writer)
+    assert (done.returncode, "wrote s-model.npz" in done.stdout) == (141, True)
+    assert load_model("s-model.npz").status is Status.OPTIMAL
 
 
 def test_without_memory_the_document_is_an_error(capsys):

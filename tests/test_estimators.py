@@ -27,6 +27,7 @@ from implicit_bias import (
     ConstantGate,
     Frobenius,
     FunctionGates,
+    GaLUClassifier,
     GaLURegressor,
     GatedReLUClassifier,
     GLNClassifier,
@@ -514,3 +515,12 @@ def test_parameters_that_are_set_after_a_fit_count_for_the_next_one(model):
         np.testing.assert_array_equal(model.as_model().predict(X), scores)
     fresh = clone(model).fit(X, y)
     np.testing.assert_allclose(model.fit(X, y).predict(X), fresh.predict(X))
+
+
+def test_missing_values_and_columns_of_text_are_told_with_the_remedy():
+    for value, words in ((np.nan, "contains NaN; fill missing values"), ("bad", "'bad'; encode columns of text")):
+        table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.5, value, 1.0]})
+        for estimator in (GLNClassifier(2), GaLUClassifier(2)):
+            with pytest.raises(InputError, match=words) as told:
+                estimator.fit(table, [0, 1, 0])
+            assert "\n" not in str(told.value)

@@ -11,8 +11,11 @@ from sklearn.datasets import load_iris
 
 from implicit_bias import (
     SGD,
+    ClassMarginProblem,
     ConstantGate,
     Frobenius,
+    GaLUClassifier,
+    GaLURegressor,
     GatedFeatures,
     GatedReLUClassifier,
     GLNClassifier,
@@ -30,6 +33,7 @@ from implicit_bias import (
     load_model,
     save_model,
     solve,
+    svm_classes,
     svm_gln,
     svm_shallow,
 )
@@ -147,6 +151,9 @@ SAVED = [
     GLNClassifier(3, norm="predictor-l2", fit_intercept=False, random_state=1),
     GatedReLUClassifier(5, random_state=1),
     GatedReLUClassifier(3, gates="learned", training=SGD(steps=20), random_state=1),
+    GLNClassifier(2, C=0.3, multi_class="joint", random_state=1),
+    GatedReLUClassifier(3, C=0.3, multi_class="shared", random_state=1),
+    HiddenLayerClassifier(4, training=SGD(steps=20), random_state=1),
     MultipleKernelClassifier(),
     MultipleKernelClassifier([("poly", {"degree": 2}), ("rbf", {"gamma": None})], fit_intercept=True),
     MarginClassifierCV(GLNClassifier(2, random_state=1), Cs=[0.1, 1.0], cv=2),
@@ -167,30 +174,86 @@ def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(cl
     inputs = np.column_stack([standard, np.ones(len(X))]) if fitted.fit_intercept else standard
     rows = fitted.samples_
     for case, found in zip(again.problems, again.solutions, strict=True):
-        whole = dataclasses.replace(case, features=case.gates(inputs[rows]))
+        features = case.gates(inputs[rows])
+        if isinstance(case, ClassMarginProblem):
+            features = svm_classes(inputs[rows], CODES[rows], case.gates).features
+        whole = dataclasses.replace(case, features=features)
         judged = certify(whole, found.weights, found.dual, intercept=found.intercept)
         assert judged.gap <= found.tol
 
 
 def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
-    for classifier, words in (
-        (GLNClassifier(2, multi_class="joint"), "all classes in one problem"),
-        (MultipleKernelClassifier([lambda X, Z: X @ Z.T]), "function or a matrix of your own"),
-        (HiddenLayerClassifier(3, training=SGD(steps=3)), "HiddenActivations cannot be saved; pickle"),
-    ):
+    for classifier, words in ((MultipleKernelClassifier([lambda X, Z: X @ Z.T]), "function or a matrix of your own"),):
         with pytest.raises(InputError, match=words):
             save_model(classifier.fit(X, NAMES), tmp_path / "m.npz")
     with pytest.raises(InputError, match="not fitted"):
         save_model(OneClassMargin(), tmp_path / "m.npz")
     for wrong in (3, GLNClassifier, None):
-        with pytest.raises(InputError, match="a MarginModel or a fitted classifier"):
+        with pytest.raises(InputError, match="a MarginModel or a fitted estimator"):
             save_model(wrong, tmp_path / "m.npz")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("joint", ["ovr", "joint"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, 1, 2], dtype=np.int64),
+        np.array([3, 1, 7], dtype=np.uint8),
+        np.array([1.0, 5.0, 2.0], dtype=np.float32),
+        np.array(["a", "a longer one", "c"]),
+        np.array(["a", "b", "c"], dtype="<U20"),
+        np.array(["a", "b", "c"], dtype=object),
+        np.array([False, True, True]),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels_keep_their_type(labels, joint, tmp_path):
+    given = labels[CODES]
+    classifier = GLNClassifier(1, C=0.05, multi_class=joint, random_state=1).fit(X, given)
+    expected = classifier.predict(X)
+    again = load_model(save_model(classifier, tmp_path / "m.npz"))
+    twice = load_model(save_model(dataclasses.replace(again), tmp_path / "m.npz"))
+    for found in (again.predict(X), twice.predict(X)):
+        assert found.dtype == expected.dtype == given.dtype
+        np.testing.assert_array_equal(found, expected)
+        assert {type(label) for label in found} == {type(label) for label in expected}
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_classes_in_one_problem_are_a_model(outputs, tmp_path):
+    rows = np.flatnonzero(outputs > CODES)
+    problem = svm_classes(X[rows], CODES[rows], HyperplaneGates(2, 2, seed=1), 0.3)
+    solution = solve(problem)
+    model = MarginModel([problem], [solution], classes=NAMES[[0, 50, 100]][:outputs])
+    again = load_model(save_model(model, tmp_path / "m.npz"))
+    for each in (model, again):
+        scores = each.decision_function(X[rows])
+        assert scores.shape == ((len(rows),) if outputs == 2 else (len(rows), 3))
+        assert (each.predict(X[rows]) == each.classes[0]).any()
+        np.testing.assert_array_equal(
+            each.predict(X[rows]) == NAMES[rows], problem.predict(solution.weights, X[rows]) == CODES[rows]
+        )
+        margins = each.margins(scores, NAMES[rows])
+        np.testing.assert_allclose(margins, solution.margins.reshape(len(rows), -1).min(axis=1), atol=1e-9)
+
+
+def test_a_damaged_network_in_a_model_is_refused(tmp_path):
+    path = save_model(HiddenLayerClassifier(3, training=SGD(steps=3)).fit(X[:100], CODES[:100]), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    name = next(name for name in content if ".network." in name)
+    for values in (content[name][:, :2], content[name] * np.nan, content[name].astype(complex)):
+        np.savez(path, **content | {name: values})
+        with pytest.raises(InputError, match="damaged or not a saved model"):
+            load_model(path)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"dtype": "nonsense"}, "dtype must be"),
+        ({"dtype": "M8[s]"}, "dtype must be"),
         ({"offset": float("nan")}, "offset must be"),
         ({"offset": "1"}, "offset must be"),
         ({"classes": ["a"]}, "two or more"),
@@ -230,6 +293,7 @@ def test_labels_and_inputs_that_do_not_fit_are_refused():
         lambda about: about | {"classes": ["a"]},
         lambda about: about | {"classes": [["a"], "b"]},
         lambda about: about | {"constant": 7},
+        lambda about: about | {"dtype": "V8"},
         lambda about: about | {"constant": True},
         lambda about: about | {"solutions": about["solutions"] * 2},
         lambda about: about | {"problems": [None]},
@@ -244,6 +308,65 @@ def test_tampered_models_are_refused_or_take_other_inputs(change, tmp_path):
     np.savez(path, **content | {"about": np.array(json.dumps(change(json.loads(str(content["about"])))))})
     with pytest.raises(InputError):
         load_model(path).predict(np.ones((1, 2)))
+
+
+LEAST_SQUARES = [
+    GaLURegressor(5, random_state=1),
+    GaLURegressor(5, sharpness=2.0, fit_intercept=False, random_state=1),
+    GaLURegressor(gates=HyperplaneGates(3, 2, seed=1)),
+    GaLURegressor(5, steps=2, random_state=1),
+    GaLUClassifier(5, random_state=1),
+]
+
+
+@pytest.mark.parametrize("estimator", LEAST_SQUARES, ids=repr)
+@pytest.mark.parametrize("targets", [1, 2])
+def test_least_squares_load_equal(estimator, targets, tmp_path):
+    rows = np.arange(len(X)) if targets > 1 else np.flatnonzero(CODES > 0)
+    y = NAMES[rows] if isinstance(estimator, GaLUClassifier) else X[rows][:, :targets].squeeze() ** 2
+    fitted = clone(estimator).fit(X[rows], y)
+    again = load_model(save_model(fitted, tmp_path / "m.npz"))
+    found, expected = again.predict(X), fitted.predict(X)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    # By hand, which shares nothing with the model.
+    inputs = np.column_stack([X, np.ones(len(X))]) if fitted.fit_intercept else X
+    whole = np.einsum("nk,nd,...kd->n...", fitted.gates_.transform(inputs), inputs, fitted.weights_) + fitted.intercept_
+    np.testing.assert_allclose(again.decision_function(X), whole, atol=1e-9)
+    for name, value in vars(fitted.solution_).items():
+        np.testing.assert_array_equal(getattr(again.solution, name), value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gates": 3}, "gates must be fitted Gates"),
+        ({"gates": HyperplaneGates(2, 2)}, "gates must be fitted"),
+        ({"gates": HyperplaneGates(2, 2).fit(X)}, "the gates need"),
+        ({"solution": None}, "solution must be a LeastSquares"),
+        ({"intercept": np.nan}, "intercept"),
+        ({"intercept": [1.0, 2.0]}, "intercept"),
+        ({"classes": ["a", "b", "c"]}, "2 different"),
+        ({"classes": ["a", "a"]}, "2 different"),
+        ({"classes": [0.0, np.inf]}, "2 different"),
+        ({"constant": 1}, "constant must be"),
+    ],
+)
+def test_parts_of_least_squares_that_do_not_belong_together_are_refused(change, words):
+    model = GaLURegressor(3, random_state=1).fit(X, CODES).as_model()
+    with pytest.raises(InputError, match=words):
+        dataclasses.replace(model, **change)
+
+
+@pytest.mark.parametrize("name", ["solution.weights", "solution.rank", "intercept", "gates.directions_"])
+def test_damaged_least_squares_are_refused(name, tmp_path):
+    path = save_model(GaLURegressor(3, random_state=1).fit(X, CODES), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    for values in (np.array("x"), np.full((2, 2), np.nan), np.ones(7)):
+        np.savez(path, **content | {name: values})
+        with pytest.raises(InputError, match="damaged or not a saved model"):
+            load_model(path)
 
 
 # The command line
@@ -325,6 +448,38 @@ def test_outliers_are_told_by_a_saved_model(table, estimator):
     assert (found.prediction == model.predict(flowers)).all()
     np.testing.assert_allclose(found.score, model.decision_function(flowers), atol=1e-12)
     assert document["predictions"] == {"-1": (found.prediction < 0).sum(), "1": (found.prediction > 0).sum()}
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_targets_are_predicted_by_a_saved_model(table, targets):
+    flowers, y = table[["a", "b"]], X[:, 2 : 2 + targets].squeeze()
+    fitted = GaLURegressor(3, random_state=1).fit(flowers, y)
+    save_model(fitted, "m.npz")
+    done = run("predict", "m.npz", "iris.csv")
+    found = pd.read_csv("iris-predictions.csv").to_numpy()
+    np.testing.assert_allclose(found, fitted.predict(flowers).reshape(len(X), -1), atol=1e-12)
+    assert (done.returncode, "149 samples" in done.stdout) == (0, True)
+    np.savez("with.npz", X=flowers.to_numpy(), y=y)
+    error = np.sqrt(np.mean((fitted.predict(flowers) - y) ** 2))
+    document = json.loads(run("predict", "m.npz", "with.npz", "--json").stdout)
+    assert document["root_mean_square_error"] == pytest.approx(error)
+    assert "holds no margin problem" in run("solve", "iris.csv", "--start", "m.npz").stderr
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [GLNClassifier(2, C=0.3, multi_class="joint", random_state=1), GaLUClassifier(3, random_state=1)],
+    ids=repr,
+)
+def test_classes_at_once_and_least_squares_are_predicted(table, estimator):
+    flowers = table[["a", "b", "c", "d"]]
+    fitted = estimator.fit(flowers, NAMES)
+    save_model(fitted, "m.npz")
+    assert run("predict", "m.npz", "iris.csv").returncode == 0
+    found = pd.read_csv("iris-predictions.csv")
+    assert (found.prediction == fitted.predict(flowers)).all()
+    scores = found[["score_setosa", "score_versicolor", "score_virginica"]]
+    np.testing.assert_allclose(scores, fitted.decision_function(flowers), atol=1e-9)
 
 
 def test_weights_and_margins_of_samples_are_columns(table):

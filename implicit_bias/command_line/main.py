@@ -7,11 +7,11 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from importlib import import_module
 from pkgutil import resolve_name
-from typing import Any
+from typing import IO, Any, TextIO, cast
 
 from implicit_bias import __version__
 from implicit_bias.command_line.parsers import Parser, UsageError
@@ -57,7 +57,40 @@ exit codes:
     0  done
     1  solve: an answer worse than asked
     2  bad input, told in one sentence
-  130  interrupted; what was finished is kept"""
+  130  interrupted; what was finished is kept
+  141  done, but whoever read the output went away"""
+
+#: The exit code where a pipe was closed by its reader: what a shell says of a process that SIGPIPE ends.
+UNREAD = 128 + 13
+
+
+class Outlet:
+    """A stream of text that goes on where its reader goes away: the rest is lost, and the work is not."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.unread = stream, False
+
+    def write(self, text: str) -> int:
+        """Write, or lose, a text."""
+        self._kept(self.stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Let go of what was written."""
+        self._kept(self.stream.flush)
+
+    def _kept(self, action: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except BrokenPipeError:
+            self.unread = True
+            # What the stream still holds goes there, too, now or when Python ends.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def main(arguments: Sequence[str] | None = None, command: str | None = None) -> int:
@@ -75,15 +108,15 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
         # A terminal that lacks a sign such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    try:
+    out, err = Outlet(sys.stdout), Outlet(sys.stderr)
+    with redirect_stdout(cast(IO[str], out)), redirect_stderr(cast(IO[str], err)):
         try:
-            return _parsed_and_run(given, command, as_json)
+            code = _parsed_and_run(given, command, as_json)
+        except SystemExit as end:  # --help and --version
+            code = int(end.code or 0)
         finally:
-            print(end="", flush=True)
-    except BrokenPipeError:
-        # Whoever read our output has closed it; Python would complain again at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+            out.flush()
+    return code or (UNREAD if out.unread or err.unread else 0)
 
 
 def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:

@@ -9,7 +9,7 @@ CSV: the columns that the model was made from, by name; others are left. NPZ: an
 made from gate values. The table has one row a sample: the predicted class, the score (of each class, where there are
 more than two), and, where the file holds labels, label and margin, which is not positive where the prediction is wrong.
 For two classes the margin is y f(x), for more the score of the label less the largest other. Of a model
-of outliers, these are -1 and the rest 1."""
+of outliers, these are -1 and the rest 1. Of a regression, the table has the predicted targets."""
 
 
 def declare(parser: Parser, command: str) -> None:

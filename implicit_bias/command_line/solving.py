@@ -96,6 +96,8 @@ def check(options: Namespace) -> None:
 def known(path: str) -> dict[Any, tuple[Array, Solution]]:
     """The signs and answers of a saved model, by the class that is +1."""
     model = load_model(path)
+    if not isinstance(model, MarginModel):
+        raise InputError(f"--start {path} holds no margin problem, but {model!r}")
     found = zip(model.positives, model.problems, model.solutions, strict=False)
     return {positive: (problem.y, solution) for positive, problem, solution in found}
 

@@ -271,8 +271,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         ------
         UnfittedError
             Before `fit`.
-        InputError
-            If all classes are one problem (`multi_class`).
         """
         self._require_fitted()
         return model_of(self._stated, self)

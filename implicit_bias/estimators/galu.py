@@ -9,12 +9,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates, ReLUGates, SoftGates
 from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, check_range, check_size, one_of, shown
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
-from implicit_bias.regression import FilterSearch, improve_filters, least_squares
+from implicit_bias.regression import FilterSearch, LeastSquaresModel, improve_filters, least_squares
 from implicit_bias.regression.filters import root_weights
 
 if TYPE_CHECKING:
@@ -88,13 +89,15 @@ class _GatedLeastSquares(BaseEstimator):
 
     def _scores(self, X: Any) -> Array:
         """Φ(x)·W plus the intercept, (n,) or (n, q)."""
+        return self.as_model().decision_function(validated(self, X, reset=False))
+
+    def as_model(self) -> LeastSquaresModel:
+        """What predicts, without samples: what `save_model` writes. Raises UnfittedError before `fit`."""
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        X = validated(self, X, reset=False)
-        features = self.gates_(with_constant(X) if self._constant else X)
-        if self.weights_.ndim == 2:
-            return np.asarray(features @ self.weights_ + self.intercept_)
-        return np.stack([features @ W for W in self.weights_], axis=1) + self.intercept_
+        names, classes = getattr(self, "feature_names_in_", None), getattr(self, "classes_", None)
+        columns = None if names is None else Columns(names.tolist(), [], "")
+        return LeastSquaresModel(self.gates_, self.solution_, self.intercept_, classes, self._constant, columns)
 
     def network(self) -> GaLUNetwork:
         """The same function as a `GaLUNetwork` in float64, to save, to train on or to build into another.

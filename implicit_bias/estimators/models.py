@@ -13,22 +13,19 @@ from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import KernelExpansions
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.scaling import length
-from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 
 
 def model_of(problems: Sequence[MarginProblem], classifier: Any) -> MarginModel:
     """The model of a fitted classifier and the problems that it solved."""
-    if isinstance(problems[0], ClassMarginProblem):
-        raise InputError("all classes in one problem (multi_class) cannot be saved as a model; pickle the classifier")
     first = problems[0]
     shared = [one.restated(features=first.features) if one.gates is first.gates else one for one in problems]
     names = getattr(classifier, "feature_names_in_", None)
     columns = None if names is None else Columns(names.tolist(), [], "")
     found = classifier.certificate_
     solutions = found if isinstance(found, list) else [found]
-    return MarginModel(shared, solutions, classifier.classes_.tolist(), classifier._constant, columns)
+    return MarginModel(shared, solutions, classifier.classes_, classifier._constant, columns)
 
 
 def expanded(model: MarginModel, functions: Sequence[Any], samples: Array, coefficients: Array) -> MarginModel:

@@ -82,7 +82,7 @@ class HiddenActivations(ConstantGate):
     5
     """
 
-    made_of = None
+    made_of = ("network",)
 
     def __init__(self, network: Any) -> None:
         self.network = network

@@ -37,8 +37,12 @@ def refusals() -> Iterator[None]:
 
 
 def _short(error: Exception) -> str:
-    """The error's text, which may end in all of the data."""
+    """The error's text, which may end in all of the data, or in advice at length."""
     text = str(error)
+    if "missing values encoded as NaN" in text:
+        return f"{text.splitlines()[0].rstrip('.')}; fill missing values (SimpleImputer in a pipeline), or drop them"
+    if text.startswith("could not convert string to float"):
+        return f"{text}; encode columns of text (OneHotEncoder in a pipeline), or drop them"
     return text if len(text) <= 600 else f"{text[:600]} …"
 
 

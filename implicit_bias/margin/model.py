@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias.datasets.labels import Labelled, type_of_labels
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import Features, GatedFeatures
@@ -20,24 +21,28 @@ from implicit_bias.margin.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, eq=False)
-class MarginModel:
-    """Margin problems and their answers as a classifier: of two classes, or of each class against the rest.
+class MarginModel(Labelled):
+    """Margin problems and their answers as a classifier: of two classes, each against the rest, or all at once.
 
         f_c(x) = ⟨W_c, Φ(x)⟩ + b_c − r      two classes: the second where f(x) > 0; else that of the largest f_c(x)
 
     Parameters
     ----------
     problems : sequence of MarginProblem
-        One for two classes, in which +1 is the second; else one per class, in which +1 is this class.
+        One for two classes, in which +1 is the second; else one per class, in which +1 is this class, or one of all
+        (`svm_classes`).
     solutions : sequence of Solution
         Their answers, in the same order; fewer where a solve was interrupted.
     classes : sequence of texts or numbers
+        Those of an array keep its type in what is predicted.
     constant : bool
         Whether the problems' inputs are those of the model with the constant 1 appended.
     columns : Columns, optional
         The columns of the CSV file that the samples come from, by which new samples are read.
     offset : float
         r: that of `OneClassMargin`, whose classes are −1, outliers, and +1.
+    dtype : NumPy type, optional
+        Of what is predicted; by default that of the classes.
 
     Raises
     ------
@@ -59,8 +64,10 @@ class MarginModel:
     constant: bool = False
     columns: Columns | None = None
     offset: float = 0.0
+    dtype: Any = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", type_of_labels(self.classes, self.dtype))
         for name, kind in (("problems", MarginProblem), ("solutions", Solution), ("classes", str | int | float)):
             given = getattr(self, name)
             given = given.tolist() if isinstance(given, np.ndarray) else given
@@ -70,12 +77,13 @@ class MarginModel:
             if wrong:
                 raise InputError(f"{name} hold {shown(wrong[0])}, which is of another type")
             object.__setattr__(self, name, tuple(given))
-        if any(isinstance(problem, ClassMarginProblem) for problem in self.problems):
-            raise InputError("a problem of several classes is a model itself: problem.predict(solution.weights, X)")
         numbers = [label for label in self.classes if isinstance(label, float)]
         if len(set(self.classes)) < max(2, len(self.classes)) or not np.isfinite(numbers).all():
             raise InputError(f"classes must be two or more, finite and different, not {shown(list(self.classes))}")
-        if len(self.problems) != (1 if len(self.classes) == 2 else len(self.classes)):
+        joint = [len(one.classes) for one in self.problems if isinstance(one, ClassMarginProblem)]
+        if joint and (len(self.problems) > 1 or joint != [len(self.classes)]):
+            raise InputError(f"a problem of {joint[0]} classes at once stands alone, and for as many classes")
+        if len(self.problems) != (1 if joint or len(self.classes) == 2 else len(self.classes)):
             raise InputError("give one problem for two classes, and for more one per class")
         if len(self.solutions) > len(self.problems):
             raise InputError("give one solution per problem at most")
@@ -100,7 +108,9 @@ class MarginModel:
 
     @property
     def positives(self) -> tuple[Any, ...]:
-        """The class that is +1 in each problem."""
+        """The class that is +1 in each problem; all of them in one of several at once."""
+        if isinstance(self.problems[0], ClassMarginProblem):
+            return (tuple(self.classes),)
         return tuple(self.classes[1:] if len(self.problems) == 1 else self.classes)
 
     @property
@@ -120,6 +130,10 @@ class MarginModel:
             raise InputError(f"X has {inputs.shape[1]} columns, the model takes {self.n_features_in}")
         inputs = with_constant(inputs) if self.constant else inputs
         self._require_weights()
+        first = self.problems[0]
+        if isinstance(first, ClassMarginProblem):
+            found = first.decision_function(self.solutions[0].weights, inputs)
+            return found if found.shape[1] > 2 else found[:, 1] - found[:, 0]
         scores, seen = [], {}
         for problem, solution in zip(self.problems, self.solutions, strict=True):
             key = id(problem.gates)
@@ -150,33 +164,6 @@ class MarginModel:
     def predict(self, X: Any, gate_values: Any = None) -> np.ndarray:
         """The class of each row of X (n, p); errors as `decision_function`."""
         return self.chosen(self.decision_function(X, gate_values))
-
-    def chosen(self, scores: Array) -> np.ndarray:
-        """The classes that scores decide for; shape (n,)."""
-        index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
-        return np.array(self.classes)[index]
-
-    def margins(self, scores: Array, labels: Any) -> Array:
-        """y_i f(x_i), or for several classes the score of the label less the largest other; shape (n,).
-
-        Not positive where the prediction is wrong. InputError for labels that are none of the classes.
-        """
-        places = {label: place for place, label in enumerate(self.classes)}
-        listed = np.asarray(labels).tolist()
-        unknown = next((label for label in listed if label not in places), None)
-        if unknown is not None:
-            raise InputError(
-                f"label {unknown!r} is none of the model's classes; predict without labels, or leave it out"
-            )
-        codes = np.array([places[label] for label in listed])
-        if len(codes) != len(scores):
-            raise InputError(f"there are {len(codes)} labels for {len(scores)} samples; give one label a sample")
-        if scores.ndim == 1:
-            return np.where(codes == 1, scores, -scores)
-        rows = np.arange(len(scores))
-        others = scores.copy()
-        others[rows, codes] = -np.inf
-        return np.asarray(scores[rows, codes] - others.max(axis=1))
 
     def _repr_html_(self) -> str:
         groups = getattr(self.problems[0].norm, "groups", None)

@@ -9,35 +9,39 @@ from typing import Any, Protocol
 import numpy as np
 
 from implicit_bias.datasets.tables import Columns
+from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.ground.checks import InputError, shown
 from implicit_bias.ground.files import open_archive, write_archive
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.saving.problems import problem_of, problem_parts
+from implicit_bias.regression import LeastSquares, LeastSquaresModel
+from implicit_bias.saving.problems import gate_parts, gates_of, problem_of, problem_parts
 from implicit_bias.saving.solutions import solution_of, solution_parts
 
-KIND = "model 3"
+KIND = "model 4"
+Model = MarginModel | LeastSquaresModel
 
 
 class Fitted(Protocol):
-    """A fitted classifier of margins, or of outliers."""
+    """A fitted estimator of this package."""
 
-    def as_model(self) -> MarginModel:
-        """Its problems and answers."""
+    def as_model(self) -> Model:
+        """What predicts, and its answers."""
 
 
-def save_model(model: MarginModel | Fitted, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
-    """Write a model, or a fitted classifier as one, to `path` (npz): what predicts, and the certified answers.
+def save_model(model: Model | Fitted, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
+    """Write a model, or a fitted estimator as one, to `path` (npz): what predicts, and the certified answers.
 
-    The samples that they were made from are not in it. A classifier comes back as a model that predicts the same.
+    The samples that they were made from are not in it. An estimator comes back as a model that predicts the same.
 
     The arrays are those of `save_problem`, less the features, and of `save_solution`, under `problem0.…` and
     `solution0.…`, and so on; of problems that differ in their labels only, `y` alone. A model that was loaded without
-    its samples proves itself again when it gets them: `replace(problem, features=problem.gates(X))`.
+    its samples proves itself again when it gets them: `replace(problem, features=problem.gates(X))`. A model of least
+    squares has gates, `solution.…` and `intercept`.
 
     Parameters
     ----------
-    model : MarginModel, or an estimator with `as_model()`
+    model : MarginModel or LeastSquaresModel, or an estimator with `as_model()`
     path : path
     samples : bool
         Keep the inputs of the samples, too, where the model has them: the file then proves its answers by itself, and
@@ -63,17 +67,34 @@ def save_model(model: MarginModel | Fitted, path: str | os.PathLike[str], *, sam
     >>> judged.gap < 1e-6
     True
     """
-    if not isinstance(model, MarginModel):
+    if not isinstance(model, Model):
         if isinstance(model, type) or not callable(getattr(model, "as_model", None)):
-            raise InputError(f"model must be a MarginModel or a fitted classifier of margins, not {shown(model)}")
+            raise InputError(f"model must be a MarginModel or a fitted estimator of this package, not {shown(model)}")
         model = model.as_model()
     if not isinstance(samples, bool | np.bool_):
         raise InputError(f"samples must be True or False, not {shown(samples)}")
+    if isinstance(model, MarginModel):
+        about, arrays = _margin_parts(model, bool(samples))
+    else:
+        about, arrays = _squares_parts(model)
+    about |= {"constant": bool(model.constant), "dtype": None if model.dtype is None else model.dtype.str}
+    about["classes"] = None if model.classes is None else list(model.classes)
+    about["columns"] = None if model.columns is None else model.columns._asdict()
+    return write_archive(path, KIND, about, arrays)
+
+
+def _squares_parts(model: LeastSquaresModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    about, arrays = gate_parts(model.gates)
+    arrays |= {f"solution.{name}": np.asarray(value) for name, value in vars(model.solution).items()}
+    return about, arrays | {"intercept": model.intercept}
+
+
+def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):
         whole = i == 0 or not _alike(problem, first)
-        about, held = problem_parts(problem, bool(samples)) if whole else (None, {"y": problem.y})
+        about, held = problem_parts(problem, samples) if whole else (None, {"y": problem.y})
         abouts.append(about)
         arrays |= {f"problem{i}.{name}": values for name, values in held.items()}
     told = []
@@ -81,10 +102,7 @@ def save_model(model: MarginModel | Fitted, path: str | os.PathLike[str], *, sam
         about, held = solution_parts(solution)
         told.append(about)
         arrays |= {f"solution{i}.{name}": values for name, values in held.items()}
-    about = {"problems": abouts, "solutions": told, "classes": list(model.classes), "constant": bool(model.constant)}
-    about["offset"] = model.offset
-    about["columns"] = None if model.columns is None else model.columns._asdict()
-    return write_archive(path, KIND, about, arrays)
+    return {"problems": abouts, "solutions": told, "offset": model.offset}, arrays
 
 
 def _alike(problem: MarginProblem, first: MarginProblem) -> bool:
@@ -95,8 +113,8 @@ def _alike(problem: MarginProblem, first: MarginProblem) -> bool:
     return same and all(np.array_equal(getattr(problem, name), getattr(first, name)) for name in weights)
 
 
-def load_model(path: str | os.PathLike[str]) -> MarginModel:
-    """The model that `save_model`, or `implicit-bias solve`, wrote to `path`.
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """The MarginModel, or LeastSquaresModel of GaLU, that `save_model`, or `implicit-bias solve`, wrote to `path`.
 
     Errors as for `load_solution`; also if problems, answers and classes do not belong together.
 
@@ -110,13 +128,29 @@ def load_model(path: str | os.PathLike[str]) -> MarginModel:
     nowhere.npz is not a readable file; check the path
     """
     with open_archive(path, KIND) as (about, arrays):
+        columns = None if about["columns"] is None else _columns(**about["columns"])
+        if "problems" not in about:
+            solution = _squares(_under("solution.", arrays))
+            gates = gates_of(about, arrays, UnkeptFeatures((1, *solution.weights.shape[-2:]), products=True))
+            told = (about["classes"], about["constant"], columns, about["dtype"])
+            return LeastSquaresModel(gates, solution, arrays["intercept"], *told)
         problems: list[MarginProblem] = []
         for i, told in enumerate(about["problems"]):
             held = _under(f"problem{i}.", arrays)
             problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
         solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
-        columns = None if about["columns"] is None else _columns(**about["columns"])
-        return MarginModel(problems, solutions, about["classes"], about["constant"], columns, about["offset"])
+        parts = (about["classes"], about["constant"], columns, about["offset"], about["dtype"])
+        return MarginModel(problems, solutions, *parts)
+
+
+def _squares(arrays: Mapping[str, np.ndarray]) -> LeastSquares:
+    weights = arrays["weights"]
+    if weights.dtype != np.float64 or not np.isfinite(weights).all():
+        raise InputError("its weights must be finite numbers of double precision")
+    about = {name: arrays[name].item() for name in arrays if name != "weights"}
+    if any(isinstance(value, int | float) == (name == "form") for name, value in about.items()):
+        raise InputError("its solution must be described by numbers")
+    return LeastSquares(weights, **about)
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,9 +5,11 @@ import io
 import os
 import warnings
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from implicit_bias import networks
@@ -39,15 +41,31 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
     >>> load_network(path).config()
     {'inputs': 3, 'units': [2], 'outputs': 1}
     """
+    buffer = io.BytesIO()
+    torch.save({"format": FORMAT, **_content(network), "state": network.state_dict()}, buffer)
+    return write_atomically(path, buffer.getvalue())
+
+
+def _content(network: Any) -> dict[str, Any]:
+    """A network's class and shape."""
     kind = type(network).__name__
     if CLASSES.get(kind) is not type(network):
         raise InputError(f"cannot save a {kind}; known: {', '.join(CLASSES)}")
     if not _finite(network):
         raise InputError("the network's weights hold NaN or infinity; train with smaller steps")
-    content = {"format": FORMAT, "class": kind, "config": network.config(), "state": network.state_dict()}
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    return write_atomically(path, buffer.getvalue())
+    return {"class": kind, "config": network.config()}
+
+
+def network_parts(network: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What an archive holds of a network: what goes into `about`, and arrays."""
+    about = _content(network)
+    return about, {name: value.cpu().numpy() for name, value in network.state_dict().items()}
+
+
+def network_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> GatedNetwork:
+    """The network of what `network_parts` gave."""
+    state = {name: torch.as_tensor(values) for name, values in arrays.items()}
+    return _restored({"format": FORMAT, **about, "state": state})
 
 
 def load_network(path: str | os.PathLike[str]) -> GatedNetwork:

@@ -16,6 +16,7 @@ from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import InputError, as_count
 from implicit_bias.ground.files import open_archive, write_archive
+from implicit_bias.ground.missing import torch_is_needed
 from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.constraints import LinearConstraints
@@ -60,20 +61,13 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
         raise InputError(f"{type(features).__name__} are code of your own or lie elsewhere; a file holds neither")
     if not _known(all_norms, norm):
         raise InputError(f"{norm!r} is code of your own, which a file does not hold; take a norm of this package")
-    if gates is not None and not _known(all_gates, gates):
-        raise InputError(
-            f"{type(gates).__name__} cannot be saved; pickle the classifier that has them, or save "
-            "dataclasses.replace(problem, gates=None), which solves alike but cannot score new inputs"
-        )
     arrays = _parts(features, features.made_of) if samples else {}
     arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}
     arrays |= _parts(problem, ("y", "C", "required_margin", "sample_weight"))
-    parameters: dict[str, Any] = {}
+    told: dict[str, Any] = {"gates": None, "parameters": {}}
     if gates is not None:
-        arrays |= {f"gates.{name}": values for name, values in _parts(gates, gates.learned).items()}
-        # JSON holds Python's own numbers only.
-        given = {name: getattr(gates, name) for name in gates.made_of or () if name not in gates.learned}
-        parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+        told, held = gate_parts(gates)
+        arrays |= held
     if problem.constraints is not None:
         E = problem.constraints.E.tocoo()
         rows, columns = E.coords
@@ -83,8 +77,26 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
         arrays["classes"] = np.asarray(problem.classes)
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
     about |= {} if samples else {"unkept": [*features.shape, features.gated]}
-    about |= {"gates": None if gates is None else type(gates).__name__, "parameters": parameters}
-    return about, arrays
+    return about | told, arrays
+
+
+def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a file holds of fitted gates: what goes into `about`, and arrays."""
+    if not _known(all_gates, gates):
+        raise InputError(
+            f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
+            "dataclasses.replace(problem, gates=None), which solves alike but cannot score new inputs"
+        )
+    arrays = {f"gates.{name}": values for name, values in _parts(gates, gates.learned).items()}
+    given = {name: getattr(gates, name) for name in gates.made_of or () if name not in gates.learned}
+    if "network" in given:
+        from implicit_bias.saving.networks import network_parts
+
+        given["network"], held = network_parts(given["network"])
+        arrays |= {f"network.{name}": values for name, values in held.items()}
+    # JSON holds Python's own numbers only.
+    parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    return {"gates": type(gates).__name__, "parameters": parameters}, arrays
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
@@ -136,15 +148,8 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
         places = (arrays["constraints.row"], arrays["constraints.column"])
         E = sp.csr_array((arrays["constraints.value"], places), shape=(len(equal), features.k * features.d))
         constraints = LinearConstraints(E, equal, shape)
-    gates = None if about["gates"] is None else _gates(about["gates"], about["parameters"], arrays)
-    if gates is not None:
-        # Before anything is made of the sizes that it announces.
-        announced = math.prod(about["parameters"].get(name, 1) for name in ("units", "contexts"))
-        most = features.d if features.gated else MOST_INPUTS
-        wrong = announced > features.k or gates.n_features_in_ > most
-        outputs = len(arrays["classes"]) if "classes" in arrays else 1
-        if wrong or outputs * gates(np.zeros((1, gates.n_features_in_))).k != features.k:
-            raise InputError(f"its gates are not the {features.k} of its features")
+    outputs = len(arrays["classes"]) if "classes" in arrays else 1
+    gates = None if about["gates"] is None else gates_of(about, arrays, features, outputs)
     parts = (
         features,
         arrays["y"],
@@ -160,11 +165,27 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
     return ClassMarginProblem(*parts, arrays["classes"]) if "classes" in arrays else MarginProblem(*parts)
 
 
-def _gates(kind: str, parameters: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Gates:
-    make = getattr(all_gates, kind)
+def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
+    """The gates of what `gate_parts` gave, which have k and d in common with features of so many outputs."""
+    parameters, make = about["parameters"], getattr(all_gates, about["gates"])
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
-    gates: Gates = make(*((parameters | given)[name] for name in make.made_of))
-    return gates.restore(**given)
+    # Before anything is made of the sizes that it announces.
+    announced = math.prod(parameters.get(name, 1) for name in ("units", "contexts"))
+    most = features.d if features.gated and "network" not in parameters else MOST_INPUTS
+    wrong = announced > features.k or given.get("n_features_in_", 0) > most
+    if "network" in parameters:
+        with torch_is_needed("a model of a network's hidden units"):
+            from implicit_bias.saving.networks import network_of
+
+        held = {name.removeprefix("network."): arrays[name] for name in arrays if name.startswith("network.")}
+        parameters = {"network": network_of(parameters["network"], held)}
+    if not wrong:
+        gates: Gates = make(*((parameters | given)[name] for name in make.made_of))
+        gates.restore(**given)
+        made = gates(np.zeros((1, gates.n_features_in_)))
+        if (outputs * made.k, made.d) == (features.k, features.d):
+            return gates
+    raise InputError(f"its gates are not the {features.k} of its features")
 
 
 def _one(values: np.ndarray) -> Any:

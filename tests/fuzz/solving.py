@@ -159,6 +159,21 @@ def _model(draw: Draw) -> None:
     expect(np.array_equal(model.margins(scores, found), y * scores), "another margin")
 
 
+@entry(ib.LeastSquaresModel)
+def _squares_model(draw: Draw) -> None:
+    """A model of least squares predicts ΦW + b, and chooses between two classes by the sign."""
+    X, y = problems.clean_task(draw)
+    gates = problems.fitted_gates(draw, X)
+    solution = ib.least_squares(gates(X), y, ridge=1.0)
+    classes = draw.pick([None, ["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
+    model = draw.call(ib.LeastSquaresModel, gates, solution, draw.pick([0.0, 1.5]), classes)
+    scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
+    if classes is None:
+        expect(np.array_equal(model.predict(X), model.decision_function(X)), "another value")
+    else:
+        expect(np.array_equal(model.chosen(scores) == model.classes[1], scores > 0), "another class")
+
+
 @entry(ib.MarginProgram, share=1)
 def _program(draw: Draw) -> None:
     """The CVXPY problem of any margin problem can be built; quadratic where the norm is."""
