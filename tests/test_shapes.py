@@ -114,6 +114,19 @@ def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm,
     agree(one, solve(case, "NATIVE", tol=1e-7))
 
 
+@pytest.mark.usefixtures("sorted_first")
+@pytest.mark.parametrize("priced", [-1.0, 2.0])
+@pytest.mark.parametrize("gate", sorted({gate for gate, _ in PAIRS}))
+def test_first_sets_that_are_too_small_agree_with_clarabel(gate, priced, monkeypatch):
+    """Five of 30 samples, sorted as where many or few are at their price."""
+    monkeypatch.setattr(coordinate_ascent, "PRICED", priced)
+    monkeypatch.setattr(coordinate_ascent, "MANY", 5)
+    monkeypatch.setattr(working_set, "SUPPORTING", 5)
+    for case in variants(gate, "frobenius"):
+        case = dataclasses.replace(case, C=1.0)
+        agree(solve(case, "NATIVE", tol=1e-7), solve(case, "CLARABEL", tol=1e-7))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
     """Of all tη with λ/t, ½ Σ (‖W_h‖²/(tη_h) + tη_h) is least; prices bound λ/t."""

@@ -27,8 +27,10 @@ POWER, MOST_POWER = 4.0, 0.5
 FASTEST = 1.25
 #: The gap that sorts well, and the epochs after which whatever was found has to do.
 COARSE, EPOCHS = 1e-2, 40
-#: The gap that is enough where few samples are at their price, and the epochs between two looks at all samples.
-LOOSE, CYCLE = 0.3, 2
+#: The gap that is enough where few samples are at their price, and not more than MANY carry the weights.
+LOOSE, MANY = 0.3, 4000
+#: The epochs between two looks at all samples.
+CYCLE = 2
 #: The samples of the first epoch, which finds how large η is.
 DRAWN = 1000
 #: The share of the positive λ that are at their price from which a sorting saves more than it costs.
@@ -105,7 +107,7 @@ class Ascent:
 
 
 def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
-    """Ascend to a gap of COARSE or `tol`, or of LOOSE where few samples are priced, in so many epochs, its iterations.
+    """Ascend to a gap of COARSE or `tol`, or of LOOSE where that is enough, in so many epochs, its iterations.
 
     The first epoch passes over a draw, the others over samples that are not settled at the last look at all of them.
     The λ of its weights is at its bounds, 0 and p, wherever it met them. `watch(epoch, bounds)` may return a status to
@@ -123,7 +125,8 @@ def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
                 f = at.margins()
                 best = at.judged(f, best, epoch)
             stop, priced = watch(epoch, best.bounds), many_priced(at.lam, at.prices)
-            if stop or best.bounds.gap <= max(COARSE if priced else LOOSE, tol):
+            enough = COARSE if priced or (at.lam > 0).sum() > MANY else LOOSE
+            if stop or best.bounds.gap <= max(enough, tol):
                 return replace(best, stopped=stop, iterations=epoch)
             if looks:
                 rows = at.open(f)

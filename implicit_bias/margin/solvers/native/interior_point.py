@@ -285,10 +285,13 @@ def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point
         Residual(**{name: value + vars(bend)[name] for name, value in vars(missing).items()}),
         {name: product + second[name] - target * (product != 0) for name, product in at.products().items()},
     )
-    if at.room(step) < 0.5:
-        # Large second-order terms can leave no room where the first order alone has some.
+
+    def left(direction: Point) -> float:
+        return at.moved(TO_BOUNDARY * at.room(direction), direction).complementarity()
+
+    if at.room(step) < 0.5 or left(step) > mu:
+        # Second-order terms of a guess for which there is little room leave none, or lead there and back for ever.
         centred = {name: product - target * (product != 0) for name, product in at.products().items()}
-        plain = system.direction(missing, centred)
-        step = max(step, plain, key=at.room)
+        step = min(step, system.direction(missing, centred), key=left)
     length = TO_BOUNDARY * at.room(step)
     return at.moved(length, step) if length > SHORTEST_STEP and step.finite() else None

@@ -67,18 +67,19 @@ class WorkingSet:
             every[self.priced] = lam[-1] * (prices / prices.sum())
         return every
 
-    def done(self, lam: Tensor, f: Tensor, least: float) -> tuple[Tensor, Tensor]:
+    def done(self, found: Outcome, f: Tensor, least: float) -> tuple[Tensor, Tensor]:
         """Which rows are idle, and which at their price: λ, or what it lacks, is small against how far the margin is.
 
         Never a whole class. Weights that do not separate even the working set do not tell.
         """
         if least <= 0:
             return self.rows < 0, self.rows < 0
-        own, prices = lam[: len(self.rows)], self.program.prices
+        own, prices = found.lam[: len(self.rows)], self.program.prices
         away = own.mean() * (f[self.rows] / least - 1)
         idle, paid = own < away, self.rows < 0
         if prices is not None:
-            paid = (prices * (lam / prices).max() - lam)[: len(self.rows)] < -away
+            rho = found.lam.sum() / found.bounds.lower
+            paid = (prices * rho - found.lam)[: len(self.rows)] < -away
         for side in (self.scaled.positive[self.rows], ~self.scaled.positive[self.rows]):
             if (idle | paid)[side].all():
                 idle, paid = idle & ~side, paid & ~side
@@ -153,7 +154,7 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
 
     Next to the margin may be far more than carry the weights, where these are next to zero: then only the nearest are
     solved for, the others stay at the bound where they are. Where few are at their price, nobody is priced, and all
-    that carry the weights or violate them are solved for.
+    that carry the weights or violate them are solved for, unless they are more than SUPPORTING.
     """
     lam, eta, b = known.weights
     V = scaled.together(lam)
@@ -171,12 +172,14 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
     else:
         between = (lam > 0) | low
         between[away.argsort()[:FEW]] = True
-    between[xp.where(between, abs(away), np.inf).argsort()[SUPPORTING:]] = False
+    beyond = xp.where(between, abs(away), np.inf).argsort()[SUPPORTING:]
+    joined = priced or bool(between[beyond].any())
+    between[beyond] = False
     for side in (scaled.positive, ~scaled.positive):
         own = xp.where(side)[0]
         between[own[abs(away[own]).argsort()[:NEAREST]]] = True
     rows, others = (xp.where(part)[0] for part in (between, ~between & low))
-    return WorkingSet(scaled, rows, others if priced else others[:0])
+    return WorkingSet(scaled, rows, others if joined else others[:0])
 
 
 def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: Outcome, watch: WatchAll) -> Outcome:
@@ -207,7 +210,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
             if outcome.bounds.upper == float("inf") or (len(new) == 0 and last):
                 return best
             stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
-            idle, paid = (rows & ~left[chosen.rows] for rows in chosen.done(outcome.lam, f, least))
+            idle, paid = (rows & ~left[chosen.rows] for rows in chosen.done(outcome, f, least))
             if aim <= TOLERANCES[-1] and len(chosen.priced) == 0:
                 # Fewer rows would save less than the rounds that bring some of them back.
                 idle = idle & False
