@@ -290,8 +290,9 @@ def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point
         return at.moved(TO_BOUNDARY * at.room(direction), direction).complementarity()
 
     if at.room(step) < 0.5 or left(step) > mu:
-        # Second-order terms of a guess for which there is little room leave none, or lead there and back for ever.
+        # Second-order terms of a guess for which there is little room may leave none, or lead there and back for ever.
         centred = {name: product - target * (product != 0) for name, product in at.products().items()}
-        step = min(step, system.direction(missing, centred), key=left)
+        plain = system.direction(missing, centred)
+        step = min(step, plain, key=left) if left(step) > mu else max(step, plain, key=at.room)
     length = TO_BOUNDARY * at.room(step)
     return at.moved(length, step) if length > SHORTEST_STEP and step.finite() else None
