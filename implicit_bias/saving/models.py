@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from implicit_bias.saving.problems import gate_parts, gates_of, problem_of, prob
 from implicit_bias.saving.solutions import solution_of, solution_parts
 
 KIND = "model 4"
-Model = MarginModel | LeastSquaresModel
+Model: TypeAlias = MarginModel | LeastSquaresModel
 
 
 class Fitted(Protocol):
