@@ -372,3 +372,11 @@ def test_a_comparison_says_of_what_no_certified_row_can_be_that_it_is_proved():
     rows += [cell | {"model": "SVM-L2", "status": "NOT_SEPARABLE", "error": np.nan}]
     *_, last = readable(pd.DataFrame(rows)).splitlines()
     assert last.startswith("1 × SVM-L2 has no solution to certify, which is proved: no weights separate")
+
+
+@posix
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_stream_that_is_closed_from_the_start_takes_nothing_along(samples, stream, monkeypatch):
+    monkeypatch.setattr(sys, stream, None)
+    assert main(["solve", "s.npz", "--verbose"]) == 0
+    assert load_model("s-model.npz").status is Status.OPTIMAL

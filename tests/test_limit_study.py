@@ -136,6 +136,10 @@ def test_contrasts_of_several_sizes_and_momenta():
     assert "| GD-GLN errs more than its limit | **1.00 ± 0.20** (momentum 0) |" in page
     assert "| GD-GLN errs more than its limit | **4.00 ± 0.00** |" in page
     assert "| 3, 0.9 | `gln` | 15.00 | 10.00 | 10.00 |  | 0.00, 0.00 |" in page
+    # A seed that lacks a network takes part in no contrast of it.
+    lacking = last_rows(seeds[:2])
+    lacking.loc[lacking.seed == 1, "network"] = "relu"
+    assert contrasts(lacking) == verdicts(lacking) == []
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,7 @@ def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
         np.array([0, 1, 2], dtype=np.int64),
         np.array([3, 1, 7], dtype=np.uint8),
         np.array([1.0, 5.0, 2.0], dtype=np.float32),
+        np.array([1.0, 5.0, 2.0], dtype=np.longdouble),
         np.array(["a", "a longer one", "c"]),
         np.array(["a", "b", "c"], dtype="<U20"),
         np.array(["a", "b", "c"], dtype=object),
@@ -254,6 +255,9 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
     [
         ({"dtype": "nonsense"}, "dtype must be"),
         ({"dtype": "M8[s]"}, "dtype must be"),
+        ({"dtype": "U1", "classes": ["cat", "dog"]}, "holds the classes"),
+        ({"dtype": "i1", "classes": [0, 300]}, "holds the classes"),
+        ({"dtype": "bool", "classes": [2, 3]}, "holds the classes"),
         ({"offset": float("nan")}, "offset must be"),
         ({"offset": "1"}, "offset must be"),
         ({"classes": ["a"]}, "two or more"),

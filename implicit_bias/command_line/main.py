@@ -7,9 +7,10 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import IO, Any, TextIO, cast
 
@@ -108,8 +109,12 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
         # A terminal that lacks a sign such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    out, err = Outlet(sys.stdout), Outlet(sys.stderr)
-    with redirect_stdout(cast(IO[str], out)), redirect_stderr(cast(IO[str], err)):
+    with ExitStack() as stack:
+        # A stream that was closed from the start is None.
+        nowhere = stack.enter_context(Path(os.devnull).open("w"))
+        out, err = Outlet(sys.stdout or nowhere), Outlet(sys.stderr or nowhere)
+        stack.enter_context(redirect_stdout(cast(IO[str], out)))
+        stack.enter_context(redirect_stderr(cast(IO[str], err)))
         try:
             code = _parsed_and_run(given, command, as_json)
         except SystemExit as end:  # --help and --version

@@ -48,16 +48,25 @@ class Labelled:
         return np.asarray(scores[rows, codes] - others.max(axis=1))
 
 
-def type_of_labels(classes: Any, dtype: Any) -> np.dtype[Any] | None:
-    """The type of what is predicted, if one is given by itself or with an array of classes.
+def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
+    """Classes as Python's own values, and the type of what is predicted: the given one, or that of an array of classes.
 
-    >>> type_of_labels(np.array([0, 1], dtype=np.uint8), None)
-    dtype('uint8')
+    Raises InputError for a type that does not hold the classes; what are no classes at all comes back as it is.
+
+    >>> as_labels(np.array([0, 1], dtype=np.uint8), None)
+    ([0, 1], dtype('uint8'))
+    >>> as_labels(["a", 3], None)
+    (['a', 3], dtype('O'))
     """
-    if dtype is None:
-        return classes.dtype if isinstance(classes, np.ndarray) else None
-    with suppress(TypeError, ValueError):
-        found = np.dtype(dtype)
-        if found.kind in "biufUO":
-            return found
-    raise InputError(f"dtype must be a NumPy type of labels, not {shown(dtype)}")
+    listed = classes.tolist() if isinstance(classes, np.ndarray) else classes
+    if not isinstance(listed, list | tuple):
+        return listed, None
+    plain = [float(one) if isinstance(one, np.floating) else one for one in listed]
+    own = classes.dtype if isinstance(classes, np.ndarray) else None
+    with suppress(TypeError, ValueError, OverflowError):
+        found = None if dtype is None and own is None else np.dtype(own if dtype is None else dtype)
+        if np.array(plain, dtype=found).tolist() == plain and (found is None or found.kind in "biufUO"):
+            return plain, found
+    if dtype is not None:
+        raise InputError(f"dtype must be a NumPy type that holds the classes, not {shown(dtype)}")
+    return plain, np.dtype(object)

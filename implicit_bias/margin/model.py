@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.datasets.labels import Labelled, type_of_labels
+from implicit_bias.datasets.labels import Labelled, as_labels
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features import Features, GatedFeatures
@@ -67,7 +67,8 @@ class MarginModel(Labelled):
     dtype: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", type_of_labels(self.classes, self.dtype))
+        for name, value in zip(("classes", "dtype"), as_labels(self.classes, self.dtype), strict=True):
+            object.__setattr__(self, name, value)
         for name, kind in (("problems", MarginProblem), ("solutions", Solution), ("classes", str | int | float)):
             given = getattr(self, name)
             given = given.tolist() if isinstance(given, np.ndarray) else given

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.datasets.labels import Labelled, type_of_labels
+from implicit_bias.datasets.labels import Labelled, as_labels
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.gates import Gates
@@ -70,13 +70,14 @@ class LeastSquaresModel(Labelled):
         object.__setattr__(self, "intercept", as_numbers(self.intercept, W.shape[:-2], "the intercept"))
         if not np.isfinite(self.intercept).all():
             raise InputError("the intercept must hold finite numbers")
-        object.__setattr__(self, "dtype", type_of_labels(self.classes, self.dtype))
+        for name, value in zip(("classes", "dtype"), as_labels(self.classes, self.dtype), strict=True):
+            object.__setattr__(self, name, value)
         if self.classes is not None:
             object.__setattr__(self, "classes", self._known_classes(2 if W.ndim == 2 else len(W)))
 
     def _known_classes(self, number: int) -> tuple[Any, ...]:
-        given = self.classes.tolist() if isinstance(self.classes, np.ndarray) else self.classes
-        listed = list(given) if isinstance(given, list | tuple) else []
+        given = self.classes
+        listed = given if isinstance(given, list) else []
         known = all(isinstance(label, str | int | float) for label in listed) and len(set(listed)) == number
         if not known or not np.isfinite([label for label in listed if isinstance(label, float)]).all():
             raise InputError(f"classes must be {number} different texts or finite numbers, not {shown(given)}")

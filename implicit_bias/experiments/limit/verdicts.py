@@ -147,11 +147,13 @@ def _paired(above: pd.DataFrame, below: pd.DataFrame, column: str) -> pd.DataFra
 
 def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Both sides of every contrast in percent: a row for each cell that all seeds have, columns side and seed."""
+    seeds = last.seed.unique()
+    every = pd.MultiIndex.from_product([["above", "below"], seeds])
     for claim, sides in CONTRASTS.items():
         above, below = (_quantity(last, *side) for side in sides)
         both = pd.concat([above, below], axis=1, keys=["above", "below"], join="inner")
-        pair = pd.DataFrame(both.unstack("seed")).dropna()
-        if last.seed.nunique() > 1 and len(pair):
+        pair = pd.DataFrame(both.unstack("seed")).reindex(columns=every).dropna()
+        if len(seeds) > 1 and len(pair):
             yield claim, pair
 
 
