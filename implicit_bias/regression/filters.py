@@ -145,7 +145,7 @@ def improve_filters(
     start = time.perf_counter()
     X = as_floats(X, "X", 2)
     targets = as_targets(y, len(X))
-    as_count(steps, "steps", least=0)
+    as_count(steps, "steps", least=0, most=10**9, limit="10^9")
     check_callable(progress, "progress")
     sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
     rng = np.random.default_rng(as_seed(seed))
