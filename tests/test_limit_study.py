@@ -12,7 +12,7 @@ from implicit_bias import ReLUNetwork, load_binary
 from implicit_bias.experiments.limit import references, study
 from implicit_bias.experiments.limit.references import Measurer
 from implicit_bias.experiments.limit.tables import tables
-from implicit_bias.experiments.limit.verdicts import contrasts, verdicts
+from implicit_bias.experiments.limit.verdicts import contrasts, ends, verdicts
 from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
 
@@ -71,7 +71,7 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "limit.csv")
     assert table.error.dropna().between(0, 1).all()
-    last = study.ends(table).set_index(["network", "seed", "descent"])
+    last = ends(table).set_index(["network", "seed", "descent"])
     for seed in (1, 2):
         trained = [last.loc[name, seed, "sgd"] for name in ("learned-relu", "relu")]
         np.testing.assert_array_equal(*(row[["error", "norm", "optimum"]].astype(float) for row in trained))
@@ -232,6 +232,6 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["one_layer", "deep"])
 def test_the_page_shows_what_the_committed_tables_say(name):
     page = (ROOT / "docs" / "limit.md").read_text()
-    last = study.ends(pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv"))
+    last = ends(pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv"))
     assert as_markdown(verdicts(last)) in page
     assert tables(last) in page or name == "deep"

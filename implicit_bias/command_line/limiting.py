@@ -7,7 +7,8 @@ from pathlib import Path
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.sweeps import computed, ended
 from implicit_bias.experiments.limit.config import LimitConfig
-from implicit_bias.experiments.limit.study import ends, lines, titled
+from implicit_bias.experiments.limit.study import lines, titled
+from implicit_bias.experiments.limit.verdicts import ends
 from implicit_bias.experiments.runner.results import require_replaceable, write_alone
 from implicit_bias.ground.threads import one_thread
 

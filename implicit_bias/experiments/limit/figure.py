@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from implicit_bias.experiments.limit.config import PLACE
-from implicit_bias.experiments.limit.verdicts import Contrast, contrasts
+from implicit_bias.experiments.limit.verdicts import Contrast, contrasts, ends
 from implicit_bias.experiments.runner.drawing import COLOURS, styled
 
 #: Colour and line of each descent, the same in every panel.
@@ -61,7 +60,7 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
     drawn = {"limit": path_figure(one, f"{title}: {size}")}
     cells = table.groupby(["train_size", "units", "momentum", "seed"]).ngroups
     drawn |= {"limit_ends": end_figure(table, title)} if cells > 1 else {}
-    last = table.groupby([*PLACE, "draw", "descent"], sort=False).tail(1)
+    last = ends(table)
     return drawn | ({"limit_contrasts": contrast_figure(last, title)} if contrasts(last) else {})
 
 
@@ -110,7 +109,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 
 def end_figure(table: pd.DataFrame, title: str) -> Figure:
     """Errors above, inconsistencies below, a column a network: means and standard errors over seeds at every size."""
-    last = table.groupby([*PLACE, "draw", "descent"], sort=False).tail(1)
+    last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())
     sizes = sorted(set(zip(last.train_size, last.units, last.momentum, strict=True)))

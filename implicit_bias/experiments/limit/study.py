@@ -13,7 +13,7 @@ from implicit_bias.experiments.limit.figure import figures
 from implicit_bias.experiments.limit.networks import FROZEN_AFTERWARDS, begun, descended, driven
 from implicit_bias.experiments.limit.references import FROBENIUS, MEASURES, Measurer
 from implicit_bias.experiments.limit.tables import tables
-from implicit_bias.experiments.limit.verdicts import verdicts
+from implicit_bias.experiments.limit.verdicts import ends, verdicts
 from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.ground.scaling import over_power
@@ -110,16 +110,6 @@ def cost(settings: Settings) -> float:
     """About how many seconds on one core: descents, and their measures."""
     work = 1e-3 * settings["train_size"] * settings["units"] ** 0.7 * len(settings["descents"]) * settings["draws"]
     return float(min(5.0 + work, 3 * settings["max_seconds"]))
-
-
-def ends(table: pd.DataFrame) -> pd.DataFrame:
-    """The last row of every descent.
-
-    >>> place = {"network": "gln", "train_size": 9, "units": 3, "seed": 1, "momentum": 0.0, "draw": 0}
-    >>> ends(pd.DataFrame(place | {"descent": "plain", "step": [0, 9]})).step.tolist()
-    [9]
-    """
-    return table.groupby([*PLACE, "draw", "descent"], sort=False, dropna=False).tail(1)
 
 
 def lines(table: pd.DataFrame) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from implicit_bias.experiments.limit.config import PLACE
 from implicit_bias.experiments.runner.tested import Tested, holm
 from implicit_bias.experiments.runner.verdicts import Verdict
 
@@ -65,6 +66,16 @@ class Contrast:
     units: int
     momenta: tuple[float, ...]
     test: Tested
+
+
+def ends(table: pd.DataFrame) -> pd.DataFrame:
+    """The last row of every descent.
+
+    >>> place = {"network": "gln", "train_size": 9, "units": 3, "seed": 1, "momentum": 0.0, "draw": 0}
+    >>> ends(pd.DataFrame(place | {"descent": "plain", "step": [0, 9]})).step.tolist()
+    [9]
+    """
+    return table.groupby([*PLACE, "draw", "descent"], sort=False, dropna=False).tail(1)
 
 
 def verdicts(last: pd.DataFrame) -> list[Verdict]:
