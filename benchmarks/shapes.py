@@ -56,6 +56,15 @@ def many_groups(n: int, H: int, d: int = 50) -> MarginProblem:
     return MarginProblem(GatedFeatures(X, G), y, GroupLasso(range(H)))
 
 
+def gated_few(n: int, d: int, H: int, wrong: float, C: float) -> MarginProblem:
+    """SVM-GLN on normal samples whose labels hang on a product of two inputs, a share of them wrong."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, d))
+    y = np.sign(X[:, 0] + X[:, 1] * X[:, 2])
+    y[rng.random(n) < wrong] *= -1
+    return svm_gln(X, y, HyperplaneGates(H, 2, seed=1).fit(X), C=C)
+
+
 def wrong_labels(n: int) -> MarginProblem:
     """SVM-GLN on images of which a tenth have the other label, slack so cheap that most of them pay it."""
     task = load_binary("mnist", n)
@@ -92,6 +101,12 @@ def races() -> Iterator[tuple[str, dict[str, Contestant]]]:
         linear = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
         racers: dict[str, Contestant] = {name: partial(solved, problem, name) for name in ("NATIVE", "CLARABEL")}
         yield f"d = {d}, n = {n}, 30 % wrong, C = 1", racers | {"LIBLINEAR": partial(fitted, linear, X, y)}
+    for n, d, H, wrong, C in ((20_000, 15, 10, 0.1, 1e-2), (20_000, 15, 10, 0.3, 1.0), (100_000, 20, 10, 0.1, 1e-3)):
+        problem = gated_few(n, d, H, wrong, C)
+        yield (
+            f"d = {d}, n = {n}, H = {H}, {100 * wrong:.0f} % wrong, C = {C:g}",
+            {"NATIVE": partial(solved, problem, "NATIVE")},
+        )
     for n in (2000, 8000):
         problem = wrong_labels(n)
         yield f"MNIST, n = {n}, H = 20, 10 % wrong, C = 1e-3", {"NATIVE": partial(solved, problem, "NATIVE")}

@@ -114,6 +114,20 @@ def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm,
     agree(one, solve(case, "NATIVE", tol=1e-7))
 
 
+@pytest.mark.parametrize(("constants", "sorts"), [({}, True), ({"VISITS": 0}, False), ({"EPOCHS": 3}, False)])
+def test_few_features_are_sorted_unless_that_costs_too_much_or_tells_too_little(constants, sorts, monkeypatch):
+    """Else all samples are solved for at once; the answer is the same."""
+    X = np.random.default_rng(0).normal(size=(1500, 10))
+    y = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0.5, 1.0, -1.0)
+    case, sizes = svm_gln(X, y, HyperplaneGates(4, 2, seed=1).fit(X), C=0.01), []
+    for name, value in constants.items():
+        monkeypatch.setattr(coordinate_ascent, name, value)
+    one = solve(case, "NATIVE", tol=1e-7, callback=lambda told: sizes.append(told.working_set))
+    assert (set(sizes) != {case.features.n}) == sorts
+    monkeypatch.setattr(working_set, "ALL_UP_TO", 10**9)
+    agree(one, solve(case, "NATIVE", tol=1e-7))
+
+
 @pytest.mark.usefixtures("sorted_first")
 @pytest.mark.parametrize("priced", [-1.0, 2.0])
 @pytest.mark.parametrize("gate", sorted({gate for gate, _ in PAIRS}))

@@ -68,8 +68,8 @@ class ScaledProblem(ABC):
         """The group kernels of the samples `rows`, and of one row more: the sum of all at the λ (n,) of `more`."""
 
     @property
-    def at_once(self) -> bool:
-        """Whether the features are so few that a step takes all samples."""
+    def few_features(self) -> bool:
+        """Whether the features are so few that a step can take all samples."""
         return low_rank(self.columns, self.n) and self.n * self.columns**2 <= AT_ONCE
 
     def need(self, samples: int) -> int:

@@ -15,7 +15,7 @@ from implicit_bias.margin.solvers.native.chunked import scaled
 from implicit_bias.margin.solvers.native.coordinate_ascent import ascend, many_priced
 from implicit_bias.margin.solvers.native.group_set import Found, many, solve_by_groups
 from implicit_bias.margin.solvers.native.interior_point import Bounds
-from implicit_bias.margin.solvers.native.working_set import at_once, first_set, solve_in_rounds
+from implicit_bias.margin.solvers.native.working_set import few, first_set, solve_in_rounds
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress, end_line, print_line
 from implicit_bias.margin.solvers.solution import Status
@@ -86,7 +86,7 @@ def _some_groups(
     if start is not None:
         share = ours.moved(start / problem.prices)
         leads = not many_priced(share, share.max() + 0 * share)
-    if ours.prices is not None and not at_once(ours) and not leads:
+    if ours.prices is not None and not few(ours) and not leads:
         with one_thread():
             found = ascend(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
     chosen = first_set(ours, start, found)

@@ -120,9 +120,14 @@ class WorkingSet:
         return changed, _carried(changed.program, near, own, u)
 
 
+def few(scaled: ScaledProblem) -> bool:
+    """Whether the samples are so few that none is left out."""
+    return scaled.n <= ALL_UP_TO
+
+
 def at_once(scaled: ScaledProblem) -> bool:
-    """Whether all samples are solved for together."""
-    return scaled.n <= ALL_UP_TO or scaled.at_once
+    """Whether all samples can be solved for together."""
+    return few(scaled) or scaled.few_features
 
 
 def first_set(scaled: ScaledProblem, dual: Array | None, known: Outcome) -> WorkingSet:
