@@ -31,7 +31,7 @@ class ClusterWidth:
     radius : float
         r = δ/(nk√d): then no sample within r of its centre has other gates, with probability at least 1 − δ (Lemma 7).
     eigenvalue : float
-        μ = λ_min(H).
+        μ: λ_min(H) less a bound of its rounding.
     n, d : int
         Centres and inputs.
     delta : float
@@ -94,7 +94,7 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     found = smallest_eigenvalue(open_together(C, C))
     if not found.is_positive:
         raise InputError("λ_min(H) is 0 up to rounding: centres share a direction; give each cluster one of its own")
-    (n, d), eigenvalue = C.shape, float(found.value)
+    (n, d), eigenvalue = C.shape, float(found.lower_bound)
     width = max(1, math.ceil(8 * n / eigenvalue * math.log(n / delta)))
     return ClusterWidth(width, delta / (n * width * math.sqrt(d)), eigenvalue, n, d, delta)
 
