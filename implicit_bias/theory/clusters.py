@@ -136,10 +136,10 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
     epsilon, delta = as_probability(epsilon, "epsilon"), as_probability(delta)
     directions = as_number_of(n * d, "n d")
     low, high = directions - 1, math.ceil(2 * (directions - math.log(delta)) / epsilon)
-    # P(Bin(m, ε) < nd) is a regularised incomplete beta function of 1 − ε.
+    # P(Bin(m, ε) < nd) as an incomplete beta function of ε: one of 1 − ε would lose the digits of a small ε.
     while high - low > 1:
         middle = (low + high) // 2
-        if scipy.special.betainc(middle - directions + 1, directions, 1 - epsilon) <= delta:
+        if scipy.special.betaincc(directions, middle - directions + 1, epsilon) <= delta:
             high = middle
         else:
             low = middle
