@@ -213,6 +213,10 @@ def test_descent_whose_rate_is_1_up_to_rounding():
         lambda: landscape(GatedFeatures([[1.0]]), [1.0], [[1e300]], [1e300]),
         lambda: rkhs_bound([[1.0]], [0.5], 1e200),
         lambda: corollary_samples(5, 3, 1e200, 1e200),
+        lambda: noisy_clusters(50, 2, 2, 1e308),
+        lambda: noisy_clusters(50, 2, 2, sigma_y=1e308),
+        lambda: initial_gradients([[1e200, 1e200]], [1.0], [[1e200, -1e199]]),
+        lambda: initial_gradients([[1e-200, 0.0]], [1.0], [[1e-200, 0.0]]),
     ],
 )
 @pytest.mark.filterwarnings("error")
