@@ -94,7 +94,7 @@ def stationarity(
     ------
     InputError
         For bad arrays, outputs of another shape, a network that does not separate the samples or is not homogeneous,
-        contexts of more than one degree each, and 'tight' where an output of several degrees has ν_i = 0.
+        contexts of more than one degree each, and, for 'tight', one of several degrees that is not positive.
 
     References
     ----------
