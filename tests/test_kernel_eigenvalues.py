@@ -18,11 +18,7 @@ from implicit_bias.kernels import (
     smallest_eigenvalue,
 )
 from implicit_bias.kernels.activations import ACTIVATIONS
-
-
-def unit(n, d, seed=0):
-    X = np.random.default_rng(seed).normal(size=(n, d))
-    return X / np.linalg.norm(X, axis=1)[:, None]
+from tests.cases import unit
 
 
 def least(X, name):

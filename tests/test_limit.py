@@ -304,6 +304,15 @@ def test_several_outputs_fall_to_the_certified_optimum_from_above(kind):
     assert norms.iloc[-1] <= 1.01 * bound
 
 
+def test_the_limit_of_small_inputs_is_stationary():
+    """Products of rows of the span, whose parts are of sizes far apart, may round below zero."""
+    rows = np.column_stack([np.random.default_rng(0).normal(size=(20, 3)), np.ones(20)])
+    small, y = 1e-10 * rows, np.sign(rows[:, 0])
+    network = GatedLinearNetwork(HyperplaneGates(2, 2).fit(small)).double()
+    assert descend_to_limit(network, small, y, LossScaled(tolerance=0.05)).end == "converged"
+    assert stationarity(network, small, y).residual <= 0.1
+
+
 def test_the_norm_is_only_a_temperature():
     """Twice the weights: the same direction in the end."""
     directions = []

@@ -378,3 +378,20 @@ def test_several_outputs(kind, tmp_path):
         np.testing.assert_array_equal(again.decision_function(X), outputs)
     with pytest.raises(InputError, match="needs its readout"):
         GatedLinearNetwork(HyperplaneGates(1, 2).fit(X), readout=False, outputs=2)
+
+
+@pytest.mark.parametrize("layered", [False, True])
+def test_gates_that_agree_near_the_origin_only_are_none_for_all_outputs(layered):
+    """Cutoffs of large inputs far from the origin: no probe tells them apart, the inputs do."""
+    large = np.column_stack([1e9 * (X[:, :-1] + 5), np.ones(60)])
+    gates = [HyperplaneGates(3, 2, seed=1, cutoff=cutoff).fit(large) for cutoff in ("median", (0.2, 0.4))]
+    if layered:
+        filters = [[GaLU0Network(12, (3, 2), seed=seed)] * 2 for seed in (1, 2)]
+        own, equal = filters[0] + filters[1], filters[0]
+    else:
+        own, equal = ([GatedLinearNetwork(each, seed=0) for each in some] for some in (gates, gates[:1] * 2))
+    with pytest.raises(InputError, match="gates of their own"):
+        ParallelNetwork(own).effective_weights()
+    network = ParallelNetwork(equal).double()
+    each = [network.gates()(large) @ weights for weights in network.effective_weights()]
+    np.testing.assert_allclose(network.decision_function(large), np.column_stack(each), rtol=1e-9)

@@ -125,6 +125,13 @@ def test_theorem_6_new_samples_are_in_the_span_of_their_cluster():
         assert tails[1] >= Fraction(b) * Fraction(1 - 1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1e-3, 1e-12, 3e-16, 1e-100])
+def test_the_samples_of_a_single_direction_are_those_that_miss_it_seldom(epsilon):
+    """(1 − ε)^m ≤ δ, however small ε is beside 1."""
+    found = cluster_samples(1, 1, epsilon, 0.05)
+    assert found == pytest.approx(math.ceil(math.log(0.05) / math.log1p(-epsilon)), rel=1e-9)
+
+
 def test_lemma_3_is_false_for_two_centres():
     """μ < 1/8 exactly if ⟨v_1, v_2⟩ > 1/√2: at the printed d, by counting, more often than δ."""
     for delta, false in ((1e-3, False), (1e-4, True), (1e-6, True)):

@@ -104,6 +104,18 @@ def test_memorisation_at_the_width_of_lemma_1(spread):
     assert (np.mean(held, axis=0) >= 1 - delta).all()
 
 
+@pytest.mark.parametrize("seed", [1, 6, 7])
+def test_widths_count_the_rounding_of_the_smallest_eigenvalue(seed):
+    """Two samples so close that doubles leave few digits of λ(X), whose value multiprecision tells."""
+    X = unit(5, 3, seed)
+    X[1] = X[0] + 1e-12 * X[2]
+    X[1] /= np.linalg.norm(X[1])
+    exact = smallest_eigenvalue(gram_matrix(X, digits=40)).value
+    lemma = memorisation_width(X, 0.1)
+    assert 0 < lemma.eigenvalue <= exact < smallest_eigenvalue(gram_matrix(X)).value
+    assert lemma.width >= 8 * np.linalg.norm(X, 2) ** 2 / float(exact) * np.log(5 / 0.1)
+
+
 # Theorem 1
 
 

@@ -71,6 +71,14 @@ def test_stationary_points_are_minima_or_strict_saddles(seed, closed, m):
     assert (found.excess < 1e-9) or found.curvature < -1e-9
 
 
+def test_the_saddle_at_zero_is_strict_at_every_size():
+    """At W = 0, α = 0 the least eigenvalue is −‖G‖, G = −2xy, whose square may be no float."""
+    for x, y in ((1e-80, 1e-90), (1.0, 3.0), (1e60, 1e90)):
+        found = landscape(GatedFeatures([[x]]), [y], [[0.0]], [0.0])
+        assert found.gradient == 0
+        assert found.curvature == pytest.approx(-2 * x * y, rel=1e-12, abs=0)
+
+
 def test_descent_on_both_layers_ends_in_a_minimum():
     features, y = drawn(15, 4, 10, seed=3)
     rng, loss = np.random.default_rng(4), tensor_loss(features, y)

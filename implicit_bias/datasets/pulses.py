@@ -27,7 +27,7 @@ class SinglePulse(Ring):
 
     References
     ----------
-    Lufkin, Saxe & Grant (2024), "Nonlinear dynamics of localization in neural receptive fields".
+    Ours; the notes on localization, section 1, name a single pulse, a subset of {0, 1}^n, and do not define it.
 
     Examples
     --------

@@ -223,7 +223,8 @@ def nonlinear_gaussian_process(
 
     References
     ----------
-    Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks".
+    Ours, after Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", whose
+    text we did not have; the notes on localization, section 1, name the process and its gain, and do not define it.
 
     Examples
     --------

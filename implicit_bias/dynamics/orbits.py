@@ -68,7 +68,8 @@ class OrbitMoments:
         Raises
         ------
         InputError
-            For samples and gates that are not finite or beyond 1e-60 to 1e60, and for gates of another shape.
+            For samples and gates that are not finite or beyond 1e-60 to 1e60, targets that are not one a sample, and a
+            gate that is no function or gives another shape.
         """
         X = as_floats(X, "X", 2)
         m, n = X.shape
@@ -136,7 +137,7 @@ class OrbitMoments:
     @property
     def best_loss(self) -> float:
         """⟨y²⟩ − bᵀA⁺b."""
-        return self.power - float(self.k * self.b @ self.best_weights[0])
+        return max(0.0, self.power - float(self.k * self.b @ self.best_weights[0]))
 
     def _coordinates(self, W: Array) -> tuple[Array, Array]:
         """Of weights and of b, in the eigenvectors of every frequency: (n, n) each, 0 where the eigenvalue is."""

@@ -44,6 +44,8 @@ class Race:
         u_jm, likewise.
     losses : array, shape (T,)
         ⟨‖y − ŷ‖²⟩ of the modes, what lies outside them counted in.
+    edges : tuple of pairs
+        (i, j) of every pathway.
 
     Examples
     --------

@@ -39,9 +39,14 @@ class SmallestEigenvalue:
     error: Number
 
     @property
+    def lower_bound(self) -> Number:
+        """value − error, which λ_min is at least."""
+        return self.value - self.error
+
+    @property
     def is_positive(self) -> bool:
         """Whether λ_min > 0 is certain."""
-        return bool(self.value > self.error)
+        return bool(self.lower_bound > 0)
 
     def __str__(self) -> str:
         if abs(self.value) > self.error:

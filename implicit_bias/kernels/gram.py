@@ -85,15 +85,15 @@ def gram_matrix(
 
         G_ij = E[σ'(⟨w, x_i⟩) σ'(⟨w, x_j⟩)] ⟨x_i, x_j⟩,    w ~ N(0, I)
 
-    In closed form for relu, leaky relu, erf, gelu, elu, selu and polynomials, and otherwise by a Hermite series whose
-    tail is bounded.
+    In closed form for relu, leaky relu, erf, gelu, elu, selu, polynomials and splines, and otherwise by a Hermite
+    series whose tail is bounded.
 
     Parameters
     ----------
     X : array, shape (n, d)
         Points of any length but 0.
     activation : str or Activation
-        A name (see `activation`), or one made by `leaky_relu`, `elu`, `polynomial` or `custom_activation`.
+        A name (see `activation`), or one made by `leaky_relu`, `elu`, `polynomial`, `spline` or `custom_activation`.
     normalise : bool
         Divide the points by their lengths first.
     tolerance : float
@@ -131,7 +131,9 @@ def gram_matrix(
         digits = as_digits(digits)
         points = Points.of(X, digits + SPARE_DIGITS, normalise)
         allowed = context_of(points.norms).mpf(10) ** -digits
-    entries, off, terms = pair_mean(chosen, points.norms, steepest(points), allowed, points.rows.shape[1])
+    # Only series need the steepest cosine, which takes as many products as the matrix.
+    steep = 1 if chosen.is_exact else steepest(points)
+    entries, off, terms = pair_mean(chosen, points.norms, steep, allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         values = symmetric(points, entries, progress)
     relative = off + points.rows.shape[1] * unit_of(points.norms)

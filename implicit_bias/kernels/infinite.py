@@ -143,8 +143,8 @@ class InfiniteNetwork:
             K^{l+1} = σ_b² + σ_w² E[σ(z)σ(z')],    Θ^{l+1} = K^{l+1} + σ_w² E[σ'(z)σ'(z')] Θ^l
 
         with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are in closed form for relu, leaky relu, erf,
-        gelu, elu, selu and polynomials, otherwise Hermite series. `error` of each counts rounding, the series, and
-        what later layers make of either; condition numbers of lengths are by quadrature, and count twice: they are
+        gelu, elu, selu, polynomials and splines, otherwise Hermite series. `error` of each counts rounding, the series,
+        and what later layers make of either; condition numbers of lengths are by quadrature, and count twice: they are
         estimates, which `is_certified` takes for granted.
 
         Parameters

@@ -111,7 +111,7 @@ def predict(
     if not isinstance(network, InfiniteNetwork):
         raise InputError(f"network must be an InfiniteNetwork, not {shown(network)}")
     until, which = as_positive(time, "time", infinite=True, zero=True), one_of(trained, TRAINED, "trained")
-    most = as_positive(ridge, "ridge", zero=True)
+    ridge = as_positive(ridge, "ridge", zero=True)
     check_callable(progress, "progress")
     n, m = len(as_floats(X, "X", 2)), len(as_floats(Z, "Z", 2))
     first, second, total = np.cumsum([n * (n + 1) // 2, m * n, m * (m + 1) // 2]).tolist()
@@ -120,7 +120,7 @@ def predict(
     new = network.kernels(Z, progress=later(progress, second, total))
     targets = as_targets(y, len(own.nngp.values))
     chosen, across = (own.ntk, cross.ntk) if which == "all" else (own.nngp, cross.nngp)
-    A = smoother(chosen.values, across.values, until, most, chosen.error)
+    A = smoother(chosen.values, across.values, until, ridge, chosen.error)
     prior, shared = own.nngp.values, A @ cross.nngp.values.T
     covariance = new.nngp.values + A @ prior @ A.T - shared - shared.T
     mean = A @ targets

@@ -14,7 +14,7 @@ from implicit_bias.ground.checks import Array, InputError, as_floats, shown
 
 
 class GatedNetwork(nn.Module, ABC):
-    """A network f: R^d → R whose output is linear in the inputs once its gates are fixed.
+    """A network f: R^d → R^q whose outputs are linear in the inputs once its gates are fixed; mostly q = 1.
 
     Inputs carry the constant 1 last. `contexts(X)` gives what the gates need and does not change in training (None if
     they do change), so that a training loop computes it once.
@@ -44,7 +44,7 @@ class GatedNetwork(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,) for inputs (n, d) in the network's dtype."""
+        """Outputs (n,), or (n, q) of several, for inputs (n, d) in the network's dtype."""
 
     def contexts(self, X: Array) -> Tensor | None:
         """What the fixed gates say of inputs X (n, d), a tensor with n rows; None if the gates are learned."""
@@ -56,7 +56,10 @@ class GatedNetwork(nn.Module, ABC):
 
     @abstractmethod
     def effective_weights(self) -> Array:
-        """W (k, d), float64, with f(x) = Φ(x)·W under `gates()`. Raises InputError for more than one gated layer."""
+        """W (k, d), float64, with f(x) = Φ(x)·W under `gates()`; of several outputs (q, k, d), a W each.
+
+        Raises InputError for more than one gated layer.
+        """
 
     @property
     @abstractmethod
@@ -74,7 +77,7 @@ class GatedNetwork(nn.Module, ABC):
 
     @torch.no_grad()
     def hidden(self, X: ArrayLike) -> Array:
-        """Activations of the last hidden layer, shape (n, H)."""
+        """Activations of the last hidden layer, shape (n, H), float64. Raises InputError for a `ParallelNetwork`."""
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
@@ -94,7 +97,7 @@ class GatedNetwork(nn.Module, ABC):
 
     @torch.no_grad()
     def decision_function(self, X: ArrayLike) -> Array:
-        """Outputs f(x) of inputs X (n, d) as float64, shape (n,)."""
+        """Outputs f(x) of inputs X (n, d) as float64, shape (n,), or (n, q) of several."""
         return to_array(self(*self.tensors(X)))
 
     def require_one_layer(self, layers: int) -> None:

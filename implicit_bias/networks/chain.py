@@ -14,7 +14,7 @@ from implicit_bias.gates import Gates
 from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_positive, as_seed, check_size, shown
 from implicit_bias.ground.scaling import length
 from implicit_bias.networks.base import to_array
-from implicit_bias.networks.hyperplanes import FixedGatesNetwork, blank_gates
+from implicit_bias.networks.fixed_gates import FixedGatesNetwork, blank_gates
 
 
 def check_depth(layers: Any, gated: Any) -> tuple[int, int]:

@@ -52,7 +52,8 @@ class GaLUNetwork(LayeredNetwork):
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz, Decoupling Gating from Linearity (2019), section 2.
+    Fiat, Malach & Shalev-Shwartz, Decoupling Gating from Linearity (2019), section 2; soft gates, several layers and
+    GaLU0 are of the first version, section 2.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
 from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.networks.base import to_array
-from implicit_bias.networks.hyperplanes import FixedGatesNetwork, blank_gates
+from implicit_bias.networks.fixed_gates import FixedGatesNetwork, blank_gates
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
 GATHER_FROM = 16

@@ -72,9 +72,7 @@ class ParallelNetwork(GatedNetwork):
     def gates(self) -> Gates:
         """The gates that all networks have."""
         found = [part.gates() for part in self.parts]
-        probe = np.random.default_rng(1).normal(size=(PROBES, self.inputs))
-        first = found[0](probe).gate_values
-        if any(not np.array_equal(each(probe).gate_values, first) for each in found[1:]):
+        if not all(_alike(found[0], other) for other in found[1:]):
             raise InputError("the networks have gates of their own, so that there are none for all outputs")
         return found[0]
 
@@ -98,5 +96,12 @@ class ParallelNetwork(GatedNetwork):
         raise InputError("a ParallelNetwork is not saved; build it from its networks")
 
 
-#: Inputs at which gates are compared.
-PROBES = 200
+def _alike(one: Any, other: Any) -> bool:
+    """Whether gates are of one class, with equal parameters and learned arrays."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Gates):
+        one, other = (sorted(vars(gates).items()) for gates in (one, other))
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return np.array_equal(one, other) if isinstance(one, np.ndarray) else bool(one == other)

@@ -31,7 +31,7 @@ class ClusterWidth:
     radius : float
         r = δ/(nk√d): then no sample within r of its centre has other gates, with probability at least 1 − δ (Lemma 7).
     eigenvalue : float
-        μ = λ_min(H).
+        μ: λ_min(H) less a bound of its rounding.
     n, d : int
         Centres and inputs.
     delta : float
@@ -94,7 +94,7 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     found = smallest_eigenvalue(open_together(C, C))
     if not found.is_positive:
         raise InputError("λ_min(H) is 0 up to rounding: centres share a direction; give each cluster one of its own")
-    (n, d), eigenvalue = C.shape, float(found.value)
+    (n, d), eigenvalue = C.shape, float(found.lower_bound)
     width = max(1, math.ceil(8 * n / eigenvalue * math.log(n / delta)))
     return ClusterWidth(width, delta / (n * width * math.sqrt(d)), eigenvalue, n, d, delta)
 
@@ -136,10 +136,10 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
     epsilon, delta = as_probability(epsilon, "epsilon"), as_probability(delta)
     directions = as_number_of(n * d, "n d")
     low, high = directions - 1, math.ceil(2 * (directions - math.log(delta)) / epsilon)
-    # P(Bin(m, ε) < nd) is a regularised incomplete beta function of 1 − ε.
+    # P(Bin(m, ε) < nd) as an incomplete beta function of ε: one of 1 − ε would lose the digits of a small ε.
     while high - low > 1:
         middle = (low + high) // 2
-        if scipy.special.betainc(middle - directions + 1, directions, 1 - epsilon) <= delta:
+        if scipy.special.betaincc(directions, middle - directions + 1, epsilon) <= delta:
             high = middle
         else:
             low = middle

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_probability, check_range
-from implicit_bias.ground.scaling import UNIT_TOLERANCE, length
+from implicit_bias.ground.scaling import length
+from implicit_bias.theory.kernel import check_lengths
 from implicit_bias.theory.stability import moved_gates
 
 #: An ε in the place of 0.
@@ -146,8 +147,6 @@ def _check_shapes(X: Array, start: Array, trained: Array, alpha: Array) -> None:
         )
     if len(alpha) != len(start):
         raise InputError(f"readout must have {len(start)} numbers, one per unit, not {len(alpha)}")
-    longest = float(length(X, axis=1).max())
-    if longest > 1 + UNIT_TOLERANCE:
-        raise InputError(f"the bound is for samples of length at most 1, not {longest:.6g}; divide them by this")
+    check_lengths(X)
     sizes = np.array([np.abs(values).max() for values in (start, trained, alpha)])
     check_range(sizes[sizes > 0], "start, trained and readout", 1e-100, 1e100)

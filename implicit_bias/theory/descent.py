@@ -143,7 +143,7 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
     --------
     >>> from implicit_bias.theory import a_priori_rate
     >>> found = a_priori_rate(np.eye(4), k=100)
-    >>> found.step, found.rate, round(found.failure, 4)
+    >>> found.step, round(found.rate, 12), round(found.failure, 4)
     (0.02, 0.75, 0.0077)
     """
     k = as_number_of(k, "k")

@@ -18,8 +18,8 @@ from implicit_bias.ground.checks import (
     as_probability,
     check_range,
 )
-from implicit_bias.ground.scaling import UNIT_TOLERANCE, length
-from implicit_bias.theory.kernel import positive_kernel
+from implicit_bias.ground.scaling import length
+from implicit_bias.theory.kernel import check_lengths, positive_kernel
 from implicit_bias.theory.memorisation import memorisation_width
 
 
@@ -127,7 +127,7 @@ def generalisation_bound(
     w = as_numbers(weights, (features.k, features.d), "weights")
     if not np.isfinite(w).all():
         raise InputError("the weights hold NaN or infinity; give finite ones")
-    _check_lengths(features.X)
+    check_lengths(features.X)
     widest = float(np.abs(features.gate_values).max())
     if widest > 1:
         raise InputError(f"the bound is for gate values of at most 1, not {widest:.6g}; divide them by this")
@@ -169,27 +169,22 @@ def generalisation_bound_a_priori(
     (True, True)
     """
     X = as_floats(X, "X", 2)
-    _check_lengths(X)
+    check_lengths(X)
     label_bound = as_positive(label_bound, "label_bound")
     y = _labels(y, len(X), label_bound)
     delta = as_probability(delta)
     lemma = memorisation_width(X, delta / 2)
-    output = math.sqrt(2 * kernel_energy(X, y))
+    output = math.sqrt(2 * kernel_energy(X, y)[1])
     return _bound(0.0, output, label_bound, lemma.width, len(X), delta / 2, delta)
 
 
-def kernel_energy(X: Array, y: Array) -> float:
-    """yᵀκ⁻¹y, made larger by what rounding of κ may hide; X (m, d), y (m,)."""
+def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
+    """Between which two numbers yᵀκ⁻¹y lies, for all that rounding of κ may hide; X (m, d), y (m,)."""
     kernel, eigenvalue = positive_kernel(X)
     energy = float(y @ scipy.linalg.solve(kernel, y, assume_a="pos", check_finite=False))
-    # κ ⪰ (1 − r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
-    return energy * float(eigenvalue.value) / float(eigenvalue.value - eigenvalue.error)
-
-
-def _check_lengths(X: Array) -> None:
-    longest = float(length(X, axis=1).max())
-    if longest > 1 + UNIT_TOLERANCE:
-        raise InputError(f"the bound is for samples of length at most 1, not {longest:.6g}; divide them by this")
+    # (1 − r/λ) κ̂ ⪯ κ ⪯ (1 + r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
+    share = float(eigenvalue.error / eigenvalue.value)
+    return energy / (1 + share), energy / (1 - share)
 
 
 def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:

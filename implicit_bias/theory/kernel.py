@@ -1,11 +1,11 @@
-"""The kernel of Gaussian gates, and the theorems' demand that it is not singular."""
+"""The kernel of Gaussian gates, and what the theorems demand of samples: no singular kernel, no length above 1."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, as_floats, check_range, check_size
-from implicit_bias.ground.scaling import length, unit_samples
+from implicit_bias.ground.scaling import UNIT_TOLERANCE, length, unit_samples
 from implicit_bias.kernels import SmallestEigenvalue, gram_matrix, smallest_eigenvalue
 from implicit_bias.kernels.angles import open_together
 
@@ -58,6 +58,13 @@ def _directed(X: ArrayLike, name: str) -> tuple[Array, Array]:
     directions = unit_samples(rows, normalise=True, name=name)
     check_range(length(rows, axis=1), f"the rows of {name}", 1e-60, 1e60)
     return rows, directions
+
+
+def check_lengths(X: Array) -> None:
+    """Refuse samples (m, d) longer than 1."""
+    longest = float(length(X, axis=1).max())
+    if longest > 1 + UNIT_TOLERANCE:
+        raise InputError(f"the bound is for samples of length at most 1, not {longest:.6g}; divide them by this")
 
 
 def positive_kernel(X: ArrayLike) -> tuple[Array, SmallestEigenvalue]:

@@ -25,7 +25,7 @@ class MemorisationWidth:
     samples : int
         m.
     eigenvalue : float
-        λ(X).
+        λ(X) less a bound of its rounding, so that the width and `failure` are on the safe side of it.
     squared_norm : float
         ‖X‖², the largest eigenvalue of XXᵀ.
 
@@ -72,12 +72,13 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
     Examples
     --------
     >>> from implicit_bias.theory import memorisation_width
-    >>> memorisation_width(np.eye(4), delta=0.1)
-    MemorisationWidth(width=60, delta=0.1, samples=4, eigenvalue=0.5, squared_norm=1.0)
+    >>> lemma = memorisation_width(np.eye(4), delta=0.1)
+    >>> lemma.width, round(lemma.eigenvalue, 12), lemma.squared_norm
+    (60, 0.5, 1.0)
     """
     X = as_floats(X, "X", 2)
     delta = as_probability(delta)
-    eigenvalue = float(positive_kernel(X)[1].value)
+    eigenvalue = float(positive_kernel(X)[1].lower_bound)
     squared_norm = float(np.linalg.norm(X, 2)) ** 2
     width = math.ceil(8 * squared_norm / eigenvalue * math.log(len(X) / delta))
     return MemorisationWidth(width, delta, len(X), eigenvalue, squared_norm)

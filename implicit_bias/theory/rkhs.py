@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.ground.checks import InputError, as_column, as_floats, as_positive, as_probability, check_range
-from implicit_bias.ground.scaling import UNIT_TOLERANCE, length
 from implicit_bias.theory.generalisation import kernel_energy
-from implicit_bias.theory.kernel import positive_kernel
+from implicit_bias.theory.kernel import check_lengths, positive_kernel
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,8 @@ class RKHSBound:
     radius : float
         M.
     energy : float
-        √(yᵀκ(X)⁻¹y), the norm of the least function with these labels; at most ‖f*‖_κ ≤ M.
+        √(yᵀκ(X)⁻¹y), the norm of the least function with these labels, less what rounding may add to it; at most
+        ‖f*‖_κ ≤ M.
     norm : float
         √2 M, which ‖w‖ of the least squares solution does not exceed, for networks of 1/√k Σ_j.
     samples : int
@@ -92,11 +92,11 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     X, radius, delta = as_floats(X, "X", 2), as_positive(radius, "radius"), as_probability(delta)
     y = as_column(y, len(X))
     check_range(np.array([radius]), "radius", 1e-100, 1e100)
-    longest = float(length(X, axis=1).max())
-    if longest > 1 + UNIT_TOLERANCE or np.abs(y).max() > 1:
-        raise InputError("Theorem 3 is for samples of length at most 1 and labels from −1 to 1; divide them")
-    m, eigenvalue = len(X), float(positive_kernel(X)[1].value)
-    energy = math.sqrt(kernel_energy(X, y))
+    check_lengths(X)
+    if np.abs(y).max() > 1:
+        raise InputError(f"Theorem 3 is for labels from −1 to 1, and y reaches {np.abs(y).max():g}; divide them")
+    m, eigenvalue = len(X), float(positive_kernel(X)[1].lower_bound)
+    energy = math.sqrt(kernel_energy(X, y)[0])
     if energy > radius * (1 + 1e-9):
         raise InputError(f"no function of norm {radius:.6g} has these labels, which need {energy:.6g}; give a larger M")
     ratio, spread = m / eigenvalue / radius / radius + 1, float(np.linalg.norm(X, 2)) ** 2 / eigenvalue

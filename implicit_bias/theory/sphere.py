@@ -25,7 +25,7 @@ class SphereWidth:
     spread : float
         r = ‖X‖/√(m/d), which the proof of the lemma takes to be at most 2.
     eigenvalue : float
-        c₁²/2π ≤ λ(X).
+        c₁²/2π ≤ λ(X), less a bound of its rounding.
     samples, d : int
         m and d.
     delta : float
@@ -89,8 +89,9 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
             f"σ_min(X ⋆ X) is 0 up to rounding: {m} samples of {d} inputs are parallel or more than d(d + 1)/2"
         )
     spread = float(np.linalg.norm(X, 2)) / math.sqrt(m / d)
-    width = math.ceil(16 * math.pi * spread**2 / least * (m / d) * math.log(m / delta))
-    return SphereWidth(width, math.sqrt(least), spread, least / (2 * math.pi), m, d, delta)
+    certain = least - error
+    width = math.ceil(16 * math.pi * spread**2 / certain * (m / d) * math.log(m / delta))
+    return SphereWidth(width, math.sqrt(least), spread, certain / (2 * math.pi), m, d, delta)
 
 
 @dataclass(frozen=True)

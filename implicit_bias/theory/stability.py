@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.special
 
-from implicit_bias.ground.checks import as_count, as_number_of, as_positive, as_probability, check_range, check_size
+from implicit_bias.ground.checks import as_number_of, as_positive, as_probability, check_range
+from implicit_bias.theory.clusters import slab_probability
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,6 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
     >>> round(neighbouring_gates(d=10, k=32_000, epsilon=0.01), 3)
     0.077
     """
-    d, k = as_count(d, "d", least=2), as_number_of(k, "k")
-    check_size(d, "a direction")
-    epsilon, delta = as_probability(epsilon, "epsilon"), as_probability(delta)
-    slab = float(scipy.special.betainc(0.5, (d - 1) / 2, min(1.0, 2 * epsilon) ** 2))
-    return min(1.0, slab + math.sqrt((math.log(1 / delta) + d * math.log(3 / epsilon)) / (2 * k)))
+    k, epsilon, delta = as_number_of(k, "k"), as_probability(epsilon, "epsilon"), as_probability(delta)
+    slab, tail = slab_probability(d, 2 * epsilon), math.log(1 / delta) + d * math.log(3 / epsilon)
+    return min(1.0, slab + math.sqrt(tail / (2 * k)))

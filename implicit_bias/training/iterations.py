@@ -142,7 +142,8 @@ class ScaledIteration:
         value, gradient, margins = function.gradient(v, self.radius)
         radial = function.dot(gradient, v)
         tangent = function.mix(1.0, gradient, -radial, v)
-        square = function.dot(tangent, tangent)
+        # Of rows of the span rounding may leave it negative.
+        square = max(function.dot(tangent, tangent), 0.0)
         # As a share of u, which large gradients of large inputs would leave far behind.
         least = 1e-12 / max(1.0, square**0.5 / sharpness)
         if function.has_kinks and square + radial**2 > 0:

@@ -88,7 +88,8 @@ def descend_to_limit(
     Raises
     ------
     InputError
-        For bad arrays or labels, weights that are all zero, or a plain descent that diverges.
+        For bad arrays or labels, weights that are all zero, a network that is not homogeneous in them, or a plain
+        descent that diverges.
 
     Examples
     --------

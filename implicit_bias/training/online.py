@@ -22,7 +22,7 @@ from implicit_bias.ground.checks import (
 )
 from implicit_bias.kernels.activations import Activation
 from implicit_bias.kernels.activations import activation as activation_of
-from implicit_bias.training.online_steps import LOSSES, Descent, State, batches_of, between_0_and_1
+from implicit_bias.training.online_steps import LOSSES, OnlineDescent, State, batches_of, between_0_and_1
 
 #: How many times beyond those of the start, 1 and K · targets pre-activations or b₂ are when training has diverged.
 FAR = 1e8
@@ -186,7 +186,7 @@ def train_online(
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
     check_callable(progress, "progress")
     n, batches = batches_of(data, steps, batch_size, as_seed(seed))
-    descent = Descent(chosen, units, lr, LOSSES[one_of(loss, LOSSES, "loss")], bool(biases), bool(output_bias))
+    descent = OnlineDescent(chosen, units, lr, LOSSES[one_of(loss, LOSSES, "loss")], bool(biases), bool(output_bias))
     if loss == "cross-entropy":
         batches = between_0_and_1(batches)
     looks = _looks(steps, stay)

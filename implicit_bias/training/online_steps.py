@@ -31,7 +31,7 @@ class State(NamedTuple):
     target: float
 
 
-class Descent(NamedTuple):
+class OnlineDescent(NamedTuple):
     """How networks move."""
 
     activation: Activation

@@ -17,6 +17,11 @@ from implicit_bias.ground.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
 
+#: Samples whose gradients are taken at once.
+CHUNK = 64
+#: Degrees that differ by less are one.
+ALIKE = 1e-3
+
 
 @dataclass(frozen=True, eq=False)
 class Stationarity:
@@ -40,8 +45,8 @@ class Stationarity:
     Examples
     --------
     >>> from implicit_bias.training.stationarity import Stationarity
-    >>> Stationarity.__name__
-    'Stationarity'
+    >>> Stationarity(0.25, dual=np.zeros(3), support=1, margin=0.1, degree=2.0, degrees=np.full(3, 2.0))
+    Stationarity(residual=0.25, support=1, margin=0.1, degree=2.0)
     """
 
     residual: float
@@ -89,7 +94,7 @@ def stationarity(
     ------
     InputError
         For bad arrays, outputs of another shape, a network that does not separate the samples or is not homogeneous,
-        and contexts of more than one degree each.
+        contexts of more than one degree each, and, for 'tight', one of several degrees that is not positive.
 
     References
     ----------
@@ -133,12 +138,6 @@ def stationarity(
     dual = np.zeros(len(X))
     dual[chosen] = weights
     return Stationarity(residual, dual, len(chosen), float(q.min()), float(degrees.min()), degrees)
-
-
-#: Samples whose gradients are taken at once.
-CHUNK = 64
-#: Degrees that differ by less are one.
-ALIKE = 1e-3
 
 
 def _largest(parameters: list[Parameter]) -> float:
