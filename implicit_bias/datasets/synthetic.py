@@ -14,6 +14,7 @@ from implicit_bias.ground.checks import (
     as_fraction,
     as_positive,
     as_seed,
+    check_range,
     check_size,
 )
 from implicit_bias.ground.scaling import unit_samples
@@ -52,7 +53,7 @@ def noisy_clusters(
     m, n, d : int
         Numbers of samples, clusters and inputs.
     sigma_x, sigma_y : float
-        Standard deviations, at least 0.
+        Standard deviations, from 0 to 1e100.
     flip : float, optional
         p, from 0 to 1: makes it classification.
     seed : int
@@ -78,6 +79,7 @@ def noisy_clusters(
     sigma_x, sigma_y = as_positive(sigma_x, "sigma_x", zero=True), as_positive(sigma_y, "sigma_y", zero=True)
     if flip is not None and sigma_y:
         raise InputError("give sigma_y, the noise of regression, or flip, the noise of classification, not both")
+    check_range(np.array([sigma_x, sigma_y]), "sigma_x and sigma_y", 0.0, 1e100)
     check_size(max(m, n) * d, "the samples")
     rng = np.random.default_rng(as_seed(seed))
     centres, cluster, noise = rng.normal(size=(n, d)), rng.integers(n, size=m), rng.normal(size=(m, d))

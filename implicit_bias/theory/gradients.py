@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_signs, one_of
-from implicit_bias.ground.scaling import length
+from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_signs, check_range, one_of
+from implicit_bias.ground.scaling import largest_entries, length
 
 #: −ℓ'(0) of each loss ℓ(y f).
 SLOPES = {"hinge": 1.0, "logistic": 0.5}
@@ -40,7 +40,7 @@ def initial_gradients(
     Raises
     ------
     InputError
-        For bad arrays, shapes that do not fit, and unknown losses.
+        For bad arrays, shapes that do not fit, sizes outside 1e-100 … 1e100, and unknown losses.
 
     References
     ----------
@@ -60,6 +60,8 @@ def initial_gradients(
     alpha = np.ones(len(directions)) if readout is None else as_floats(readout, "readout", 1)
     if len(alpha) != len(directions):
         raise InputError(f"readout must have {len(directions)} numbers, one per direction, not {len(alpha)}")
+    for sizes, what in ((largest_entries(X), "X"), (largest_entries(directions), "directions"), (alpha, "readout")):
+        check_range(np.abs(sizes), what, 1e-100, 1e100)
     features = GatedFeatures(X, (X @ directions.T > 0).astype(np.float64))
     return -slope / len(X) * alpha[:, None] * features.adjoint(y)
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from implicit_bias.features.gated import GatedFeatures, as_gated
 from implicit_bias.ground.checks import Array, InputError, as_column, as_floats, as_numbers
+from implicit_bias.ground.scaling import length
 from implicit_bias.regression import least_squares
 
 
@@ -93,7 +94,7 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
         slopes = 2 / features.n * features.adjoint(residual)
         gradient = np.concatenate([(alpha[:, None] * slopes).ravel(), np.sum(W * slopes, axis=1)])
         loss = float(np.mean(residual**2))
-        size, curvature = float(np.linalg.norm(gradient)), _curvature(features, slopes, W, alpha)
+        size, curvature = float(length(gradient)), _curvature(features, slopes, W, alpha)
     if not np.isfinite([loss, size, curvature]).all():
         raise InputError("loss, gradient or curvature leave floating point; scale weights, readout and labels down")
     return Landscape(loss, max(0.0, loss - least), size, curvature)
@@ -101,7 +102,7 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
 
 def _curvature(features: GatedFeatures, slopes: Array, W: Array, alpha: Array) -> float:
     """The least eigenvalue of the Hessian on the planes of (G_j/‖G_j‖, 0) and (0, 1), over j."""
-    sizes = np.linalg.norm(slopes, axis=1)
+    sizes = length(slopes, axis=1)
     ways = slopes / np.where(sizes > 0, sizes, 1.0)[:, None]
     outputs = [features.gate_values * (features.X @ A.T) for A in (alpha[:, None] * ways, W)]
     t, s = (2 / features.n * np.sum(output**2, axis=0) for output in outputs)

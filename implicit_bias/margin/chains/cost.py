@@ -15,8 +15,8 @@ from implicit_bias.margin.problem import MarginProblem
 
 #: Blocks shorter than this share of the longest are idle.
 IDLE = 1e-5
-#: The share of a power t^q by which its own rounding takes it off, and that of q, four times over: q ln t, the logarithm
-#: of a float, is at most 745.
+#: What the rounding of t^q and of q takes off, as a share, four times over: q ln t, the logarithm of a float, is at most
+#: 745.
 POWER = 4 * 750 * UNIT
 
 
