@@ -15,8 +15,7 @@ from implicit_bias.margin.problem import MarginProblem
 
 #: Blocks shorter than this share of the longest are idle.
 IDLE = 1e-5
-#: What the rounding of t^q and of q takes off, as a share, four times over: q ln t, the logarithm of a float, is at most
-#: 745.
+#: What the rounding of t^q and of q takes off, as a share, four times over: q ln t is a float's logarithm, 745 at most.
 POWER = 4 * 750 * UNIT
 
 
@@ -114,8 +113,7 @@ class Box:
         tops = bound ** (1 / (cost.p * cost.e)), bound ** (1 / cost.e)
         sizes = len(cost.owners), int(cost.units.max()) + 1
         made = (
-            np.array([np.zeros(size), np.full(size, top * (1 + POWER))])
-            for size, top in zip(sizes, tops, strict=True)
+            np.array([np.zeros(size), np.full(size, top * (1 + POWER))]) for size, top in zip(sizes, tops, strict=True)
         )
         return cls(cost, *made)
 

@@ -107,6 +107,7 @@ def _interruptibly(action: Callable[[], Any]) -> None:
     done, failures = threading.Event(), list[BaseException]()
 
     def run() -> None:
+        """The action, whose failure is kept."""
         try:
             action()
         except BaseException as error:
