@@ -147,7 +147,10 @@ def _tried_again(
             continue
         answer = _asked(problem, other, SOLVERS[other], limited)
         _, again = _judged(problem, answer, options.tol)
-        status, certificate = _concluded(problem, _best(certificate, again), answer, options.tol)
+        concluded, certificate = _concluded(problem, _best(certificate, again), answer, options.tol)
+        # What was proved before stays proved where a limit ends the next one.
+        if not status.inseparable or concluded.inseparable or certificate.objective < np.inf:
+            status = concluded
         tried.append((other, answer, again.gap))
     return status, certificate
 
