@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from implicit_bias import Certificate, GatedFeatures, GroupLasso, MarginProblem, certify, solve
 from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.margin.solvers import Options
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
 
 
@@ -54,7 +55,7 @@ class ReducedDual:
         with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
             # CVXPY warns of inaccurate answers; the certificate says so with a number.
             warnings.simplefilter("ignore")
-            program.solve(solver=self.solver, canon_backend="SCIPY", **CVXPY_SOLVERS[self.solver].options(tol))
+            program.solve(solver=self.solver, canon_backend="SCIPY", **CVXPY_SOLVERS[self.solver].asked(Options(tol)))
         if lam.value is None or any(cone.dual_value is None for cone in cones):
             return certify(problem, np.zeros((features.k, len(V))), np.zeros(features.n))
         weights = np.zeros((features.k, features.d))

@@ -54,7 +54,7 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize(("n", "d"), [(5, 1), (9, 2), (40, 2), (12, 3), (25, 3), (8, 4), (7, 5)])
+@pytest.mark.parametrize(("n", "d"), [(5, 1), (9, 2), (40, 2), (12, 3), (25, 3), (8, 4), (7, 5), (11, 10)])
 def test_in_general_position_there_are_as_many_patterns_as_cover_counts(n, d):
     X = np.random.default_rng(n).normal(size=(n, d))
     hyperplanes = n if d > 1 else 1
@@ -98,6 +98,14 @@ def test_positive_multiples_and_rotations_of_samples_keep_their_patterns():
         == patterns
     )
     assert as_set(activation_patterns(-X).patterns) == as_set(~activation_patterns(X).patterns)
+
+
+@pytest.mark.parametrize("seed", [31, 33])
+def test_columns_in_other_units_keep_their_patterns(seed):
+    """In units of the largest entry of a sample, others vanish, or lose digits."""
+    X = np.round(np.random.default_rng(seed).normal(size=(6, 3)) * 4)
+    units = np.array([1.0, 2.0**-350, 2.0**350])
+    assert as_set(activation_patterns(X * units).patterns) == as_set(activation_patterns(X).patterns)
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,6 +1,8 @@
 """Chains of layers: their cost against a geometric program, bounds by sampling, the optimum against all vertices."""
 
 import itertools
+from dataclasses import replace
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -25,6 +27,7 @@ from implicit_bias import (
     svm_gln,
 )
 from implicit_bias.experiments.deeper import COLLECTION
+from implicit_bias.margin.chains import search
 from implicit_bias.margin.chains.cost import Box, ChainCost
 from tests.experiments import page_of
 
@@ -179,6 +182,30 @@ def test_descent_stays_above_the_bound(digits, seed):
     margin = (y * network.decision_function(X)).min()
     assert margin > 0
     assert network.norm() ** 2 / 3 / margin ** (2 / 3) >= found.lower_bound
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-40, 7.0, 3e77, 1e100])
+@pytest.mark.parametrize("layers", [3, 5, 6, 7])
+def test_bounds_count_the_rounding_of_powers(size, layers):
+    """One weight s with s·size ≥ 1 costs s^(2/L): in whole numbers, F^L = size^−2."""
+    best = best_chains([[size], [-size]], [1, -1], ConstantGate(), layers)
+    assert best.convex_bound <= best.lower_bound
+    assert Fraction(best.lower_bound) ** layers <= 1 / Fraction(size) ** 2 <= Fraction(best.objective) ** layers
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_box_that_no_solver_answers_is_left_at_its_bound(digits, monkeypatch):
+    X, y, gates = digits
+    plain = best_chains(X, y, gates, starts=1, nodes=0)
+
+    def without_weights(problem, **options):
+        found = solve(problem, **options)
+        return found if np.ptp(problem.norm.weights) == 0 else replace(found, objective=np.inf, lower_bound=0.0)
+
+    monkeypatch.setattr(search, "solve", without_weights)
+    best = best_chains(X, y, gates, starts=1, nodes=5)
+    assert best.end == "max_nodes"
+    assert best.lower_bound <= plain.objective
 
 
 def test_larger_inputs_need_smaller_weights(digits):

@@ -49,6 +49,12 @@ def test_two_classes_are_svm_gln(shared, share, C):
     assert (problem.predict(found.weights, X) == np.where(y * known.margins > 0, 1, -1)).all()
 
 
+@pytest.mark.parametrize("grouping", [[-1, 0, 1], [7, -(2**40), 2**40]])
+def test_units_may_have_any_numbers(grouping):
+    problem = svm_classes(X, LABELS, FunctionGates(lambda X: X[:, :3] > 0, grouping))
+    assert len(np.unique(problem.norm.groups)) == 9
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("C", [np.inf, 0.2])
 def test_it_is_the_program_written_out(shared, C):

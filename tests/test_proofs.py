@@ -11,6 +11,7 @@ from implicit_bias import (
     GatedFeatures,
     GroupLasso,
     InputError,
+    KernelFeatures,
     MarginProblem,
     Status,
     certify,
@@ -162,6 +163,19 @@ def test_what_vanishes_on_its_way_proves_nothing(X, G, y, W, required):
     if found.objective < np.inf:
         worst = min(margins) / Fraction(required)
         assert sum(w * w for w in weights) <= (Fraction(found.objective) * worst) ** 2
+
+
+def test_digits_that_vanish_beside_the_largest_of_their_feature_are_counted():
+    """Summed without errors, the features are divided by their largest numbers; 2^−640 keeps 33 bits beside 2^400."""
+    blocks = np.zeros((2, 1, 400))
+    blocks[:, 0, 0] = 2.0**400, 2.0**-640 * (1 + 0.6 * 2.0**-33)
+    W, required = np.zeros((1, 400)), 2.0**-80
+    W[0, 0] = 1.0
+    case = MarginProblem(KernelFeatures(blocks), [1, 1], Frobenius(), required_margin=required)
+    found = certify(case, W, [0.0, 1.0])
+    best = Fraction(required) / Fraction(blocks[1, 0, 0])
+    assert Fraction(found.lower_bound) <= best <= Fraction(found.objective)
+    assert found.gap < 1e-11
 
 
 SPREADS = {

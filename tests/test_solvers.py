@@ -25,7 +25,9 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.experiments.paper.studies import Config
+from implicit_bias.margin.solvers import door
 from implicit_bias.margin.solvers.answer import Answer
+from implicit_bias.margin.solvers.cvxpy_solvers import CvxpySolver
 from implicit_bias.margin.solvers.door import SOLVERS
 from tests.cases import assert_farkas, inputs, problem
 
@@ -164,6 +166,19 @@ def test_a_lying_solver_is_not_believed(monkeypatch):
     lie = Answer(np.ones((1, case.features.d)), np.zeros(case.features.n), 3)
     monkeypatch.setitem(SOLVERS, "CLARABEL", lambda *arguments: lie)
     assert solve(case, "CLARABEL").status is Status.INACCURATE
+
+
+def test_a_limit_of_the_next_solver_takes_nothing_back(monkeypatch):
+    X = 2e13 * np.array([[1, 1 + 5e-7], [-1 - 5e-7, -1 - 1e-6]]) + np.eye(2)[::-1]
+    case = MarginProblem(GatedFeatures(X), [1, 1], Frobenius())
+    alone = solve(case, "NATIVE")
+    assert alone.status is Status.NOT_SEPARABLE_BELOW
+    nothing = Answer(np.zeros((1, 2)), np.zeros(2), 0, Status.TIME_LIMIT)
+    monkeypatch.setattr(CvxpySolver, "__call__", lambda *given: nothing)
+    monkeypatch.setattr(door, "AFTERWARDS", ("CLARABEL",))
+    found = solve(case, max_seconds=1000)
+    assert found.status is Status.NOT_SEPARABLE_BELOW
+    assert found.lower_bound == alone.lower_bound
 
 
 def test_constraints_can_be_added():

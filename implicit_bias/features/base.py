@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from implicit_bias.features.patterns import PatternBlocks
 from implicit_bias.ground.blocks import ROWS, row_blocks, symmetric_blocks
-from implicit_bias.ground.checks import Array, as_factor, as_mixing, as_numbers, as_rows, finite
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_rows, finite
 from implicit_bias.ground.rounding import UNIT, precise_product, share, two_sum
 from implicit_bias.ground.scaling import TINY, length, without_exponent
 
@@ -184,6 +184,7 @@ class Features(ABC):
         chunk = max(1, AT_ONCE // size)
 
         def entries(rows: slice, columns: slice) -> Array:
+            """Those of some rows and columns."""
             total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
             for first in range(0, self.n, chunk):
                 dense = self.select(slice(first, first + chunk)).dense()
@@ -250,3 +251,16 @@ def _explicit(blocks: Array) -> Features:
     from implicit_bias.features.kernel import KernelFeatures
 
     return KernelFeatures(blocks)
+
+
+def as_factor(value: Any) -> float:
+    """A finite factor of all features."""
+    return float(as_floats([value], "the factor", 1)[0])
+
+
+def as_mixing(T: Any, gates: int) -> Any:
+    """A matrix (k, k̂), dense or sparse."""
+    T = T if hasattr(T, "tocsr") else as_floats(T, "the mixing matrix", 2)
+    if T.shape[0] != gates:
+        raise InputError(f"the mixing matrix must have {gates} rows, one per gate, not {T.shape[0]}")
+    return T

@@ -9,21 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias.features.base import Features
+from implicit_bias.features.base import Features, as_factor, as_mixing
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
 from implicit_bias.ground.blocks import row_blocks, symmetric_blocks
-from implicit_bias.ground.checks import (
-    Array,
-    InputError,
-    as_factor,
-    as_floats,
-    as_mixing,
-    as_numbers,
-    as_rows,
-    check_range,
-    finite,
-    shown,
-)
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
 from implicit_bias.ground.rounding import UNIT, pair_sum, precise_product, two_product, two_sum
 from implicit_bias.ground.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 
@@ -45,7 +34,8 @@ class GatedFeatures(Features):
     Raises
     ------
     InputError
-        If an array is empty, not finite, not two-dimensional, or the numbers of rows differ.
+        If an array is empty, not finite, not two-dimensional, the numbers of rows differ, or inputs, gate values or
+        their products have sizes beyond 1e-280 to 1e280.
 
     Examples
     --------

@@ -48,7 +48,7 @@ class KernelFeatures(Features):
     Raises
     ------
     InputError
-        If the array is empty, not finite or not three-dimensional.
+        If the array is empty, not finite or not three-dimensional, or has sizes beyond 1e-280 to 1e280.
 
     Examples
     --------

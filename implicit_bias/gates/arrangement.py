@@ -15,8 +15,9 @@ from implicit_bias.ground.checks import Array, InputError, as_floats, check_size
 
 #: Signs (rays × cells about a ray × samples) up to which cells are listed.
 LARGEST_LIST = 200_000_000
-#: Products of a ray with a sample below this share of their terms' sizes are computed again in whole numbers.
-DOUBTFUL = 1e-9
+#: Products of a ray with a sample below this share of their terms' sizes are computed again in whole numbers; below the
+#: second, too, where digits of their factors may have vanished.
+DOUBTFUL, VANISHING = 1e-9, 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +176,7 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
     subsets = np.array([*itertools.combinations(range(len(lines)), F.shape[1] - 1)])
     rays, sizes = _normals(F[subsets], -1), _normals(np.abs(F)[subsets], 1)
     products = rays @ F.T
-    sure = np.abs(products) > DOUBTFUL * (sizes @ np.abs(F).T)
+    sure = np.abs(products) > np.maximum(DOUBTFUL * (sizes @ np.abs(F).T), VANISHING)
     signs = np.where(sure, np.sign(products), 0.0).astype(np.int8)
     doubtful = ~sure
     np.put_along_axis(doubtful, subsets, False, axis=1)
@@ -195,18 +196,23 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
 
 
 def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
-    """The vector orthogonal to r − 1 rows (…, r − 1, r), by minors; `alternate` 1 in place of −1: its terms' sizes."""
-    minors = [_minor(np.delete(A, c, axis=-1), alternate) for c in range(A.shape[-1])]
+    """The vector orthogonal to r − 1 rows (…, r − 1, r), by minors; `alternate` 1 in place of −1: its terms' sizes.
+
+    Minors of the first rows serve those of one more: r 2^r products, and not r!.
+    """
+    r = A.shape[-1]
+    minors: dict[tuple[int, ...], Any] = {(): np.ones(A.shape[:-2], A.dtype)}
+    for row in range(r - 1):
+        minors = {
+            columns: sum(
+                alternate ** (row + at) * A[..., row, c] * minors[columns[:at] + columns[at + 1 :]]
+                for at, c in enumerate(columns)
+            )
+            for columns in itertools.combinations(range(r), row + 1)
+        }
+    rest = [minors[(*range(c), *range(c + 1, r))] for c in range(r)]
     # Whole numbers of any size stay objects.
-    return np.stack([np.asarray(alternate**c * minor, A.dtype) for c, minor in enumerate(minors)], axis=-1)
-
-
-def _minor(A: np.ndarray, alternate: int) -> np.ndarray:
-    if A.shape[-1] == 1:
-        return A[..., 0, 0]
-    rest = A[..., 1:, :]
-    terms = [alternate**c * A[..., 0, c] * _minor(np.delete(rest, c, axis=-1), alternate) for c in range(A.shape[-1])]
-    return np.asarray(sum(terms), A.dtype)
+    return np.stack([np.asarray(alternate**c * minor, A.dtype) for c, minor in enumerate(rest)], axis=-1)
 
 
 def _distinct(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

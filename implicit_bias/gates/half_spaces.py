@@ -82,6 +82,8 @@ def _orthogonal(drawn: Array) -> Array:
 class ReLUGates(ThresholdGates):
     """The gates of a ReLU layer's own units: g_h(x) = 1(⟨w_h, x⟩ ≥ 0). The learned contexts of SVM-LC.
 
+    On the hyperplane itself they are open; those of Lippl, Abbott & Chung, section 5, are closed there.
+
     Parameters
     ----------
     weights : array, shape (H, d)

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
-from implicit_bias.gates import Gates
+from implicit_bias.gates.base import Gates
 from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, check_size, shown
 
 

@@ -19,7 +19,7 @@ Cutoff = str | float | tuple[float, float]
 
 
 class ThresholdGates(Gates):
-    """Base of the gates made of hyperplanes: `directions_` (p, d) and `cutoffs_` (p,), compared as ⟨v, x⟩ > cutoff."""
+    """Base of the gates made of hyperplanes: `directions_` v (p, d), whose ⟨v, x⟩ is compared with `cutoffs_` (p,)."""
 
     directions_: Array
     cutoffs_: Array

@@ -130,19 +130,6 @@ def finite(kernel: Array) -> Array:
     return kernel
 
 
-def as_factor(value: Any) -> float:
-    """A finite factor of all features."""
-    return float(as_floats([value], "the factor", 1)[0])
-
-
-def as_mixing(T: Any, gates: int) -> Any:
-    """A matrix (k, k̂), dense or sparse."""
-    T = T if hasattr(T, "tocsr") else as_floats(T, "the mixing matrix", 2)
-    if T.shape[0] != gates:
-        raise InputError(f"the mixing matrix must have {gates} rows, one per gate, not {T.shape[0]}")
-    return T
-
-
 def as_rows(rows: Any, samples: int) -> np.ndarray:
     """The indices that a mask, indices or a slice choose of the samples, at least one."""
     try:

@@ -16,6 +16,8 @@ SLICES = 8
 #: What the terms beyond the last slice, and the rounding of the second double, amount to at most in a sum of terms
 #: of size 1, per term.
 REST = 2.0**-90
+#: A power of two below all products of floats.
+NOWHERE = 5000
 
 
 def share(terms: float) -> float:
@@ -99,12 +101,15 @@ def precise_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
             lower += lost
     by = rows + columns
     with np.errstate(over="ignore", under="ignore"):
-        return np.ldexp(upper, by), np.ldexp(lower, by), np.ldexp(n * REST, by) + n * TINY
+        # What vanishes of A beside the largest of its column meets as much as the largest of B.
+        error = np.ldexp(n * REST, by) + np.ldexp(n * TINY, columns) + n * TINY
+        return np.ldexp(upper, by), np.ldexp(lower, by), error
 
 
 def _exponents(A: Array, axis: int) -> np.ndarray:
-    """The e with 2^(e−1) ≤ max |a| < 2^e along an axis, 0 for zeros; kept as an axis of length 1."""
-    return np.frexp(np.abs(A).max(axis=axis, keepdims=True))[1]
+    """The e with 2^(e−1) ≤ max |a| < 2^e along an axis, below all of them for zeros; kept as an axis of length 1."""
+    largest, e = np.frexp(np.abs(A).max(axis=axis, keepdims=True))
+    return np.where(largest == 0, -NOWHERE, e)
 
 
 def _slices(A: Array, bits: int) -> list[Array]:

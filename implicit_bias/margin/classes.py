@@ -118,7 +118,7 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     others = np.broadcast_to(np.arange(K), (n, K))[np.arange(K) != codes[:, None]]
     signs = np.eye(K)[codes[samples]] - np.eye(K)[others]
     values = np.einsum("pc,pj->pcj", signs, features.gate_values[samples]).reshape(len(samples), K * k)
-    units, outputs = np.tile(gates.groups, K), np.repeat(np.arange(K), k)
+    units, outputs = np.tile(np.unique(gates.groups, return_inverse=True)[1], K), np.repeat(np.arange(K), k)
     own = GroupLasso(outputs * (units.max() + 1) + units)
     norm = NuclearNorm(units, outputs) if shared else own
     pairs = GatedFeatures(features.X[samples], values)

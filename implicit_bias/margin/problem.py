@@ -201,9 +201,10 @@ class MarginProblem:
     def lacks(self, structure: str) -> str | None:
         """Why the problem does not have a structure that solvers need; None if it has.
 
-        'cone': every problem has it, by its norm's CVXPY expression. 'quadratic': a hard margin and a norm whose square
-        is a quadratic form. 'groups': a norm that is a sum of group norms (`group_form`), and no linear constraints.
-        'atoms': the same, or a nuclear norm, which is one of infinitely many groups. 'second-order': anything else.
+        'cone': every problem has it, by its norm's CVXPY expression. 'second-order': all but those of a nuclear norm.
+        'quadratic': a hard margin and a norm whose square is a quadratic form. 'groups': a norm that is a sum of group
+        norms (`group_form`), and no linear constraints. 'atoms': the same, or a nuclear norm, which is one of
+        infinitely many groups.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"

@@ -15,6 +15,8 @@ from implicit_bias.margin.problem import MarginProblem
 
 #: Blocks shorter than this share of the longest are idle.
 IDLE = 1e-5
+#: What the rounding of t^q and of q takes off, as a share, four times over: q ln t is a float's logarithm, 745 at most.
+POWER = 4 * 750 * UNIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +110,10 @@ class Box:
     @classmethod
     def below(cls, cost: ChainCost, bound: float) -> Box:
         """All lengths of weights that cost no more than a bound."""
-        bound *= 1 + 16 * UNIT
         tops = bound ** (1 / (cost.p * cost.e)), bound ** (1 / cost.e)
         sizes = len(cost.owners), int(cost.units.max()) + 1
         made = (
-            np.array([np.zeros(size), np.full(size, top * (1 + 16 * UNIT))])
-            for size, top in zip(sizes, tops, strict=True)
+            np.array([np.zeros(size), np.full(size, top * (1 + POWER))]) for size, top in zip(sizes, tops, strict=True)
         )
         return cls(cost, *made)
 
@@ -152,14 +152,13 @@ class Box:
 
 
 def _chords(bounds: Array, q: float) -> tuple[Array, Array]:
-    """a ≥ 0, rounded down, and c ≥ 0 with t^q ≥ a + ct for l ≤ t ≤ u, for bounds (2, m) and an exponent q ≤ 1."""
+    """a, rounded down, and c ≥ 0 with t^q ≥ a + ct for l ≤ t ≤ u, for bounds (2, m) and an exponent q ≤ 1."""
     low, high = bounds
     if q == 1:
         return np.zeros_like(low), np.ones_like(low)
     c = (high**q - low**q) / (high - low)
     # Concave, so that t^q − ct is least at an end, whatever c was rounded to.
-    a = np.minimum(low**q - c * low, high**q - c * high) - 8 * UNIT * high**q
-    return np.maximum(a, -8 * UNIT * high**q), c
+    return np.minimum(low**q - c * low, high**q - c * high) - POWER * high**q, c
 
 
 def without_idle(W: Array, cost: ChainCost) -> Array:

@@ -27,7 +27,7 @@ from implicit_bias.ground.checks import (
 from implicit_bias.ground.rounding import UNIT, share
 from implicit_bias.ground.scaling import largest_entries
 from implicit_bias.margin.chains.answer import BestChains, starting_weights
-from implicit_bias.margin.chains.cost import Box, ChainCost, without_idle
+from implicit_bias.margin.chains.cost import POWER, Box, ChainCost, without_idle
 from implicit_bias.margin.followed import Progress, followed
 from implicit_bias.margin.solvers import Status, solve
 from implicit_bias.margin.solvers.options import as_tolerance
@@ -184,7 +184,7 @@ class _Search:
         for _ in range(REWEIGHTED):
             lower, _, W = self._solved(slopes)
             if self.start == 0 and last == np.inf:
-                self.convex = lower ** (2 / self.cost.layers) * (1 - 8 * UNIT)
+                self.convex = lower ** (2 / self.cost.layers) * (1 - POWER)
             value = self._offered(W)
             yield self._row(value)
             if not value < last * (1 - FINER * self.tol):
@@ -203,7 +203,8 @@ class _Search:
             lower, lengths, W = self._solved(slopes)
             value = self._offered(W)
             bound, left = max(bound, (alpha + lower) * (1 - 8 * UNIT)), self.boxes[1:]
-            if bound >= self.upper * (1 - self.tol):
+            # An answer without weights says nowhere to cut.
+            if bound >= self.upper * (1 - self.tol) or not lengths.any():
                 self.closed = min(self.closed, bound)
             else:
                 for half in box.halves(lengths):
@@ -238,7 +239,7 @@ class _Search:
         W = W / least
         least = self._least(W)
         value = self.cost.value(W) / least ** (2 / self.cost.layers)
-        value *= 1 + share(self.features.d + 4 * self.features.k + 32)
+        value *= 1 + POWER + share(self.features.d + 4 * self.features.k + 32)
         if value < self.upper:
             self.weights, self.upper = W, value
         return value

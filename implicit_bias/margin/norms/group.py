@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, as_positives, check_range, without_torch
 from implicit_bias.ground.scaling import length
-from implicit_bias.margin.norms.base import GroupForm
-from implicit_bias.margin.norms.own import OwnNorm
+from implicit_bias.margin.norms.base import GroupForm, OwnNorm
 
 if TYPE_CHECKING:
     import cvxpy as cp

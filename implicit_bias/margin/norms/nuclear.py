@@ -11,9 +11,8 @@ import scipy.sparse as sp
 from implicit_bias.ground.checks import Array, InputError
 from implicit_bias.ground.rounding import share
 from implicit_bias.ground.scaling import length
-from implicit_bias.margin.norms.base import GroupForm
+from implicit_bias.margin.norms.base import GroupForm, OwnNorm
 from implicit_bias.margin.norms.group import GroupLasso
-from implicit_bias.margin.norms.own import OwnNorm
 
 if TYPE_CHECKING:
     import cvxpy as cp

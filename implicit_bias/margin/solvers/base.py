@@ -15,7 +15,7 @@ class Solver(ABC):
     """
 
     name: str
-    #: The structure that a problem must have: 'cone', 'quadratic', 'groups' or 'atoms', as `MarginProblem.lacks` says.
+    #: The structure that a problem must have, as `MarginProblem.lacks` names it.
     needs: str = "cone"
     #: Of the options that not every solver has, those it takes.
     takes: frozenset[str] = frozenset()

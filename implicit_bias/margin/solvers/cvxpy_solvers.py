@@ -40,9 +40,15 @@ class CvxpySolver(Solver):
         """A time limit, where it has one."""
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
-    def options(self, tol: float) -> dict[str, Any]:
-        """What it is asked for a relative gap of about `tol`."""
-        return self.settings | dict.fromkeys(self.tolerances, min(self.largest, tol / 10))
+    def asked(self, options: Options) -> dict[str, Any]:
+        """Its own names and values of these options."""
+        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
+        if options.max_iterations is not None:
+            # The solvers count in C's whole numbers.
+            settings[self.limit_option] = min(options.max_iterations, 2**31 - 1)
+        if options.max_seconds is not None and self.time_option is not None:
+            settings[self.time_option] = options.max_seconds
+        return settings
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """As any solver; also where its package is not installed, as ECOS has none for Python 3.13 and newer."""
@@ -64,12 +70,7 @@ class CvxpySolver(Solver):
         unit = problem.restated(features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
-        settings = self.options(options.tol)
-        if options.max_iterations is not None:
-            # The solvers count in C's whole numbers.
-            settings[self.limit_option] = min(options.max_iterations, 2**31 - 1)
-        if options.max_seconds is not None and self.time_option is not None:
-            settings[self.time_option] = options.max_seconds
+        settings = self.asked(options)
         with warnings.catch_warnings():
             # CVXPY warns of inaccurate answers; our certificate says so with a number.
             warnings.simplefilter("ignore")
@@ -107,6 +108,7 @@ def _interruptibly(action: Callable[[], Any]) -> None:
     done, failures = threading.Event(), list[BaseException]()
 
     def run() -> None:
+        """The action, whose failure is kept."""
         try:
             action()
         except BaseException as error:

@@ -116,29 +116,52 @@ def solve(
     else:
         answer = Answer(np.zeros((problem.features.k, problem.features.d)), closed, 0)
     status, certificate = _judged(problem, answer, tol)
-    iterations, tried = answer.iterations, [(name, certificate.gap)]
-    for other in AFTERWARDS if solver is None and _small(problem) else ():
-        left = None if max_seconds is None else max_seconds - (time.perf_counter() - begin)
-        if status not in (Status.INACCURATE, Status.NOT_SEPARABLE_BELOW) or (left is not None and left <= 0):
-            break
-        limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
-        if other == name or SOLVERS[other].refuses(problem, limited):
-            continue
-        answer = _asked(problem, other, SOLVERS[other], limited)
-        _, again = _judged(problem, answer, tol)
-        status, certificate = _concluded(problem, _best(certificate, again), answer, tol)
-        iterations, tried = iterations + max(answer.iterations, 0), [*tried, (other, again.gap)]
-    story = [f"{one} ended at a gap of {gap:.1e}" for one, gap in tried[: None if status is Status.INACCURATE else -1]]
-    why = [answer.reason or obstacle(problem, certificate, tol)] if status is Status.INACCURATE else []
+    tried = [(name, answer, certificate.gap)]
+    if solver is None and _small(problem):
+        status, certificate = _tried_again(problem, options, begin, status, certificate, tried)
     return Solution(
         **vars(certificate),
         status=status,
-        iterations=iterations,
+        iterations=answer.iterations + sum(max(other.iterations, 0) for _, other, _ in tried[1:]),
         seconds=time.perf_counter() - begin,
-        solver=min(reversed(tried), key=lambda one: one[1])[0],
+        solver=min(reversed(tried), key=lambda one: one[2])[0],
         tol=tol,
-        reason="; ".join([*(story if len(tried) > 1 else []), *why]),
+        reason=_reason(problem, status, certificate, tried, tol),
     )
+
+
+#: The name of a solver that was asked, its answer, and the gap that the judge found.
+Tried = tuple[str, Answer, float]
+
+
+def _tried_again(
+    problem: MarginProblem, options: Options, begin: float, status: Status, certificate: Certificate, tried: list[Tried]
+) -> tuple[Status, Certificate]:
+    """What all make of it who are asked after an answer without a conclusion; each is added to those `tried`."""
+    for other in AFTERWARDS:
+        left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)
+        if status not in (Status.INACCURATE, Status.NOT_SEPARABLE_BELOW) or (left is not None and left <= 0):
+            break
+        limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
+        if other == tried[0][0] or SOLVERS[other].refuses(problem, limited):
+            continue
+        answer = _asked(problem, other, SOLVERS[other], limited)
+        _, again = _judged(problem, answer, options.tol)
+        concluded, certificate = _concluded(problem, _best(certificate, again), answer, options.tol)
+        # What was proved before stays proved where a limit ends the next one.
+        if not status.inseparable or concluded.inseparable or certificate.objective < np.inf:
+            status = concluded
+        tried.append((other, answer, again.gap))
+    return status, certificate
+
+
+def _reason(problem: MarginProblem, status: Status, certificate: Certificate, tried: list[Tried], tol: float) -> str:
+    """How those ended who gave no conclusion, if several were asked; of INACCURATE, what keeps the gap from `tol`."""
+    inaccurate = status is Status.INACCURATE
+    ended = tried if inaccurate else tried[:-1]
+    story = [f"{name} ended at a gap of {gap:.1e}" for name, _, gap in ended if len(tried) > 1]
+    why = [tried[-1][1].reason or obstacle(problem, certificate, tol)] if inaccurate else []
+    return "; ".join([*story, *why])
 
 
 def _asked(

@@ -116,7 +116,8 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
     if problem.constraints is not None or rows.n * rows.k * rows.d > SEARCH_UP_TO:
         return lam
     A = np.insert(rows.dense(), 0, constant, axis=1) * problem.y[support, None]
-    A = A[:, A.any(axis=0)] / length(A, axis=1)[:, None]
+    sizes = length(A, axis=1)
+    A = A[:, A.any(axis=0)] / sizes[:, None]
     if rows.n <= A.shape[1] + 1:
         return lam
     from scipy.optimize import linprog
@@ -130,7 +131,7 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
     if found.status != 0:
         return lam
     basic = np.zeros_like(lam)
-    basic[support] = np.maximum(found.x, 0.0) / length(rows.row_norms()[:, None], axis=1)
+    basic[support] = np.maximum(found.x, 0.0) / sizes
     best = min((basic, _polished(problem, basic)), key=lambda one: np.inf if one is None else _residual(problem, one))
     return lam if best is None or _residual(problem, best) > ENOUGH else best
 

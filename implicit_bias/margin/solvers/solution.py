@@ -55,8 +55,8 @@ class Certificate:
         W, scaled to be feasible: every y_i((ΦW)_i + b) ≥ m_i, one with equality (soft margin: the best multiple), up to
         rounding, which `objective` counts.
     dual : array, shape (n,)
-        λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1, up to rounding, which `lower_bound` counts; if nothing separates,
-        1ᵀλ = 1.
+        λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1 (soft margin: at most 1, and λ_i ≤ C c_i), up to rounding, which
+        `lower_bound` counts; if nothing separates, 1ᵀλ = 1.
     objective : float
         The upper bound, reached by a multiple of `weights`; infinity if they do not separate.
     lower_bound : float
@@ -67,8 +67,8 @@ class Certificate:
     margins : array, shape (n,)
         y_i ((ΦW)_i + b) at `weights` and `intercept`.
     farkas_residual : float
-        ‖Φᵀ(λ∘y)‖_F / Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size, so that a large one hides no small one:
-        the inverse of how many times longer than the features a W that separates must be.
+        ‖Φᵀ(λ∘y) − Eᵀμ‖_F / Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size, so that a large one hides no small
+        one: no W of length 1 has margins of more than this share of the features' mean length, weighted by λ.
     intercept : float
         b, scaled with W; 0 unless it is free.
     multipliers : array, shape (m,)

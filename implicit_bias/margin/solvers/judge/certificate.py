@@ -9,7 +9,7 @@ from implicit_bias.ground.scaling import nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.judge.cone import into_cone
 from implicit_bias.margin.solvers.judge.dual import Lower, farkas_residual, lower_bound, pulled
-from implicit_bias.margin.solvers.judge.primal import upper_bound
+from implicit_bias.margin.solvers.judge.primal import Upper, upper_bound
 from implicit_bias.margin.solvers.judge.rational import null_vector
 from implicit_bias.margin.solvers.solution import Certificate
 
@@ -51,11 +51,11 @@ def certify(
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper, lower = upper_bound(problem, W, b), lower_bound(problem, lam, mu)
     if upper.blurred(_gap(upper.bound, lower.bound)):
-        upper = upper_bound(problem, W, b, precise=True)
+        upper = _precisely(problem, W, b, upper)
     if lower.blurred(_gap(upper.bound, lower.bound)):
-        lower = lower_bound(problem, lam, mu, precise=True)
+        lower = max(lower_bound(problem, lam, mu, precise=True), lower, key=lambda one: one.bound)
         if upper.blurred(_gap(upper.bound, lower.bound)):
-            upper = upper_bound(problem, W, b, precise=True)
+            upper = _precisely(problem, W, b, upper)
     farkas, pull = farkas_residual(problem, lower)
     if problem.hard and np.isinf(upper.bound) and farkas <= PERHAPS_ZERO * (1 + pull):
         proof = null_vector(problem, lower.lam, lower.mu)
@@ -73,6 +73,11 @@ def certify(
         )
     gap = _gap(upper.bound, lower.bound)
     return Certificate(upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu)
+
+
+def _precisely(problem: MarginProblem, W: Array, b: float, upper: Upper) -> Upper:
+    """The upper bound summed again without errors, unless so much vanishes on its way that it is no better."""
+    return min(upper_bound(problem, W, b, precise=True), upper, key=lambda one: one.bound)
 
 
 def _gap(objective: float, lower: float) -> float:

@@ -47,10 +47,14 @@ def upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fals
 
 
 def _entries(problem: MarginProblem, W: Array) -> float:
-    """No less than ‖Δ‖ of any Δ with |Δ_jl| ≤ |W_jl|: Σ_jl |W_jl| ‖±E_jl‖; ‖W‖ where these are too many to ask."""
+    """No less than ‖Δ‖ of any Δ with |Δ_jl| ≤ |W_jl|: Σ_jl |W_jl| ‖±E_jl‖.
+
+    Where these are too many to ask, √k ‖W‖: a bound for the package's norms (a group's nuclear norm is at most the root
+    of its rows, k or fewer, times its length), an estimate for one's own.
+    """
     norm, used = problem.norm, np.argwhere(W)
     if len(used) > ENTRIES:
-        return norm.value_bound(W)
+        return float(np.sqrt(len(W))) * norm.value_bound(W)
     unit, total = np.zeros_like(W), 0.0
     for j, col in used:
         unit[j, col] = W[j, col]
@@ -70,12 +74,12 @@ def _reached(problem: MarginProblem, W: Array, b: float, f: Array, error: Array)
 
 
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
-    """The margins y_i ((ΦW)_i + b), and bounds of their errors."""
+    """The margins y_i ((ΦW)_i + b), and bounds of their errors, that of subtracting these from them included."""
     upper, lower, error = problem.features.apply_bounded(W, precise)
     b_, zero = np.full_like(upper, b), np.zeros_like(upper)
     upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
     f = upper + lower
-    return problem.y * f, error + more + UNIT * np.abs(f)
+    return problem.y * f, error + more + 2 * UNIT * np.abs(f)
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:

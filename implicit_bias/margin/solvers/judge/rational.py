@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 
@@ -65,11 +66,11 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     """The matrix (c, s + m) of Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0 on a support, exact; None if it is too large."""
     features, y = problem.features.select(samples), problem.y[samples]
     size = len(samples) + len(rows)
-    if features.gate_values is None:
-        used = features.dense().any(axis=0)
-    else:
+    if isinstance(features, GatedFeatures):
         # Of a product that vanishes, both factors count.
-        used = np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)).ravel()  # type: ignore[attr-defined]
+        used = np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)).ravel()
+    else:
+        used = np.asarray(features.dense().any(axis=0))
     columns = np.flatnonzero(used)
     if problem.constraints is not None:
         named = problem.constraints.E[rows].indices
@@ -77,11 +78,10 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     if _operations(len(columns), size) > WORK:
         return None
     exact = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
-    if features.gate_values is None:
-        table = exact(features.dense()[:, columns])
+    if isinstance(features, GatedFeatures):
+        table = exact(features.gate_values[:, columns // features.d]) * exact(features.X[:, columns % features.d])
     else:
-        X = np.asarray(features.X)  # type: ignore[attr-defined]
-        table = exact(features.gate_values[:, columns // features.d]) * exact(X[:, columns % features.d])
+        table = exact(features.dense()[:, columns])
     if problem.intercept:
         table = np.hstack([table, np.full((len(samples), 1), Fraction(1), dtype=object)])
     table = table * exact(y)[:, None]
