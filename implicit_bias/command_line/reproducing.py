@@ -14,21 +14,19 @@ from implicit_bias.experiments.runner.results import load, load_alone, write, wr
 from implicit_bias.ground.checks import InputError
 from implicit_bias.ground.files import require_writable
 
-RECORD = "record.json"
-
 
 def reproduce_paper(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
     experiment = reproduction(chosen(*options.figure), options.dataset, options.versions)
     if options.redraw:
         out = _redrawn(options, "results/redrawn")
-        found = load_alone(experiment, Path(options.redraw), RECORD, "reproduce paper")
+        found = load_alone(experiment, Path(options.redraw), "reproduce paper")
         found = replace(found, table=found.table[found.table.version.isin(options.versions)])
     else:
         out = Path(options.out or "results/paper")
         (found,) = computed([experiment], options, out)
     code = 0 if options.redraw else None
-    return ended([found], write_alone(found, out, RECORD, page=report_page), found.record, code)
+    return ended([found], write_alone(found, out, report_page), found.record, code)
 
 
 def reproduce(options: Namespace) -> Outcome:

@@ -21,8 +21,6 @@ from implicit_bias.experiments.scale.study import EXPERIMENT
 from implicit_bias.ground.checks import InputError
 from implicit_bias.ground.files import require_writable
 
-RECORD = "record.json"
-
 
 def scale(options: Namespace) -> Outcome:
     """Compute the chosen cells that are not stored; write table, figures and findings of all that are."""
@@ -33,8 +31,8 @@ def scale(options: Namespace) -> Outcome:
     if options.redraw:
         if wanted or options.quick or options.list or options.scheduler:
             raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
-        found = load_alone(EXPERIMENT, Path(options.redraw), RECORD, "reproduce scale")
-        return ended([found], write_alone(found, require_writable(out), RECORD), found.record, 0)
+        found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce scale")
+        return ended([found], write_alone(found, require_writable(out)), found.record, 0)
     experiment = replace(EXPERIMENT, grid=partial(grid, max_seconds=options.max_seconds))
     asked = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
     store = Store(out / "cells")
@@ -47,7 +45,7 @@ def scale(options: Namespace) -> Outcome:
     everything = stored(cells_of(experiment, experiment.grid(options.quick)), store)
     found = figured(everything, experiment, quick=options.quick)
     code = 130 if part.record["missing"] else 0
-    return ended([found], write_alone(found, out, RECORD), found.record, code)
+    return ended([found], write_alone(found, out), found.record, code)
 
 
 def listed(cells: Sequence[Cell], store: Store) -> pd.DataFrame:

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.best.methods import NEAR, network_error, norm_of
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, span
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, product, span
 from implicit_bias.experiments.runner.cells import binary_task
+from implicit_bias.experiments.runner.drawing import finished, panels, style, trend
 from implicit_bias.margin.relu import best_network
 from implicit_bias.networks import ReLUNetwork
 from implicit_bias.training.iterations import LossScaled
@@ -59,17 +60,15 @@ def draw(table: pd.DataFrame) -> Figure:
     """Against the samples: the ratio of descent's norm to the best, the units of the best network, and both errors."""
     found = table.assign(ratio=table.limit / table.objective)
     axes = panels(TITLE, columns=3, size=(2.9, 2.7))
+    descent, best = style("limit", "descent, cut off"), style("best network")
     shown = (
-        ("norm / best network's", {"ratio": ("blue", "descent, cut off")}),
-        ("units of the best network", {"best_units": ("green", "best network")}),
-        ("error (%)", {"limit_error": ("blue", "descent, cut off"), "error": ("green", "best network")}),
+        ("norm / best network's", {"ratio": descent}),
+        ("units of the best network", {"best_units": best}),
+        ("error (%)", {"limit_error": descent, "error": best}),
     )
     for ax, (label, lines) in zip(axes[0], shown, strict=True):
-        for column, (colour, name) in lines.items():
-            values = found.set_index("train_size")[column] * (100 if "error" in column else 1)
-            look = {"color": COLOURS[colour], "marker": "o"}
-            ax.plot(values, linestyle="", markersize=3, alpha=0.5, **look)
-            ax.plot(values.groupby(level=0).median(), linewidth=1.2, markersize=4, label=name, **look)
+        for column, look in lines.items():
+            trend(ax, found.set_index("train_size")[column] * (100 if "error" in column else 1), **look)
         ax.set(xlabel="samples $n$", ylabel=label, ylim=(1.0 if column == "ratio" else 0.0, None))
     return finished(axes, below=2)
 

@@ -18,7 +18,7 @@ from scipy.special import softmax
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.experiments.classes.images import data as data
 from implicit_bias.experiments.classes.images import drawn
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, trend
 from implicit_bias.features import Features
 from implicit_bias.gates import FunctionContexts, Gates, HyperplaneGates
 from implicit_bias.ground.checks import Array
@@ -150,9 +150,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for ax, name in zip(axes[0], there, strict=True):
         part = table[table.dataset == name]
         for kind, look in NETWORKS.items():
-            values = part[part.network == kind].set_index("train_size").ratio
-            ax.plot(values, linestyle="", markersize=3, alpha=0.5, **look | {"label": None})
-            ax.plot(values.groupby(level=0).median(), linewidth=1.2, markersize=4, **look)
+            trend(ax, part[part.network == kind].set_index("train_size").ratio, **look)
         ax.axhline(1.0, color="black", linewidth=0.8)
         sizes = sorted(set(part.train_size))
         ax.set(yscale="log", xscale="log", xlabel="samples $n$", ylabel="norm / certified optimum", title=TITLES[name])

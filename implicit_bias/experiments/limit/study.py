@@ -36,8 +36,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     cell with a row that says so.
     """
     found: Rows = []
-    # One gated layer ends where it ends, whatever it begins with.
-    for draw in range(settings["draws"] if settings["network"].startswith("deep") else 1):
+    for draw in range(settings["draws"]):
         _descend(settings, task, draw, found)
     return [dict.fromkeys(("step", "seconds"), float("nan")) | row for row in found]
 
@@ -160,11 +159,15 @@ EXPERIMENT = Experiment(
 )
 
 
-def titled(config: LimitConfig) -> Experiment:
-    """The experiment with this configuration, and its data set named in the title.
+def titled(title: str) -> Experiment:
+    """The experiment with this title, on its figures too."""
+    return replace(EXPERIMENT, title=title, draw=partial(figures, title=title))
 
-    >>> titled(LimitConfig()).title
+
+def asked(config: LimitConfig) -> Experiment:
+    """The experiment with the cells of this configuration, and its data set named in the title.
+
+    >>> asked(LimitConfig()).title
     'The limit of gradient descent (digits)'
     """
-    title = f"{EXPERIMENT.title} ({config.dataset})"
-    return replace(EXPERIMENT, title=title, grid=lambda _: config.cells(), draw=partial(figures, title=title))
+    return replace(titled(f"{EXPERIMENT.title} ({config.dataset})"), grid=lambda quick: config.cells())

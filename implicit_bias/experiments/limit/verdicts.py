@@ -147,7 +147,9 @@ def _bounded(network: Any, known: pd.DataFrame) -> Verdict:
 def _about(part: pd.DataFrame) -> str:
     if part.ratio.isna().all():
         return "no ratio is known"
-    return f"ratio up to {part.ratio.max():.4f}, inconsistency up to {100 * part.inconsistency.max():.2f} %"
+    apart = part.inconsistency.max()
+    told = f", inconsistency up to {100 * apart:.2f} %" if pd.notna(apart) else ""
+    return f"ratio up to {part.ratio.max():.4f}{told}"
 
 
 def _paired(above: pd.DataFrame, below: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -12,10 +12,10 @@ from matplotlib.lines import Line2D
 
 from implicit_bias.experiments.paper.claims import where
 from implicit_bias.experiments.paper.intervals import claims_figure, intervals
-from implicit_bias.experiments.paper.panels import KEYS, TITLES, draw, style
+from implicit_bias.experiments.paper.panels import KEYS, TITLES, draw
 from implicit_bias.experiments.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.experiments.paper.studies import Study
-from implicit_bias.experiments.runner.drawing import styled
+from implicit_bias.experiments.runner.drawing import style, styled
 from implicit_bias.ground.checks import InputError, one_of
 
 #: Line of each momentum of gradient descent.

@@ -11,16 +11,8 @@ from matplotlib.lines import Line2D
 
 from implicit_bias.experiments.paper.claims import GLN, RELU, SHALLOW, SMALL, where
 from implicit_bias.experiments.paper.plan import PaperFigure
-from implicit_bias.experiments.runner.drawing import COLOURS
+from implicit_bias.experiments.runner.drawing import style
 
-#: Colour and marker of each model, the same in every figure.
-STYLES = {
-    **dict.fromkeys(("GD-GLN", "GD-shallow", "GD-ReLU"), (COLOURS["black"], "D")),
-    **dict.fromkeys(("SVM-L2", "SVM-RC"), (COLOURS["orange"], "s")),
-    **dict.fromkeys(("SVM-GLN", "SVM-shallow", "SVM-LC"), (COLOURS["blue"], "o")),
-    **dict.fromkeys(("SVM-Fro", "SVM-HL"), (COLOURS["green"], "^")),
-}
-UNKNOWN = (COLOURS["purple"], "v")
 KEYS = ["dataset", "train_size", "units", "contexts", "cutoff", "seed", "momentum"]
 TITLES = {"corrected": "corrected", "published": "published faults"}
 #: Lines of the training-set sizes, from the smallest.
@@ -39,12 +31,6 @@ BEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         *((model, model, SMALL) for model in ("GD-GLN", "SVM-GLN")),
     ],
 }
-
-
-def style(model: str) -> dict[str, Any]:
-    """Colour, marker and label of a model."""
-    colour, marker = STYLES.get(model, UNKNOWN)
-    return {"color": colour, "marker": marker, "label": model}
 
 
 def draw(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:

@@ -1,7 +1,6 @@
 """The figures of all sizes: error, inconsistency and ratio against the number of training samples."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.drawing import panels, style, trend
 from implicit_bias.experiments.scale.config import MODELS
 
-#: Labels of the lines of a panel, with network, descent and model, colour and marker.
-Lines = Mapping[str, tuple[str, str, str, str, str]]
+#: Labels of the lines of a panel, with network, descent and model, and whose style they have.
+Lines = Mapping[str, tuple[str, str, str, str]]
 GLN, RELU, FROZEN = MODELS
 #: The rows of panels: column of the table, label of its axis, and lines; a figure each for GLNs and ReLU networks.
 FIGURES: dict[str, dict[str, tuple[str, Lines]]] = {
@@ -21,27 +20,27 @@ FIGURES: dict[str, dict[str, tuple[str, Lines]]] = {
         "error": (
             "error (%)",
             {
-                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "green", "o"),
-                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "blue", "s"),
-                "SVM-GLN": (GLN, "sgd", "SVM-GLN", "black", "x"),
-                "SVM-Fro": (GLN, "sgd", "SVM-Fro", "purple", "+"),
-                "SVM-L2": (GLN, "sgd", "SVM-L2", "red", "^"),
+                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
+                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
+                "SVM-GLN": (GLN, "sgd", "SVM-GLN", "SVM-GLN"),
+                "SVM-Fro": (GLN, "sgd", "SVM-Fro", "SVM-Fro"),
+                "SVM-L2": (GLN, "sgd", "SVM-L2", "SVM-L2"),
             },
         ),
         "inconsistency": (
             "inconsistency (%)",
             {
-                "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "green", "o"),
-                "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "blue", "s"),
-                "SGD and SVM-Fro": (GLN, "sgd", "SVM-Fro", "purple", "+"),
-                "SGD and SVM-L2": (GLN, "sgd", "SVM-L2", "red", "^"),
+                "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "SVM-GLN"),
+                "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "limit"),
+                "SGD and SVM-Fro": (GLN, "sgd", "SVM-Fro", "SVM-Fro"),
+                "SGD and SVM-L2": (GLN, "sgd", "SVM-L2", "SVM-L2"),
             },
         ),
         "ratio": (
             "ratio to the optimum",
             {
-                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "green", "o"),
-                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "blue", "s"),
+                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
+                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
             },
         ),
     },
@@ -49,32 +48,32 @@ FIGURES: dict[str, dict[str, tuple[str, Lines]]] = {
         "error": (
             "error (%)",
             {
-                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "green", "o"),
-                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "blue", "s"),
-                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "orange", "D"),
-                "SVM-LC": (RELU, "sgd", "SVM-LC", "black", "x"),
-                "SVM-RC": (RELU, "sgd", "SVM-RC", "red", "^"),
-                "SVM-HL": (RELU, "sgd", "SVM-HL", "purple", "+"),
+                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
+                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
+                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
+                "SVM-LC": (RELU, "sgd", "SVM-LC", "SVM-LC"),
+                "SVM-RC": (RELU, "sgd", "SVM-RC", "SVM-RC"),
+                "SVM-HL": (RELU, "sgd", "SVM-HL", "SVM-HL"),
             },
         ),
         "inconsistency": (
             "inconsistency (%)",
             {
-                "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "green", "o"),
-                "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "blue", "s"),
-                "GD-FReLU and SVM-LC": (FROZEN, "sgd", "SVM-LC", "orange", "D"),
-                "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "sky", "v"),
-                "GD-ReLU and SVM-RC": (RELU, "sgd", "SVM-RC", "red", "^"),
-                "GD-ReLU and SVM-HL": (RELU, "sgd", "SVM-HL", "purple", "+"),
+                "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "SVM-LC"),
+                "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "limit"),
+                "GD-FReLU and SVM-LC": (FROZEN, "sgd", "SVM-LC", "GD-FReLU"),
+                "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "limit of GD-FReLU"),
+                "GD-ReLU and SVM-RC": (RELU, "sgd", "SVM-RC", "SVM-RC"),
+                "GD-ReLU and SVM-HL": (RELU, "sgd", "SVM-HL", "SVM-HL"),
             },
         ),
         "ratio": (
             "ratio to the optimum",
             {
-                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "green", "o"),
-                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "blue", "s"),
-                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "orange", "D"),
-                "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "sky", "v"),
+                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
+                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
+                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
+                "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "limit of GD-FReLU"),
             },
         ),
     },
@@ -115,12 +114,10 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
 def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
     """The lines of a panel: means over seeds, and the seeds as points."""
     factor = 1.0 if quantity == "ratio" else 100.0
-    for label, (network, descent, model, colour, marker) in lines.items():
+    for label, (network, descent, model, shown) in lines.items():
         rows = (table.network == network) & (table.descent == descent) & (table.model == model)
         values = factor * table[rows].set_index("train_size")[quantity].replace(np.inf, np.nan).dropna()
-        look: dict[str, Any] = {"color": COLOURS[colour], "marker": marker}
-        ax.plot(values.index, values, linestyle="", markersize=3, alpha=0.5, **look)
-        ax.plot(values.groupby(level=0).mean(), linewidth=1.1, markersize=4, label=label, **look)
+        trend(ax, values, "mean", **style(shown, label))
     sizes = sorted(table.train_size.unique())
     ax.set_xscale("log")
     ax.set_xticks(sizes, [f"{size}" for size in sizes])
