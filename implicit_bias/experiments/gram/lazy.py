@@ -34,6 +34,11 @@ def rows(settings: Settings) -> Rows:
 cost = speed.cost
 
 
+def speeds(table: pd.DataFrame) -> pd.DataFrame:
+    """Those of `speed`, by the width as well."""
+    return pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
+
+
 def ratios(table: pd.DataFrame) -> pd.Series:
     """By width, with that of the flow last: the median speed where σ' jumps over that where σ is smooth.
 
@@ -43,7 +48,7 @@ def ratios(table: pd.DataFrame) -> pd.Series:
     >>> ratios(both).to_dict()
     {'8': 2.0, 'flow': 1.0}
     """
-    found = pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
+    found = speeds(table)
     names = found.index.get_level_values("activation")
     units = found.index.get_level_values("units")
     jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))
@@ -59,7 +64,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for ax, units in zip(axes, widths, strict=False):
         speed.curves(ax, table[table.units == units])
         ax.set(title=f"{units} units", xlabel="steps", ylabel="loss / first loss", ylim=(1e-3, 2))
-    found = pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
+    found = speeds(table)
     for name in ordered(table.activation):
         own = found.xs(name, level="activation").droplevel([1, 2, 3, 4])
         axes[-1].loglog(own.index, own.measured, marker="o", markersize=3, **style(name))

@@ -77,7 +77,7 @@ def path_figure(table: pd.DataFrame, title: str) -> Figure:
             row[0].set_ylabel(name, fontsize=10, fontweight="bold")
         shown = [name for name in STYLES if name in set(table.descent)]
         handles = [Line2D([], [], label=name, **_line(name)) for name in shown]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(STYLES), frameon=False)
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(STYLES))
         figure.suptitle(title)
     return figure
 
@@ -128,7 +128,7 @@ def end_figure(table: pd.DataFrame, title: str) -> Figure:
                 means, spreads = groups.mean(), groups.sem()
                 ax = column[int(quantity.endswith("inconsistency"))]
                 places = [sizes.index(size) + offset for size in means.index]
-                look: dict[str, Any] = style(model, label)
+                look = style(model, label)
                 ax.errorbar(places, means, spreads, linestyle="none", markersize=3.5, **look)
             column[0].set_title(name)
             names = [f"{n}, {units}, {momentum:g}" for n, units, momentum in sizes]

@@ -12,9 +12,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import Moments, gradient_flow, pixel_moments
-from implicit_bias.experiments.localization.drawing import slashed, where
+from implicit_bias.experiments.localization.drawing import slashed
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
 from implicit_bias.ground.checks import Array
 
 TITLE = "Gated linear networks along the formulas"

@@ -18,9 +18,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import RingProcess
 from implicit_bias.dynamics import Moments, OrbitMoments
-from implicit_bias.experiments.localization.drawing import where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.regression.closed_form import least_squares

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.claims import where
 from implicit_bias.experiments.paper.intervals import claims_figure, intervals
 from implicit_bias.experiments.paper.panels import KEYS, TITLES, draw
 from implicit_bias.experiments.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.experiments.paper.studies import Study
-from implicit_bias.experiments.runner.drawing import style, styled
+from implicit_bias.experiments.runner.drawing import DATASETS, finished, panels, style, styled
+from implicit_bias.experiments.runner.verdicts import where
 from implicit_bias.ground.checks import InputError, one_of
 
 #: Line of each momentum of gradient descent.
@@ -44,17 +44,12 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
     for number, (version, part) in enumerate(table.groupby("version", sort=False)):
-        with styled():
-            figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-            panels = figure.subplots(1, 3)
-            _error_against_error(panels[0], part, study.reference)
-            _inconsistency_against_error(panels[1], part, study.reference)
-            _error_against_width(panels[2], part, width)
-            handles = {label: h for ax in panels for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-            figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=6, frameon=False)
-            published = ", published faults" if version == "published" else ""
-            figure.suptitle(f"{study.title} ({table.dataset.iloc[0]}{published})")
-        figures[f"comparison_{version}" if number else "comparison"] = figure
+        published = ", published faults" if version == "published" else ""
+        axes = panels(f"{study.title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
+        _error_against_error(axes[0, 0], part, study.reference)
+        _inconsistency_against_error(axes[0, 1], part, study.reference)
+        _error_against_width(axes[0, 2], part, width)
+        figures[f"comparison_{version}" if number else "comparison"] = finished(axes, below=6)
     return figures
 
 
@@ -143,7 +138,7 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
 
 def names(table: pd.DataFrame) -> str:
     """The data sets of a table, as a title says them."""
-    return ", ".join({"mnist": "MNIST"}.get(name, name) for name in table.dataset.unique())
+    return ", ".join(DATASETS.get(name, name) for name in table.dataset.unique())
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
@@ -199,7 +194,7 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
         handles.append(Line2D([], [], marker="o", markerfacecolor="white", label="some seeds not separable", **sign))
         handles.append(Line2D([], [], marker="x", label="no seed separable", **sign))
     handles.append(Line2D([], [], color="black", linestyle="-.", linewidth=0.8, label="chance"))
-    drawing.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    drawing.legend(handles=handles, loc="outside lower center", ncols=4)
 
 
 def _error_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:

@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.claims import GLN, RELU, SHALLOW, SMALL, where
+from implicit_bias.experiments.paper.claims import GLN, RELU, SHALLOW, SMALL
 from implicit_bias.experiments.paper.plan import PaperFigure
 from implicit_bias.experiments.runner.drawing import style
+from implicit_bias.experiments.runner.verdicts import where
 
 KEYS = ["dataset", "train_size", "units", "contexts", "cutoff", "seed", "momentum"]
 TITLES = {"corrected": "corrected", "published": "published faults"}
@@ -55,7 +56,7 @@ def draw(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
         if panel.kind == "inconsistencies":
             ax.set_ylim(bottom=0)
     handles, most = list(_handles(table, layout)), 2 * len(layout.columns)
-    drawing.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)), frameon=False)
+    drawing.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)))
     drawing.suptitle(title)
     return drawing
 

@@ -15,6 +15,8 @@ COLOURS = {
     **{"blue": "#0072B2", "red": "#D55E00", "purple": "#CC79A7", "grey": "#999999"},
     **{"GaLU": "#0072B2", "ReLU": "#E69F00", "linear": "#009E73", "theory": "#000000"},
 }
+#: What titles call the data sets.
+DATASETS = {"digits": "digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 #: Colour and marker of every model on two classes: trained networks, limits of their descent, and margin problems.
 MODELS = {
     **dict.fromkeys(("GD", "GD-GLN", "GD-shallow", "GD-ReLU"), ("black", "D")),
@@ -26,7 +28,7 @@ MODELS = {
 }
 
 
-def style(model: str, label: str = "") -> dict[str, str]:
+def style(model: str, label: str = "") -> dict[str, Any]:
     """Colour, marker and label of one of `MODELS`; the label is its name if none is given.
 
     >>> style("SVM-GLN")
@@ -92,10 +94,7 @@ def trend(ax: Axes, values: pd.Series, middle: str = "median", **look: Any) -> N
 
 
 def finished(axes: Any, below: int = 0) -> Figure:
-    """The figure of some panels, with a legend in the first, or one of all panels in columns below them.
-
-    It is called where `panels` sets the style.
-    """
+    """The figure of some panels, with a legend in the first, or one of all panels in columns below them."""
     figure: Figure = axes[0, 0].figure
     if below:
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from implicit_bias.experiments.runner.drawing import panels, style, trend
+from implicit_bias.experiments.runner.drawing import DATASETS, panels, style, trend
 from implicit_bias.experiments.scale.config import MODELS
 
 #: Labels of the lines of a panel, with network, descent and model, and whose style they have.
@@ -100,7 +100,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
             part = own[(own.dataset == dataset) & (own.units == units)]
             for ax, (quantity, (_, lines)) in zip(column, rows.items(), strict=True):
                 _panel(ax, part, quantity, lines)
-            column[0].set_title(f"{dataset}, H = {units}")
+            column[0].set_title(f"{DATASETS[dataset]}, H = {units}")
             column[-1].set_xlabel("training samples $n$")
         for ax, (label, _) in zip(axes[:, 0], rows.values(), strict=True):
             ax.set_ylabel(label)

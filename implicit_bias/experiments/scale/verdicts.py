@@ -93,10 +93,7 @@ def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ..
     if values.empty:
         return
     place = values.index.to_frame(index=False)
-    at = [
-        f"{letter}={' '.join(map(str, sorted(set(place[name]))))}"
-        for letter, name in (("n", "train_size"), ("H", "units"))
-    ]
+    at = [f"{letter}={listed(place[name])}" for letter, name in (("n", "train_size"), ("H", "units"))]
     if kind == "trend":
         means = values.mean(axis=1).groupby("train_size").mean()
         shown = f"{', '.join(f'{mean:.2f}' for mean in means)}; a doubling "
