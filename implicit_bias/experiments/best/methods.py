@@ -7,7 +7,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
-from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, finished, named, panels, style, trend
+from implicit_bias.experiments.runner import (
+    Rows,
+    Settings,
+    Verdict,
+    decide,
+    finished,
+    named,
+    panels,
+    span,
+    style,
+    trend,
+)
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.formulations import svm_lc, svm_rc
@@ -27,6 +38,8 @@ METHODS = {
     "LC": style("SVM-LC"),
     "RC": style("SVM-RC"),
 }
+#: The certified gap asked for of the best network on images.
+TOLERANCE = 1e-6
 #: The ratio up to which a network counts as the best.
 NEAR = 1.02
 
@@ -108,6 +121,12 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
         ax.set_yticks([0.2, 0.5, 1.0, 1.5], ["0.2", "0.5", "1", "1.5"])
         ax.minorticks_off()
     return finished(axes, below=3)
+
+
+def certified(table: pd.DataFrame) -> Verdict:
+    """Whether the best network of every cell is certified to `TOLERANCE`."""
+    found = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
+    return decide("the optimum is certified in every cell", found, table.gap.max(), "at most", TOLERANCE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -12,15 +12,13 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.experiments.best import methods
-from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, product, span
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, product
 from implicit_bias.margin.relu import best_network
 
 TITLE = "How far from the best network: pairs of digits"
 SOURCE = "ours"
 CLAIM = "On pairs of digits the best network can be certified, and descent that is wide enough ends there."
 PAIRS = {"0-1": "0 and 1", "1-7": "1 and 7", "3-5": "3 and 5", "4-9": "4 and 9"}
-#: The gap asked for.
-TOLERANCE = 1e-6
 #: Units up to which SVM-LC is solved in cones, the dearest part of a cell.
 CONES = 16
 
@@ -46,7 +44,7 @@ def rows(settings: Settings) -> Rows:
     """
     task = _task(settings["data"], settings["n"], settings["seed"])
     X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
-    best = best_network(X, y, tol=TOLERANCE)
+    best = best_network(X, y, tol=methods.TOLERANCE)
     assert best.network is not None
     held = {
         **{"best": best.objective, "lower_bound": best.lower_bound, "gap": best.gap, "complete": best.complete},
@@ -71,6 +69,4 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether all are certified, and how near the others come."""
-    certified = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
-    proved = decide("the optimum is certified in every cell", certified, table.gap.max(), "at most", TOLERANCE)
-    return [proved, *methods.verdicts(table)]
+    return [methods.certified(table), *methods.verdicts(table)]

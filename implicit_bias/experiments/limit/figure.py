@@ -89,6 +89,7 @@ def _line(descent: str) -> dict[str, Any]:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
+    """The way of a network's descents, a line each; on a logarithmic axis what is above 0."""
     rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
     linear = quantity in LINEAR
     if not linear:

@@ -42,10 +42,12 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> None:
+    """Append the rows of a draw; KeyboardInterrupt carries all that there are."""
     network, X, y = begun(settings, task, draw), task.X_train, task.y_train
     measure, steps = Measurer(task), settings["max_steps"]
 
     def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
+        """Complete the last row of a descent, and append all."""
         table[-1] |= measure(network, last=True)
         # A readout bias, which training leaves and descent sets to 0, has no part in the theorem.
         if label != "sgd" and (y * network.decision_function(X)).min() > 0:
@@ -75,6 +77,7 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _config(settings: Settings, label: str, steps: int, margin: float) -> LossScaled | PlainDescent:
+    """The iteration of a descent."""
     limit = settings["max_seconds"]
     if label == "plain":
         return PlainDescent(settings["lr"], max(1, steps), limit)
@@ -92,6 +95,7 @@ def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure:
         shown |= {0, *(2**k for k in range(epochs.bit_length()))}
 
     def record(epoch: int, epochs: int) -> None:
+        """Append the row of an epoch that is shown."""
         if measure is None or epoch not in shown:
             return
         margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()

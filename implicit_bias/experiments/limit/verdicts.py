@@ -145,6 +145,7 @@ def _bounded(network: Any, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
+    """The largest ratio, and inconsistency if any is known."""
     if part.ratio.isna().all():
         return "no ratio is known"
     apart = part.inconsistency.max()
@@ -153,6 +154,7 @@ def _about(part: pd.DataFrame) -> str:
 
 
 def _paired(above: pd.DataFrame, below: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A column of two parts, side by side for the cells that both have."""
     cell = [name for name in ("train_size", "units", "momentum", "seed", "draw") if name in above]
     sides = [part.set_index(cell)[column] for part in (above, below)]
     return pd.concat(sides, axis=1, keys=["above", "below"], join="inner")

@@ -1,6 +1,6 @@
 """The paper's figures panel by panel: what its captions say, corrected above and with its faults below."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -61,18 +61,20 @@ def draw(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
     return drawing
 
 
-def _pairs(table: pd.DataFrame, layout: PaperFigure, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The reference's error and a column of each model, in percent, cell by cell."""
-    own = table[table.model == layout.study.reference].set_index(KEYS)["error"]
-    for model in layout.models:
+def pairs(
+    table: pd.DataFrame, reference: str, models: Iterable[str], column: str
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The reference's error and a column of each model, in percent: own and other, a row for each cell with both."""
+    own = table[table.model == reference].set_index(KEYS)["error"]
+    for model in models:
         other = table[table.model == model].set_index(KEYS)[column]
         yield model, 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
 
 
 def _errors(ax: Axes, table: pd.DataFrame, layout: PaperFigure) -> None:
     """Errors of the SVMs over that of gradient descent; on the grey line they are equal."""
-    for model, pairs in _pairs(table, layout, "error"):
-        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
+    for model, points in pairs(table, layout.study.reference, layout.models, "error"):
+        ax.plot(points.own, points.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
     own = 100 * table[table.model == layout.study.reference]["error"]
     ends = [own.min(), own.max()] if len(own) else [0, 0]
     ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
@@ -81,8 +83,8 @@ def _errors(ax: Axes, table: pd.DataFrame, layout: PaperFigure) -> None:
 
 def _inconsistencies(ax: Axes, table: pd.DataFrame, layout: PaperFigure) -> None:
     """Inconsistencies over gradient descent's error p; the grey line is 2p(1 − p)."""
-    for model, pairs in _pairs(table, layout, "inconsistency"):
-        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
+    for model, points in pairs(table, layout.study.reference, layout.models, "inconsistency"):
+        ax.plot(points.own, points.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
     own = table[table.model == layout.study.reference]["error"]
     p = np.linspace(own.min(), own.max(), 50) if len(own) else np.zeros(1)
     ax.plot(100 * p, 200 * p * (1 - p), color="0.6", linewidth=1, zorder=0)
@@ -122,6 +124,7 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
 
 
 def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
+    """The entries of the legend: models, training-set sizes, and the hollow markers where there are any."""
     for model in (layout.study.reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), DASHES, strict=False):

@@ -14,68 +14,46 @@ from implicit_bias.experiments.scale.config import MODELS
 #: Labels of the lines of a panel, with network, descent and model, and whose style they have.
 Lines = Mapping[str, tuple[str, str, str, str]]
 GLN, RELU, FROZEN = MODELS
-#: The rows of panels: column of the table, label of its axis, and lines; a figure each for GLNs and ReLU networks.
-FIGURES: dict[str, dict[str, tuple[str, Lines]]] = {
+#: The rows of panels: a column of the table, and the label of its axis.
+QUANTITIES = {"error": "error (%)", "inconsistency": "inconsistency (%)", "ratio": "ratio to the optimum"}
+#: The lines of each, in a figure for GLNs and one for ReLU networks.
+FIGURES: dict[str, dict[str, Lines]] = {
     "scale_gln": {
-        "error": (
-            "error (%)",
-            {
-                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
-                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
-                "SVM-GLN": (GLN, "sgd", "SVM-GLN", "SVM-GLN"),
-                "SVM-Fro": (GLN, "sgd", "SVM-Fro", "SVM-Fro"),
-                "SVM-L2": (GLN, "sgd", "SVM-L2", "SVM-L2"),
-            },
-        ),
-        "inconsistency": (
-            "inconsistency (%)",
-            {
-                "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "SVM-GLN"),
-                "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "limit"),
-                "SGD and SVM-Fro": (GLN, "sgd", "SVM-Fro", "SVM-Fro"),
-                "SGD and SVM-L2": (GLN, "sgd", "SVM-L2", "SVM-L2"),
-            },
-        ),
-        "ratio": (
-            "ratio to the optimum",
-            {
-                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
-                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
-            },
-        ),
+        "error": {
+            "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
+            "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
+            **{model: (GLN, "sgd", model, model) for model in ("SVM-GLN", "SVM-Fro", "SVM-L2")},
+        },
+        "inconsistency": {
+            "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "SVM-GLN"),
+            "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "limit"),
+            **{f"SGD and {model}": (GLN, "sgd", model, model) for model in ("SVM-Fro", "SVM-L2")},
+        },
+        "ratio": {
+            "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
+            "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
+        },
     },
     "scale_relu": {
-        "error": (
-            "error (%)",
-            {
-                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
-                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
-                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
-                "SVM-LC": (RELU, "sgd", "SVM-LC", "SVM-LC"),
-                "SVM-RC": (RELU, "sgd", "SVM-RC", "SVM-RC"),
-                "SVM-HL": (RELU, "sgd", "SVM-HL", "SVM-HL"),
-            },
-        ),
-        "inconsistency": (
-            "inconsistency (%)",
-            {
-                "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "SVM-LC"),
-                "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "limit"),
-                "GD-FReLU and SVM-LC": (FROZEN, "sgd", "SVM-LC", "GD-FReLU"),
-                "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "limit of GD-FReLU"),
-                "GD-ReLU and SVM-RC": (RELU, "sgd", "SVM-RC", "SVM-RC"),
-                "GD-ReLU and SVM-HL": (RELU, "sgd", "SVM-HL", "SVM-HL"),
-            },
-        ),
-        "ratio": (
-            "ratio to the optimum",
-            {
-                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
-                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
-                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
-                "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "limit of GD-FReLU"),
-            },
-        ),
+        "error": {
+            "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
+            "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
+            "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
+            **{model: (RELU, "sgd", model, model) for model in ("SVM-LC", "SVM-RC", "SVM-HL")},
+        },
+        "inconsistency": {
+            "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "SVM-LC"),
+            "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "limit"),
+            "GD-FReLU and SVM-LC": (FROZEN, "sgd", "SVM-LC", "GD-FReLU"),
+            "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "limit of GD-FReLU"),
+            **{f"GD-ReLU and {model}": (RELU, "sgd", model, model) for model in ("SVM-RC", "SVM-HL")},
+        },
+        "ratio": {
+            "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
+            "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
+            "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
+            "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "limit of GD-FReLU"),
+        },
     },
 }
 #: Inches beside the panels.
@@ -90,7 +68,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
     """
     drawn = {}
     for name, rows in FIGURES.items():
-        networks = {network for _, lines in rows.values() for network, *_ in lines.values()}
+        networks = {network for lines in rows.values() for network, *_ in lines.values()}
         own = table[table.network.isin(networks)]
         places = list(own[["dataset", "units"]].drop_duplicates().itertuples(index=False))
         if not places:
@@ -98,12 +76,12 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
         axes = panels(TITLES[name], columns=len(places), rows=len(rows), size=(2.6, 2.3))
         for column, (dataset, units) in zip(axes.T, places, strict=True):
             part = own[(own.dataset == dataset) & (own.units == units)]
-            for ax, (quantity, (_, lines)) in zip(column, rows.items(), strict=True):
+            for ax, (quantity, lines) in zip(column, rows.items(), strict=True):
                 _panel(ax, part, quantity, lines)
             column[0].set_title(f"{DATASETS[dataset]}, H = {units}")
             column[-1].set_xlabel("training samples $n$")
-        for ax, (label, _) in zip(axes[:, 0], rows.values(), strict=True):
-            ax.set_ylabel(label)
+        for ax, quantity in zip(axes[:, 0], rows, strict=True):
+            ax.set_ylabel(QUANTITIES[quantity])
         for row in axes:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         drawn[name] = axes[0, 0].figure
