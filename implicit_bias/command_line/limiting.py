@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from implicit_bias.command_line.execution import Outcome
-from implicit_bias.command_line.sweeps import computed, ended
+from implicit_bias.command_line.sweeps import computed, ended, redrawn
 from implicit_bias.experiments.limit.config import LimitConfig
 from implicit_bias.experiments.limit.study import EXPERIMENT, asked, lines, titled
 from implicit_bias.experiments.runner.cells import cells_of
@@ -14,7 +14,6 @@ from implicit_bias.experiments.runner.results import Figured, figured, load_alon
 from implicit_bias.experiments.runner.run import stored
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.ground.checks import InputError
-from implicit_bias.ground.files import require_writable
 from implicit_bias.ground.threads import one_thread
 
 
@@ -24,11 +23,9 @@ def limit(options: Namespace) -> Outcome:
     config = LimitConfig(**values)
     out = Path(options.out or f"results/limit{'-redrawn' if options.redraw else ''}")
     if options.redraw:
-        if config != LimitConfig() or options.stored:
-            raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
+        out = redrawn(out, config != LimitConfig() or options.stored)
         found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce limit")
         found = replace(found, experiment=titled(found.record["title"]))
-        require_writable(out)
     else:
         experiment = asked(config)
         require_replaceable(out, experiment)

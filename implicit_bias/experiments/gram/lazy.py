@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram import speed
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, ordered, style
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.experiments.runner import COLOURS, Settings, Verdict, decide, panels
 
 TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"
@@ -26,11 +26,7 @@ def grid(quick: bool) -> list[Settings]:
     return [task | {"activation": name, "units": units} for units in widths for name in names]
 
 
-def rows(settings: Settings) -> Rows:
-    """As of `speed`: step, loss, flow, least, most, eta."""
-    return speed.rows(settings)
-
-
+rows = speed.rows
 cost = speed.cost
 
 
