@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.best.methods import NEAR, TOLERANCE, certified, network_error, norm_of
-from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, product, span
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, finished, panels, product, span
 from implicit_bias.experiments.runner.cells import binary_task
-from implicit_bias.experiments.runner.drawing import finished, panels, style, trend
+from implicit_bias.experiments.runner.drawing import style, trend
 from implicit_bias.margin.relu import best_network
 from implicit_bias.networks import ReLUNetwork
 from implicit_bias.training.iterations import LossScaled

@@ -7,18 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
-from implicit_bias.experiments.runner import (
-    Rows,
-    Settings,
-    Verdict,
-    decide,
-    finished,
-    named,
-    panels,
-    span,
-    style,
-    trend,
-)
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, finished, named, panels, span
+from implicit_bias.experiments.runner.drawing import style, trend
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.formulations import svm_lc, svm_rc

@@ -14,18 +14,9 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.estimators import GLNClassifier
 from implicit_bias.experiments.classes.descent import drawn
-from implicit_bias.experiments.runner import (
-    COLOURS,
-    DATASETS,
-    Rows,
-    Settings,
-    Verdict,
-    decide,
-    finished,
-    panels,
-    product,
-)
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
 from implicit_bias.experiments.runner.cells import image_classes
+from implicit_bias.experiments.runner.drawing import DATASETS
 
 TITLE = "Ten classes at once, or each against the rest"
 SOURCE = "ours"

@@ -16,19 +16,9 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from implicit_bias.datasets.images import ImageClasses
-from implicit_bias.experiments.runner import (
-    COLOURS,
-    DATASETS,
-    Rows,
-    Settings,
-    Verdict,
-    decide,
-    finished,
-    panels,
-    product,
-    trend,
-)
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
 from implicit_bias.experiments.runner.cells import image_classes
+from implicit_bias.experiments.runner.drawing import DATASETS, trend
 from implicit_bias.features import Features
 from implicit_bias.gates import FunctionContexts, Gates, HyperplaneGates
 from implicit_bias.ground.checks import Array

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.experiments.galu.common import class_errors, means, runs, train
-from implicit_bias.experiments.runner import COLOURS, DATASETS, Rows, Settings, Verdict, band, finished, named, panels
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, finished, named, panels, product
 from implicit_bias.experiments.runner.cells import image_classes
-from implicit_bias.experiments.runner.experiment import product
+from implicit_bias.experiments.runner.drawing import DATASETS
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
 TITLE = "Networks of two hidden layers on images"

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.experiments.galu.common import NETWORKS, at_every_size, class_errors, curves, means, repeats, train
 from implicit_bias.experiments.galu.images import CLASSES
-from implicit_bias.experiments.runner import DATASETS, Rows, Settings, Verdict, finished, named, panels, product
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, finished, named, panels, product
 from implicit_bias.experiments.runner.cells import image_classes
+from implicit_bias.experiments.runner.drawing import DATASETS
 
 TITLE = "Networks of one hidden layer on images"
 SOURCE = "second version, figure 3"

@@ -15,9 +15,9 @@ drawn, and what it says. All else is done for every experiment alike:
 The module of a figure needs what is imported here.
 """
 
-from implicit_bias.experiments.runner.drawing import COLOURS, DATASETS, band, finished, panels, ribbon, style, trend
+from implicit_bias.experiments.runner.drawing import COLOURS, band, finished, panels, ribbon
 from implicit_bias.experiments.runner.experiment import Rows, Settings, product
 from implicit_bias.experiments.runner.verdicts import Verdict, decide, named, span, where
 
-__all__ = ["COLOURS", "DATASETS", "Rows", "Settings", "Verdict", "band", "decide"]
-__all__ += ["finished", "named", "panels", "product", "ribbon", "span", "style", "trend", "where"]
+__all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "decide"]
+__all__ += ["finished", "named", "panels", "product", "ribbon", "span", "where"]
