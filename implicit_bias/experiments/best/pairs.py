@@ -5,10 +5,9 @@ at 0.1, and is driven on towards its limit. The best network is found by column 
 tree of subsets.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.experiments.best import methods
@@ -33,6 +32,7 @@ def grid(quick: bool) -> list[Settings]:
 
 @lru_cache(maxsize=1)
 def _task(pair: str, n: int, seed: int) -> BinaryTask:
+    """n digits of a pair such as '3-5', the second label +1."""
     negative, positive = pair.split("-")
     return load_binary("digits", n, seed, positive=[int(positive)], negative=[int(negative)])
 
@@ -62,9 +62,7 @@ def cost(settings: Settings) -> float:
     return 12.0 + len(settings["units"]) * (settings["steps"] + settings["max_steps"]) * 1e-4
 
 
-def draw(table: pd.DataFrame) -> Figure:
-    """A panel for each pair."""
-    return methods.draw(table, TITLE, PAIRS)
+draw = partial(methods.draw, title=TITLE, names=PAIRS)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -139,6 +139,7 @@ def _held(
 
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
+    """How many singular values of the outputs' weights exceed `VISIBLE` times the largest, in the mean over units."""
     assert isinstance(problem.norm, NuclearNorm)
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())

@@ -62,6 +62,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
+    """The untrained network of a width and a repeat."""
     options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
 

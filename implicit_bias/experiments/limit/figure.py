@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from implicit_bias.experiments.limit.verdicts import Contrast, contrasts, ends
+from implicit_bias.experiments.limit.verdicts import CELL, Contrast, contrasts, ends
 from implicit_bias.experiments.runner.drawing import COLOURS, style, styled
+from implicit_bias.experiments.runner.verdicts import where
 
 #: The model that each descent comes to, and its line.
 STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
@@ -53,12 +54,10 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
     ['limit']
     """
     first = table.iloc[0]
-    one = table
-    for name in ("train_size", "units", "momentum"):
-        one = one[one[name] == first[name]]
+    one = where(table, **first[CELL])
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
     drawn = {"limit": path_figure(one, f"{title}: {size}")}
-    cells = table.groupby(["train_size", "units", "momentum", "seed"]).ngroups
+    cells = table.groupby([*CELL, "seed"]).ngroups
     drawn |= {"limit_ends": end_figure(table, title)} if cells > 1 else {}
     last = ends(table)
     return drawn | ({"limit_contrasts": contrast_figure(last, title)} if contrasts(last) else {})
@@ -124,8 +123,8 @@ def end_figure(table: pd.DataFrame, title: str) -> Figure:
         grid = figure.subplots(2, len(networks), squeeze=False, sharex="all", sharey="row")
         for name, column in zip(networks, grid.T, strict=True):
             for offset, (label, (descent, quantity, model)) in zip(OFFSETS, ENDS.items(), strict=True):
-                part = last[(last.network == name) & (last.descent == descent)]
-                groups = (100 * part.set_index(["train_size", "units", "momentum"])[quantity]).groupby(level=[0, 1, 2])
+                part = where(last, network=name, descent=descent)
+                groups = (100 * part.set_index(CELL)[quantity]).groupby(level=CELL)
                 means, spreads = groups.mean(), groups.sem()
                 ax = column[int(quantity.endswith("inconsistency"))]
                 places = [sizes.index(size) + offset for size in means.index]

@@ -70,6 +70,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _gates(opened: np.ndarray, case: str) -> Array:
+    """The gates (m, k) of a case, from that of the pixel (m,)."""
     one = opened.astype(float)
     others = {"single": [], "exclusive": [1 - one], "redundant": [one], "general": [np.ones(len(one))]}
     return np.column_stack([one, *others[case]])

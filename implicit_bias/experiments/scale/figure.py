@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from implicit_bias.experiments.runner.drawing import DATASETS, panels, style, trend
+from implicit_bias.experiments.runner.verdicts import where
 from implicit_bias.experiments.scale.config import MODELS
 
 #: Labels of the lines of a panel, with network, descent and model, and whose style they have.
@@ -75,7 +76,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
             continue
         axes = panels(TITLES[name], columns=len(places), rows=len(rows), size=(2.6, 2.3))
         for column, (dataset, units) in zip(axes.T, places, strict=True):
-            part = own[(own.dataset == dataset) & (own.units == units)]
+            part = where(own, dataset=dataset, units=units)
             for ax, (quantity, lines) in zip(column, rows.items(), strict=True):
                 _panel(ax, part, quantity, lines)
             column[0].set_title(f"{DATASETS[dataset]}, H = {units}")
@@ -93,8 +94,8 @@ def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
     """The lines of a panel: means over seeds, and the seeds as points."""
     factor = 1.0 if quantity == "ratio" else 100.0
     for label, (network, descent, model, shown) in lines.items():
-        rows = (table.network == network) & (table.descent == descent) & (table.model == model)
-        values = factor * table[rows].set_index("train_size")[quantity].replace(np.inf, np.nan).dropna()
+        rows = where(table, network=network, descent=descent, model=model)
+        values = factor * rows.set_index("train_size")[quantity].replace(np.inf, np.nan).dropna()
         trend(ax, values, "mean", **style(shown, label))
     sizes = sorted(table.train_size.unique())
     ax.set_xscale("log")

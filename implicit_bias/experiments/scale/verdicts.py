@@ -8,7 +8,7 @@ import pandas as pd
 
 from implicit_bias.experiments.limit.verdicts import REACHED
 from implicit_bias.experiments.runner.tested import Tested
-from implicit_bias.experiments.runner.verdicts import Verdict, span
+from implicit_bias.experiments.runner.verdicts import Verdict, span, where
 from implicit_bias.experiments.scale.config import MODELS
 
 #: The rows of a quantity, and its column: network, descent, model, column.
@@ -74,7 +74,7 @@ def tests(table: pd.DataFrame) -> list[Tested]:
 def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
     """A quantity in percent of one data set: a row for each (units, train_size), a column a seed."""
     network, descent, model, column = rows
-    part = table[(table.network == network) & (table.descent == descent)].set_index(["units", "train_size", "seed"])
+    part = where(table, network=network, descent=descent).set_index(["units", "train_size", "seed"])
     own = part[part.model == model][column]
     if descent == "limit" and network != "learned-relu":
         own = own[part[part.model == MODELS[network]].ratio.reindex(own.index) <= REACHED]
