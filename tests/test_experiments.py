@@ -19,7 +19,7 @@ from implicit_bias.experiments.localization import COLLECTION as LOCALIZATION
 from implicit_bias.experiments.paper.experiment import EXPERIMENT as PAPER
 from implicit_bias.experiments.paper.experiment import STUDIES, comparison
 from implicit_bias.experiments.runner.cells import cells_of
-from implicit_bias.experiments.runner.results import Figured, figured, load, load_alone
+from implicit_bias.experiments.runner.results import figured, load, load_alone
 from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.experiments.scale.study import EXPERIMENT as SCALE
@@ -55,7 +55,7 @@ SHORTER = {
     "localization theory": {"lr": 0.1},
 }
 #: The committed tables of the limit.
-LIMITS = {"limit deep", "limit one_layer", "limit seed1", "limit seed2"}
+LIMITS = {"limit deep", "limit one_layer", "limit plain"}
 each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
@@ -115,11 +115,10 @@ def committed():
     for collection in COLLECTIONS:
         folder = DATA / collection.name
         yield from ((f"{collection.name} {one.experiment.name}", one) for one in load(collection, folder))
-    yield "paper", load_alone(PAPER, DATA / "paper", "record.json", "reproduce paper")
-    yield "scale", load_alone(SCALE, DATA / "scale", "record.json", "reproduce scale")
-    for path in sorted((DATA / "limit").glob("*.csv")):
-        record = json.loads(path.with_suffix(".json").read_text())
-        yield f"limit {path.stem}", Figured(LIMIT, pd.read_csv(path), record | {"cells": 1, "missing": 0})
+    yield "paper", load_alone(PAPER, DATA / "paper", "reproduce paper")
+    yield "scale", load_alone(SCALE, DATA / "scale", "reproduce scale")
+    for folder in sorted((DATA / "limit").iterdir()):
+        yield f"limit {folder.name}", load_alone(LIMIT, folder, "reproduce limit")
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS, ids=lambda collection: collection.name)

@@ -13,6 +13,7 @@ from implicit_bias.experiments.limit import references, study
 from implicit_bias.experiments.limit.references import Measurer
 from implicit_bias.experiments.limit.tables import tables
 from implicit_bias.experiments.limit.verdicts import contrasts, ends, verdicts
+from implicit_bias.experiments.runner.results import load_alone
 from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
 
@@ -35,15 +36,32 @@ def test_the_command(tmp_path):
     last = table[table.descent == "loss-scaled"].groupby("network").last()
     assert last.ratio["gln"] <= 1.05
     assert (table.ratio.dropna() >= 1 - 1e-9).all()
-    record = json.loads((tmp_path / "limit.json").read_text())
+    record = json.loads((tmp_path / "record.json").read_text())
     assert record["end"] == "finished"
-    assert [row["end"] for row in record["results"]] == ["converged", "max_steps"] * 2
-    assert record["results"][0]["optimum"] > 0
+    assert ends(table).end.tolist() == ["converged", "max_steps"] * 2
+    assert table.optimum[0] > 0
     assert (tmp_path / "limit.png").stat().st_size > 10_000
     assert "ends at the certified optimum" in (tmp_path / "findings.md").read_text()
     again = limit(tmp_path, "--network", *names)
     assert "2 stored earlier" in again.stderr
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "limit.csv"), table)
+
+
+def test_what_is_stored_is_drawn_without_computing(tmp_path, monkeypatch):
+    """The cells of a run, beside others that are missing; and its folder, drawn again."""
+    assert limit(tmp_path, "--network", "gln").returncode == 0
+    table = (tmp_path / "limit.csv").read_bytes()
+    monkeypatch.setattr(study, "driven", None)
+    assert limit(tmp_path, "--network", "gln", "relu", "--stored").returncode == 0
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert (record["cells"], record["missing"], record["end"]) == (1, 1, "begun")
+    assert (tmp_path / "limit.csv").read_bytes() == table
+    assert "(1 of 2 cells)" in (tmp_path / "findings.md").read_text()
+    again = tmp_path / "again"
+    done = run("--redraw", tmp_path, "--out", again, command="reproduce limit")
+    assert done.returncode == 0, done.stderr
+    for name in ("limit.csv", "limit.png", "findings.md", "record.json"):
+        assert (again / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_deep_networks_are_held_against_a_certified_bound(tmp_path):
@@ -151,6 +169,10 @@ def test_contrasts_of_several_sizes_and_momenta():
         (["--draws", "0"], "draws"),
         (["--momentum", "1"], "momentum"),
         (["--tolerance", "0"], "tolerance"),
+        (["--tolerance", "1"], "tolerance must be a number strictly between 0 and 1"),
+        (["--draws", "2", "--network", "gln", "deep-gln"], "--draws 2 is for deep networks; leave out --network gln"),
+        (["--redraw", "data/limit/deep"], "--redraw computes nothing"),
+        (["--stored"], "holds none of these cells"),
         (["--descents", "sgd"], "--start initial leaves the training out"),
     ],
 )
@@ -163,7 +185,7 @@ def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path)
 
 
 def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path):
-    done = limit(tmp_path, "--network", "gln", "linear", "--train-size", 300, "--tolerance", 1)
+    done = limit(tmp_path, "--network", "gln", "linear", "--train-size", 300, "--tolerance", 0.9)
     assert done.returncode == 0
     assert "linear" in done.stdout
     assert "cannot separate the samples" in done.stdout
@@ -191,7 +213,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
         ("gln", "plain"): "max_steps",
         ("linear", "loss-scaled"): "interrupted",
     }
-    assert json.loads((tmp_path / "limit.json").read_text())["end"] == "interrupted"
+    assert json.loads((tmp_path / "record.json").read_text())["end"] == "interrupted"
     assert limit(tmp_path, "--network", "gln", "linear").returncode == 0
     assert len(begun) == 5
     assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln", "linear"}
@@ -216,7 +238,7 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
         assert "cut off: 1 of 2 cells are stored" in done.stderr
         assert done.stdout.count("(cut off)") == 2
         assert ends() == {"loss-scaled": "max_seconds", "plain": "max_seconds"}
-        record = json.loads((tmp_path / "limit.json").read_text())
+        record = json.loads((tmp_path / "record.json").read_text())
         assert (record["end"], record["missing"]) == ("cut off", 1)
         assert "(1 of 2 cells, the others cut off)" in (tmp_path / "findings.md").read_text()
     assert begun == ["gln", "gln", *["linear"] * 4]
@@ -225,13 +247,13 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
         done = limit(tmp_path, "--network", "gln", "linear", "--max-seconds", 1e7)
         assert done.returncode == 0
         assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
-        assert json.loads((tmp_path / "limit.json").read_text())["end"] == "finished"
+        assert json.loads((tmp_path / "record.json").read_text())["end"] == "finished"
     assert begun == ["gln", "gln", *["linear"] * 6]
 
 
 @pytest.mark.parametrize("name", ["one_layer", "deep"])
 def test_the_page_shows_what_the_committed_tables_say(name):
     page = (ROOT / "docs" / "limit.md").read_text()
-    last = ends(pd.read_csv(ROOT / "data" / "limit" / f"{name}.csv"))
-    assert as_markdown(verdicts(last)) in page
-    assert tables(last) in page or name == "deep"
+    found = load_alone(study.EXPERIMENT, ROOT / "data" / "limit" / name, "reproduce limit")
+    assert as_markdown(found.verdicts()) in page
+    assert tables(ends(found.table)) in page or name == "deep"

@@ -27,14 +27,14 @@ from implicit_bias.experiments.runner.verdicts import as_markdown
 from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
-OURS, RECORD = ROOT / "data" / "paper", "record.json"
+OURS = ROOT / "data" / "paper"
 FIGURE_2 = reproduction(["2"])
 FIXED = ["study", "version", "cutoff", "momentum", "split"]
 
 
 @pytest.fixture(scope="module")
 def ours():
-    return load_alone(EXPERIMENT, OURS, RECORD, "reproduce paper").table
+    return load_alone(EXPERIMENT, OURS, "reproduce paper").table
 
 
 def cells(study, models, **values):
@@ -287,20 +287,20 @@ def test_the_published_numbers_are_those_of_mnist(off, holds):
 
 @pytest.mark.parametrize("damage", [lambda r: [1], lambda r: r | {"sha256": "0"}, lambda r: {"studies": [1]}])
 def test_damaged_results_are_refused(tmp_path, damage):
-    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path, RECORD)
-    found = load_alone(FIGURE_2, tmp_path, RECORD, "reproduce paper")
+    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
+    found = load_alone(FIGURE_2, tmp_path, "reproduce paper")
     assert len(found.table) == 3
-    (tmp_path / RECORD).write_text(json.dumps(damage(found.record)))
+    (tmp_path / "record.json").write_text(json.dumps(damage(found.record)))
     with pytest.raises(InputError, match="damaged results or none of reproduce paper"):
-        load_alone(FIGURE_2, tmp_path, RECORD, "reproduce paper")
+        load_alone(FIGURE_2, tmp_path, "reproduce paper")
 
 
 def test_a_table_cut_short_is_refused(tmp_path):
-    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path, RECORD)
+    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
     whole = (tmp_path / "cells.csv").read_bytes()
     (tmp_path / "cells.csv").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="damaged results"):
-        load_alone(FIGURE_2, tmp_path, RECORD, "reproduce paper")
+        load_alone(FIGURE_2, tmp_path, "reproduce paper")
 
 
 def test_the_report_stands_alone_and_redraws(tmp_path, monkeypatch):

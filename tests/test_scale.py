@@ -186,7 +186,7 @@ def test_every_line_of_the_figures_has_its_rows():
     drawn = figures(TABLE)
     assert drawn.keys() == FIGURES.keys()
     for panels in FIGURES.values():
-        for column, (_, lines) in panels.items():
+        for column, lines in panels.items():
             for network, descent, model, *_ in lines.values():
                 part = TABLE[(TABLE.network == network) & (TABLE.descent == descent) & (TABLE.model == model)]
                 assert part[column].notna().any(), (network, descent, model)

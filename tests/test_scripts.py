@@ -36,7 +36,7 @@ def test_comparisons(command, options, models, tmp_path):
     assert (svm.error.isna() == (svm.status == "NOT_SEPARABLE")).all()
     assert table.error.dropna().between(0, 1).all()
     assert (tmp_path / "out" / "comparison.png").stat().st_size > 10_000
-    record = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["settings"]["seed"] == [1, 2]
     assert models[-1] in done.stdout
     assert "100%" in done.stderr

@@ -13,7 +13,6 @@ from implicit_bias.experiments.paper.summary import summarise
 from implicit_bias.experiments.runner.results import require_replaceable, write_alone
 from implicit_bias.margin.solvers import Status
 
-RECORD = "comparison.json"
 #: Said of rows without a solution, which are not counted as certified ones.
 PROVED = " has no solution to certify, which is proved"
 #: What is said of rows that are not OPTIMAL.
@@ -28,11 +27,11 @@ def compare(options: Namespace) -> Outcome:
     values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
     out = Path(options.out)
     experiment = comparison(study, Config(**values))
-    require_replaceable(out / RECORD, experiment)
+    require_replaceable(out, experiment)
     (found,) = computed([experiment], options, out)
     table = found.table.astype({"momentum": float})  # Read back from the file's format, 0 is whole.
     print(readable(table))
-    paths = told(write_alone(found, out, RECORD))
+    paths = told(write_alone(found, out))
     document = {"summary": summarise(table), "rows": table, "record": found.record, "files": paths}
     document["findings"] = {found.experiment.name: found.findings()}
     return Outcome(130 if found.record["missing"] else 0, document)

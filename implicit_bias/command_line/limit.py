@@ -1,6 +1,6 @@
 """`implicit-bias reproduce limit`: its options; `limiting` does the work."""
 
-from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_dataset, add_json, add_list
+from implicit_bias.command_line.parsers import Parser, add_dataset, add_json, add_list
 from implicit_bias.experiments.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
 
 
@@ -15,8 +15,8 @@ def declare(parser: Parser, command: str) -> None:
             ("", "100 digits, a few minutes"),
             ("--dataset mnist --train-size 500 --network gln relu linear", "gated, ReLU and linear networks"),
             ("--network learned-relu relu --seeds 1 2 3 4 5 --descents sgd loss-scaled", "finite time, or gates?"),
+            ("--redraw data/limit/one_layer", "figures and findings of a committed table, in seconds"),
         ],
-        EXIT_CODES,
     )
     add = parser.add_argument
     add_dataset(parser, LimitConfig.dataset)
@@ -37,7 +37,9 @@ def declare(parser: Parser, command: str) -> None:
     add("--lr", type=float, default=LimitConfig.lr, help="learning rate of the plain descent")
     add("--max-steps", type=int, default=LimitConfig.max_steps, help="steps of a descent at most")
     add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="time after which each descent is cut off")
-    add("--out", default="results/limit", help="folder for the cells, limit.csv, .json, .png and .pdf")
+    add("--stored", action="store_true", help="compute nothing: figures and findings of those cells that are stored")
+    add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
+    add("--out", help="folder for cells, table, figures and findings; else results/limit, with -redrawn for those")
     add_json(parser)
     parser.set_defaults(
         run="implicit_bias.command_line.limiting:limit", quick=False, engine="local", jobs=1, scheduler=None

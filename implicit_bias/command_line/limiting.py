@@ -5,25 +5,44 @@ from dataclasses import replace
 from pathlib import Path
 
 from implicit_bias.command_line.execution import Outcome
-from implicit_bias.command_line.sweeps import computed, ended
+from implicit_bias.command_line.sweeps import computed, ended, redrawn
 from implicit_bias.experiments.limit.config import LimitConfig
-from implicit_bias.experiments.limit.study import lines, titled
-from implicit_bias.experiments.limit.verdicts import ends
-from implicit_bias.experiments.runner.results import require_replaceable, write_alone
+from implicit_bias.experiments.limit.study import EXPERIMENT, asked, lines, titled
+from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.experiment import Experiment
+from implicit_bias.experiments.runner.results import Figured, figured, load_alone, require_replaceable, write_alone
+from implicit_bias.experiments.runner.run import stored
+from implicit_bias.experiments.runner.store import Store
+from implicit_bias.ground.checks import InputError
 from implicit_bias.ground.threads import one_thread
-
-RECORD = "limit.json"
 
 
 def limit(options: Namespace) -> Outcome:
-    """Run the study and write its files."""
+    """Run the study, or load what an earlier run computed, and write its files."""
     values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
-    out = Path(options.out)
-    experiment = titled(LimitConfig(**values))
-    require_replaceable(out / RECORD, experiment)
-    with one_thread():
-        (found,) = computed([experiment], options, out)
-    found = replace(found, record=found.record | {"results": ends(found.table).to_dict("records")})
+    config = LimitConfig(**values)
+    out = Path(options.out or f"results/limit{'-redrawn' if options.redraw else ''}")
+    if options.redraw:
+        out = redrawn(out, config != LimitConfig() or options.stored)
+        found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce limit")
+        found = replace(found, experiment=titled(found.record["title"]))
+    else:
+        experiment = asked(config)
+        require_replaceable(out, experiment)
+        if options.stored:
+            found = _stored(experiment, out)
+        else:
+            with one_thread():
+                (found,) = computed([experiment], options, out)
     print(lines(found.table))
-    code = 130 if found.record["end"] == "interrupted" else 0
-    return ended([found], write_alone(found, out, RECORD), found.record, code)
+    code = 130 if found.record["end"] == "interrupted" and not options.redraw else 0
+    return ended([found], write_alone(found, out), found.record, code)
+
+
+def _stored(experiment: Experiment, out: Path) -> Figured:
+    """What earlier runs have stored of the cells that are asked for; raises InputError if that is nothing."""
+    cells = Store(out / "cells")
+    known = stored(cells_of(experiment, experiment.grid(False)), cells)
+    if not (known.results or known.partial):
+        raise InputError(f"{cells.folder} holds none of these cells; run the command without --stored")
+    return figured(known, experiment)

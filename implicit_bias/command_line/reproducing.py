@@ -6,29 +6,25 @@ from importlib import import_module
 from pathlib import Path
 
 from implicit_bias.command_line.execution import Outcome
-from implicit_bias.command_line.sweeps import computed, ended
+from implicit_bias.command_line.sweeps import computed, ended, redrawn
 from implicit_bias.experiments.paper.experiment import reproduction
 from implicit_bias.experiments.paper.plan import chosen
 from implicit_bias.experiments.paper.report import report_page
 from implicit_bias.experiments.runner.results import load, load_alone, write, write_alone
-from implicit_bias.ground.checks import InputError
-from implicit_bias.ground.files import require_writable
-
-RECORD = "record.json"
 
 
 def reproduce_paper(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
     experiment = reproduction(chosen(*options.figure), options.dataset, options.versions)
     if options.redraw:
-        out = _redrawn(options, "results/redrawn")
-        found = load_alone(experiment, Path(options.redraw), RECORD, "reproduce paper")
+        out = redrawn(options.out or "results/redrawn", options.quick or options.scheduler)
+        found = load_alone(experiment, Path(options.redraw), "reproduce paper")
         found = replace(found, table=found.table[found.table.version.isin(options.versions)])
     else:
         out = Path(options.out or "results/paper")
         (found,) = computed([experiment], options, out)
     code = 0 if options.redraw else None
-    return ended([found], write_alone(found, out, RECORD, page=report_page), found.record, code)
+    return ended([found], write_alone(found, out, report_page), found.record, code)
 
 
 def reproduce(options: Namespace) -> Outcome:
@@ -36,7 +32,7 @@ def reproduce(options: Namespace) -> Outcome:
     collection = import_module(f"implicit_bias.experiments.{options.collection}").COLLECTION
     experiments = collection.chosen(*options.figure)
     if options.redraw:
-        out = _redrawn(options, f"results/{collection.name}-redrawn")
+        out = redrawn(options.out or f"results/{collection.name}-redrawn", options.quick or options.scheduler)
         found = load(collection, Path(options.redraw), None if "all" in options.figure else options.figure)
     else:
         out = Path(options.out or f"results/{collection.name}")
@@ -44,10 +40,3 @@ def reproduce(options: Namespace) -> Outcome:
     missing = len(found) < len(experiments) or any(one.record["missing"] for one in found)
     code = 130 if missing and not options.redraw else 0
     return ended(found, write(collection, found, out), {one.experiment.name: one.record for one in found}, code)
-
-
-def _redrawn(options: Namespace, folder: str) -> Path:
-    """Where to draw again; refused with options of a computation."""
-    if options.quick or options.scheduler:
-        raise InputError("--redraw computes nothing, so --quick and --scheduler do not go with it")
-    return require_writable(options.out or folder)

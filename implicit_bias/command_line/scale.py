@@ -1,6 +1,6 @@
 """`implicit-bias reproduce scale`: its options; `scaling` does the work."""
 
-from implicit_bias.command_line.parsers import EXIT_CODES, Parser, add_data_root, add_engine, add_json, add_list
+from implicit_bias.command_line.parsers import Parser, add_data_root, add_engine, add_json, add_list
 from implicit_bias.experiments.scale.config import GRID, MAX_SECONDS, NETWORKS
 
 #: The option of every coordinate, and its help.
@@ -30,7 +30,6 @@ def declare(parser: Parser, command: str) -> None:
             ("--train-size 500 2000 --units 10", "the cheapest cells, twenty minutes of one core"),
             ("--redraw data/scale", "figures and findings of the committed table, in seconds"),
         ],
-        EXIT_CODES,
     )
     for name, (option, text) in OPTIONS.items():
         kind = type(GRID[name][0])

@@ -11,17 +11,13 @@ import pandas as pd
 
 from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.scale import OPTIONS
-from implicit_bias.command_line.sweeps import computed, ended
+from implicit_bias.command_line.sweeps import computed, ended, redrawn
 from implicit_bias.experiments.runner.cells import Cell, cells_of
 from implicit_bias.experiments.runner.results import figured, load_alone, write_alone
 from implicit_bias.experiments.runner.run import stored
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.experiments.scale.config import GRID, chosen, grid
 from implicit_bias.experiments.scale.study import EXPERIMENT
-from implicit_bias.ground.checks import InputError
-from implicit_bias.ground.files import require_writable
-
-RECORD = "record.json"
 
 
 def scale(options: Namespace) -> Outcome:
@@ -31,10 +27,9 @@ def scale(options: Namespace) -> Outcome:
     ending = "-redrawn" if options.redraw else "-quick" if options.quick else ""
     out = Path(options.out or f"results/scale{ending}")
     if options.redraw:
-        if wanted or options.quick or options.list or options.scheduler:
-            raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
-        found = load_alone(EXPERIMENT, Path(options.redraw), RECORD, "reproduce scale")
-        return ended([found], write_alone(found, require_writable(out), RECORD), found.record, 0)
+        out = redrawn(out, wanted or options.quick or options.list or options.scheduler)
+        found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce scale")
+        return ended([found], write_alone(found, out), found.record, 0)
     experiment = replace(EXPERIMENT, grid=partial(grid, max_seconds=options.max_seconds))
     asked = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
     store = Store(out / "cells")
@@ -47,7 +42,7 @@ def scale(options: Namespace) -> Outcome:
     everything = stored(cells_of(experiment, experiment.grid(options.quick)), store)
     found = figured(everything, experiment, quick=options.quick)
     code = 130 if part.record["missing"] else 0
-    return ended([found], write_alone(found, out, RECORD), found.record, code)
+    return ended([found], write_alone(found, out), found.record, code)
 
 
 def listed(cells: Sequence[Cell], store: Store) -> pd.DataFrame:

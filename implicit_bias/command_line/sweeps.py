@@ -15,7 +15,7 @@ from implicit_bias.experiments.runner.experiment import Experiment
 from implicit_bias.experiments.runner.results import Figured, tabulated
 from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
-from implicit_bias.ground.checks import one_of
+from implicit_bias.ground.checks import InputError, one_of
 from implicit_bias.ground.files import require_writable
 
 
@@ -57,6 +57,13 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
     if not (found.results or found.partial):
         raise KeyboardInterrupt
     return tabulated(found, quick=options.quick)
+
+
+def redrawn(folder: str | Path, computing: Any) -> Path:
+    """Where to draw again; InputError with options of a computation, or where nothing can be written."""
+    if computing:
+        raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
+    return require_writable(folder)
 
 
 def labels(cells: Sequence[Cell]) -> dict[Cell, str]:

@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.comparison import error
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, named, panels
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, finished, named, panels, span
+from implicit_bias.experiments.runner.drawing import style, trend
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.ground.checks import Array
 from implicit_bias.margin.formulations import svm_lc, svm_rc
@@ -22,11 +23,13 @@ from implicit_bias.training.sgd import train
 
 #: What is drawn, with its look: of networks the norm, of problems with given gates the objective.
 METHODS = {
-    "limit": {"color": COLOURS["blue"], "marker": "o", "label": "limit of descent"},
-    "LC in cones": {"color": COLOURS["green"], "marker": "s", "label": "SVM-LC in cones"},
-    "LC": {"color": COLOURS["orange"], "marker": "^", "label": "SVM-LC"},
-    "RC": {"color": COLOURS["red"], "marker": "v", "label": "SVM-RC"},
+    "limit": style("limit", "limit of descent"),
+    "LC in cones": style("SVM-LC in cones"),
+    "LC": style("SVM-LC"),
+    "RC": style("SVM-RC"),
 }
+#: The certified gap asked for of the best network on images.
+TOLERANCE = 1e-6
 #: The ratio up to which a network counts as the best.
 NEAR = 1.02
 
@@ -98,8 +101,7 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
         part = found[found.data == name]
         for method, look in METHODS.items():
             own = part[(part.method == method) & np.isfinite(part.ratio)]
-            ax.plot(own.units, own.ratio, linestyle="", markersize=3, alpha=0.5, **look | {"label": None})
-            ax.plot(own.groupby("units").ratio.median(), linewidth=1.2, markersize=4, **look)
+            trend(ax, own.set_index("units").ratio, **look)
         ax.axhline(1.0, color="black", linewidth=0.8)
         free = part[part.method == "no cones"].ratio
         if len(free):
@@ -109,6 +111,12 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
         ax.set_yticks([0.2, 0.5, 1.0, 1.5], ["0.2", "0.5", "1", "1.5"])
         ax.minorticks_off()
     return finished(axes, below=3)
+
+
+def certified(table: pd.DataFrame) -> Verdict:
+    """Whether the best network of every cell is certified to `TOLERANCE`."""
+    found = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
+    return decide("the optimum is certified in every cell", found, table.gap.max(), "at most", TOLERANCE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

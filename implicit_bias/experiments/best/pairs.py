@@ -5,22 +5,19 @@ at 0.1, and is driven on towards its limit. The best network is found by column 
 tree of subsets.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from implicit_bias.datasets import BinaryTask, load_binary
 from implicit_bias.experiments.best import methods
-from implicit_bias.experiments.runner import Rows, Settings, Verdict, decide, product, span
+from implicit_bias.experiments.runner import Rows, Settings, Verdict, product
 from implicit_bias.margin.relu import best_network
 
 TITLE = "How far from the best network: pairs of digits"
 SOURCE = "ours"
 CLAIM = "On pairs of digits the best network can be certified, and descent that is wide enough ends there."
 PAIRS = {"0-1": "0 and 1", "1-7": "1 and 7", "3-5": "3 and 5", "4-9": "4 and 9"}
-#: The gap asked for.
-TOLERANCE = 1e-6
 #: Units up to which SVM-LC is solved in cones, the dearest part of a cell.
 CONES = 16
 
@@ -35,6 +32,7 @@ def grid(quick: bool) -> list[Settings]:
 
 @lru_cache(maxsize=1)
 def _task(pair: str, n: int, seed: int) -> BinaryTask:
+    """n digits of a pair such as '3-5', the second label +1."""
     negative, positive = pair.split("-")
     return load_binary("digits", n, seed, positive=[int(positive)], negative=[int(negative)])
 
@@ -46,7 +44,7 @@ def rows(settings: Settings) -> Rows:
     """
     task = _task(settings["data"], settings["n"], settings["seed"])
     X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
-    best = best_network(X, y, tol=TOLERANCE)
+    best = best_network(X, y, tol=methods.TOLERANCE)
     assert best.network is not None
     held = {
         **{"best": best.objective, "lower_bound": best.lower_bound, "gap": best.gap, "complete": best.complete},
@@ -64,13 +62,9 @@ def cost(settings: Settings) -> float:
     return 12.0 + len(settings["units"]) * (settings["steps"] + settings["max_steps"]) * 1e-4
 
 
-def draw(table: pd.DataFrame) -> Figure:
-    """A panel for each pair."""
-    return methods.draw(table, TITLE, PAIRS)
+draw = partial(methods.draw, title=TITLE, names=PAIRS)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Whether all are certified, and how near the others come."""
-    certified = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
-    proved = decide("the optimum is certified in every cell", certified, table.gap.max(), "at most", TOLERANCE)
-    return [proved, *methods.verdicts(table)]
+    return [methods.certified(table), *methods.verdicts(table)]

@@ -6,9 +6,10 @@ limit. SVM-LC has the gates found there, with and without the cones in which the
 many random half-spaces. What all are held against is certified: no two-layer ReLU network of any width has less.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from sklearn.datasets import make_circles, make_moons
 
 from implicit_bias.datasets.task import with_constant
@@ -84,9 +85,7 @@ def cost(settings: Settings) -> float:
     return 3.0 + len(settings["units"]) * (settings["steps"] * 2e-4 + settings["max_steps"] * 6e-4)
 
 
-def draw(table: pd.DataFrame) -> Figure:
-    """A panel for each data set."""
-    return methods.draw(table, TITLE, DATA)
+draw = partial(methods.draw, title=TITLE, names=DATA)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

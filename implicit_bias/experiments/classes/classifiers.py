@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.estimators import GLNClassifier
-from implicit_bias.experiments.classes.descent import TITLES
-from implicit_bias.experiments.classes.images import data as data
-from implicit_bias.experiments.classes.images import drawn
+from implicit_bias.experiments.classes.descent import drawn
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
+from implicit_bias.experiments.runner.cells import image_classes
+from implicit_bias.experiments.runner.drawing import DATASETS
 
 TITLE = "Ten classes at once, or each against the rest"
 SOURCE = "ours"
@@ -28,6 +28,7 @@ METHODS = {
 }
 #: The certified gap asked for, of shared units a coarser one, and by how much errors may differ, in percentage points.
 TOL, SHARED_TOL, ALIKE = 1e-3, 5e-3, 0.5
+data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -91,13 +92,13 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """A panel for each data set and size: test errors against the price, in the mean over the seeds."""
-    there = [(name, n) for name in TITLES for n in sorted(set(table[table.dataset == name].train_size))]
+    there = [(name, n) for name in DATASETS for n in sorted(set(table[table.dataset == name].train_size))]
     axes = panels(TITLE, columns=len(there), size=(2.9, 2.8))
     for ax, (name, n) in zip(axes[0], there, strict=True):
         part = table[(table.dataset == name) & (table.train_size == n)]
         for method, look in METHODS.items():
             ax.plot(100 * part[part.method == method].groupby("C").error.mean(), markersize=4, linewidth=1.2, **look)
-        ax.set(xscale="log", xlabel="price of slack $C$", ylabel="test error (%)", title=f"{TITLES[name]}, $n$ = {n}")
+        ax.set(xscale="log", xlabel="price of slack $C$", ylabel="test error (%)", title=f"{DATASETS[name]}, $n$ = {n}")
         ax.set_ylim(0, 1.1 * ax.get_ylim()[1])
     return finished(axes, below=2)
 
@@ -106,7 +107,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Errors at the prices chosen, CPU seconds over all prices, and whether every answer is certified."""
     best = chosen(table).pivot_table(index=["dataset", "train_size"], columns="method", values=["error", "cpu_seconds"])
     more, slower = 100 * (best.error.joint - best.error.ovr), best.cpu_seconds.joint / best.cpu_seconds.ovr
-    places = [f"{TITLES[name]} {n}" for name, n in best.index]
+    places = [f"{DATASETS[name]} {n}" for name, n in best.index]
     errors = [
         f"{place}: {100 * a:.1f} % against {100 * b:.1f} %"
         for place, a, b in zip(places, best.error.joint, best.error.ovr, strict=True)

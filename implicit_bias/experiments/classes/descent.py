@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from implicit_bias.datasets.images import ImageClasses
-from implicit_bias.experiments.classes.images import data as data
-from implicit_bias.experiments.classes.images import drawn
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
+from implicit_bias.experiments.runner.cells import image_classes
+from implicit_bias.experiments.runner.drawing import DATASETS, trend
 from implicit_bias.features import Features
 from implicit_bias.gates import FunctionContexts, Gates, HyperplaneGates
 from implicit_bias.ground.checks import Array
@@ -33,7 +33,6 @@ TITLE = "Ten classes: where softmax descent ends"
 SOURCE = "ours"
 CLAIM = "Softmax descent ends at the max-margin problem of all classes whose norm is that of its outputs."
 CLASSES = 10
-TITLES = {"digits": "digits", "mnist": "MNIST"}
 #: Networks, with their look.
 NETWORKS = {
     "ten": {"color": COLOURS["green"], "marker": "s", "label": "shared units, ten behind each gate"},
@@ -47,6 +46,7 @@ LAYERS = ("frozen", "relu")
 #: Gaps of the optima, singular values that count, and the ratio up to which a limit counts as the optimum.
 OWN_TOL, SHARED_TOL, VISIBLE, NEAR = 1e-4, 2e-3, 1e-3, 1.02
 STEPS = 20_000
+data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -61,6 +61,12 @@ def grid(quick: bool) -> list[Settings]:
         *product(dataset=("digits",), train_size=(150, 300), network=(few,), seed=(1, 2, 3), **fixed),
         *product(dataset=("mnist",), train_size=(500,), network=(few,), seed=(1, 2), **fixed),
     ]
+
+
+def drawn(settings: Settings, images: ImageClasses) -> tuple[Array, np.ndarray]:
+    """The training samples of a cell: X (n, d), labels (n,)."""
+    chosen = np.random.default_rng(settings["seed"]).permutation(len(images.X_train))[: settings["train_size"]]
+    return images.X_train[chosen], images.y_train[chosen]
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
@@ -133,6 +139,7 @@ def _held(
 
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
+    """How many singular values of the outputs' weights exceed `VISIBLE` times the largest, in the mean over units."""
     assert isinstance(problem.norm, NuclearNorm)
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())
@@ -145,17 +152,17 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """A panel for each data set: the ratios to the own problem's bound, dots for seeds and lines for medians."""
-    there = [name for name in TITLES if name in set(table.dataset)]
+    there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=len(there), size=(3.4, 3.0))
     for ax, name in zip(axes[0], there, strict=True):
         part = table[table.dataset == name]
         for kind, look in NETWORKS.items():
-            values = part[part.network == kind].set_index("train_size").ratio
-            ax.plot(values, linestyle="", markersize=3, alpha=0.5, **look | {"label": None})
-            ax.plot(values.groupby(level=0).median(), linewidth=1.2, markersize=4, **look)
+            trend(ax, part[part.network == kind].set_index("train_size").ratio, **look)
         ax.axhline(1.0, color="black", linewidth=0.8)
         sizes = sorted(set(part.train_size))
-        ax.set(yscale="log", xscale="log", xlabel="samples $n$", ylabel="norm / certified optimum", title=TITLES[name])
+        ax.set(
+            yscale="log", xscale="log", xlabel="samples $n$", ylabel="norm / certified optimum", title=DATASETS[name]
+        )
         ax.set_xticks(sizes, [str(size) for size in sizes])
         ax.set_xlim(sizes[0] / 1.3, 1.3 * sizes[-1])
         ax.set_yticks([1, 1.2, 1.5, 2], ["1", "1.2", "1.5", "2"])

@@ -1,6 +1,6 @@
 """What the figures share: repeats and training of a cell, and comparing, drawing and telling what cells gave."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,6 +61,14 @@ def fits(
     for network, (X, y, *_), value in zip(networks, samples, losses, strict=True):
         scores = network.decision_function(X)
         yield float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
+
+
+def class_errors(network: LayeredNetwork, parts: Mapping[str, tuple[Array, np.ndarray]]) -> dict[str, float]:
+    """The shares of wrong classes, argmax_c f_c(x) ≠ label, on parts (X, labels) of the images: NAME_error."""
+    return {
+        f"{name}_error": float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
+        for name, (X, labels) in parts.items()
+    }
 
 
 def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:

@@ -11,16 +11,17 @@ so few, and two repeats are ours. The sharpness is chosen by the error on 5000 t
 each data set and k, and training has 55 000. The constant input stands for biases.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.datasets.images import ImageClasses, load_classes
-from implicit_bias.experiments.galu.common import means, runs, train
+from implicit_bias.datasets.images import ImageClasses
+from implicit_bias.experiments.galu.common import class_errors, means, runs, train
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, finished, named, panels, product
+from implicit_bias.experiments.runner.cells import image_classes
+from implicit_bias.experiments.runner.drawing import DATASETS
 from implicit_bias.networks import GaLU0Network, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
 TITLE = "Networks of two hidden layers on images"
@@ -35,7 +36,7 @@ BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "r
 KINDS = (("ReLU", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
 NAMES = {"ReLU": "ReLU", "GaLU0": "GaLU0", "linear": "linear", "readout": "readout only"}
 SHADES = {"ReLU": "orange", "GaLU0": "blue", "linear": "green", "readout": "purple"}
-TITLES = {"digits": "digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -47,14 +48,6 @@ def grid(quick: bool) -> list[Settings]:
     return [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
 
 
-_loaded = lru_cache(maxsize=2)(load_classes)
-
-
-def data(settings: Settings, root: str | None) -> ImageClasses:
-    """The images as principal components."""
-    return _loaded(settings["dataset"], settings["components"], settings["held_out"], root, seed=0)
-
-
 def rows(settings: Settings, images: ImageClasses) -> Rows:
     """For each width and repeat: train_loss (cross entropy), held_out_error and test_error."""
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
@@ -63,16 +56,13 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     losses = train(settings, networks, images.X_train, images.y_train, "logistic")
     parts = {"held_out": (images.X_held_out, images.y_held_out), "test": (images.X_test, images.y_test)}
     return [
-        {"units": units, "repeat": seed, "train_loss": float(loss)}
-        | {
-            f"{part}_error": float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
-            for part, (X, labels) in parts.items()
-        }
+        {"units": units, "repeat": seed, "train_loss": float(loss)} | class_errors(network, parts)
         for (units, seed), network, loss in zip(pairs, networks, losses, strict=True)
     ]
 
 
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
+    """The untrained network of a width and a repeat."""
     options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
 
@@ -107,7 +97,7 @@ def draw(table: pd.DataFrame) -> Figure:
             own = best[(best.dataset == name) & (best.network == network)].set_index("units")
             if len(own):
                 band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
-        ax.set(title=TITLES[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
+        ax.set(title=DATASETS[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
         ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
         ax.minorticks_off()
     return finished(axes, below=len(BUILD))
@@ -124,6 +114,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
         last = f"test errors at k = {of.index[-1]}: {named(of.iloc[-1].rename(NAMES), '.1%')}"
         told = f"at {near.sum()} of {len(near)} widths; {last}"
-        claim = f"on {TITLES[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
+        claim = f"on {DATASETS[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
         found.append(Verdict(claim, told, "at every width", bool(near.all())))
     return found

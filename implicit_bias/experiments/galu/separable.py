@@ -80,6 +80,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _of_rule(table: pd.DataFrame) -> list[Verdict]:
+    """Whether both networks learn the linear rule, and ReLU better."""
     errors, claims = (
         means(table, ["units"], "test_error"),
         ("both networks learn a linear rule", "ReLU errs less on it"),
@@ -97,6 +98,7 @@ def _of_rule(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _of_parity(table: pd.DataFrame) -> Verdict:
+    """Whether all test errors on the parity are those of a coin."""
     fitted, claim = means(table, ["units"], "train_error"), "neither learns a parity"
     if fitted.empty:
         return Verdict.undecided(claim, "both networks at one width")

@@ -6,22 +6,22 @@ widths, loss nor preparation. Here: the pixels in [−1, 1] and a constant 1, cr
 60 000 training images are used, and nothing is chosen.
 """
 
-from functools import lru_cache
-
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.datasets.images import ImageClasses, load_classes
-from implicit_bias.experiments.galu.common import NETWORKS, at_every_size, curves, means, repeats, train
-from implicit_bias.experiments.galu.images import CLASSES, TITLES
+from implicit_bias.datasets.images import ImageClasses
+from implicit_bias.experiments.galu.common import NETWORKS, at_every_size, class_errors, curves, means, repeats, train
+from implicit_bias.experiments.galu.images import CLASSES
 from implicit_bias.experiments.runner import Rows, Settings, Verdict, finished, named, panels, product
+from implicit_bias.experiments.runner.cells import image_classes
+from implicit_bias.experiments.runner.drawing import DATASETS
 
 TITLE = "Networks of one hidden layer on images"
 SOURCE = "second version, figure 3"
 CLAIM = "On MNIST and Fashion-MNIST GaLU networks behave as ReLU networks do, which perform slightly better."
 #: How many times ReLU's test error is slightly more.
 SLIGHTLY = 1.5
+data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -29,14 +29,6 @@ def grid(quick: bool) -> list[Settings]:
     fixed: Settings = {"steps": 2000 if quick else 100_000, "batch_size": 128, "lr": 1e-3, "repeats": 3, "seed": 1}
     units, datasets = ((8, 16, 32), ("digits",)) if quick else ((16, 32, 64, 128), ("mnist", "fashion-mnist"))
     return [cell | fixed for cell in product(dataset=datasets, network=NETWORKS, units=units)]
-
-
-_loaded = lru_cache(maxsize=2)(load_classes)
-
-
-def data(settings: Settings, root: str | None) -> ImageClasses:
-    """The images as pixels."""
-    return _loaded(settings["dataset"], None, 0, root, seed=0)
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
@@ -47,11 +39,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     losses = train(settings, networks, images.X_train, images.y_train, "logistic")
     parts = {"train": (images.X_train, images.y_train), "test": (images.X_test, images.y_test)}
     return [
-        {"repeat": seed, "train_loss": float(loss)}
-        | {
-            f"{part}_error": float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
-            for part, (X, labels) in parts.items()
-        }
+        {"repeat": seed, "train_loss": float(loss)} | class_errors(network, parts)
         for seed, network, loss in zip(seeds, networks, losses, strict=True)
     ]
 
@@ -68,7 +56,7 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=len(names))
     for ax, name in zip(axes[0], names, strict=True):
         curves(ax, table[table.dataset == name].set_index("units"), "error", times=100)
-        ax.set(title=TITLES[name], xlabel="units $k$", ylabel="error (%)")
+        ax.set(title=DATASETS[name], xlabel="units $k$", ylabel="error (%)")
         ax.set_xscale("log", base=2)
     return finished(axes, below=2 * len(names))
 
@@ -85,9 +73,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         told = "; ".join(f"k = {units}: {named(of.loc[units], '.1%')}" for units in of.index)
         most = f"{ratio.max():.2f} times ReLU's test error"
         found += [
-            Verdict(f"on {TITLES[name]}, ReLU errs less than GaLU", told, "at every width", at_every_size(better)),
+            Verdict(f"on {DATASETS[name]}, ReLU errs less than GaLU", told, "at every width", at_every_size(better)),
             Verdict(
-                f"on {TITLES[name]}, it errs only slightly less",
+                f"on {DATASETS[name]}, it errs only slightly less",
                 f"GaLU has at most {most}",
                 f"at most {SLIGHTLY} times at every width",
                 at_every_size(ratio <= SLIGHTLY),

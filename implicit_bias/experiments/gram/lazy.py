@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.experiments.gram import speed
 from implicit_bias.experiments.gram.sphere import JUMP, SMOOTH, ordered, style
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.experiments.runner import COLOURS, Settings, Verdict, decide, panels
 
 TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"
@@ -26,12 +26,13 @@ def grid(quick: bool) -> list[Settings]:
     return [task | {"activation": name, "units": units} for units in widths for name in names]
 
 
-def rows(settings: Settings) -> Rows:
-    """As of `speed`: step, loss, flow, least, most, eta."""
-    return speed.rows(settings)
-
-
+rows = speed.rows
 cost = speed.cost
+
+
+def speeds(table: pd.DataFrame) -> pd.DataFrame:
+    """Those of `speed`, by the width as well."""
+    return pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
 
 
 def ratios(table: pd.DataFrame) -> pd.Series:
@@ -43,7 +44,7 @@ def ratios(table: pd.DataFrame) -> pd.Series:
     >>> ratios(both).to_dict()
     {'8': 2.0, 'flow': 1.0}
     """
-    found = pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
+    found = speeds(table)
     names = found.index.get_level_values("activation")
     units = found.index.get_level_values("units")
     jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))
@@ -59,7 +60,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for ax, units in zip(axes, widths, strict=False):
         speed.curves(ax, table[table.units == units])
         ax.set(title=f"{units} units", xlabel="steps", ylabel="loss / first loss", ylim=(1e-3, 2))
-    found = pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
+    found = speeds(table)
     for name in ordered(table.activation):
         own = found.xs(name, level="activation").droplevel([1, 2, 3, 4])
         axes[-1].loglog(own.index, own.measured, marker="o", markersize=3, **style(name))

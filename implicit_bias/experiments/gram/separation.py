@@ -5,7 +5,6 @@ all are different. The abstract counts ReLU, SELU and ELU as not smooth, because
 eigenvalues are large under minimal assumptions on the data. Here λ_min is held against n and δ.
 """
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
@@ -19,6 +18,7 @@ from implicit_bias.experiments.gram.sphere import (
     listed,
     number,
     ordered,
+    power,
     quartiles,
     style,
 )
@@ -63,8 +63,7 @@ def powers(table: pd.DataFrame, over: str) -> pd.Series:
     seen = table[table.least > table.error]
     fits = {}
     for name, own in seen.groupby("activation"):
-        logs = np.log(own[[over, "least"]].to_numpy())
-        fits[name] = np.polyfit(logs[:, 0], logs[:, 1], 1)[0] if len(set(own.n)) > 1 else float("nan")
+        fits[name] = power(own.set_index(over)["least"]) if len(set(own.n)) > 1 else float("nan")
     return pd.Series(fits, dtype=float)
 
 

@@ -102,6 +102,17 @@ def number(value: float) -> str:
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
 
 
+def power(values: pd.Series) -> float:
+    """The power of its index like which a positive series grows, by least squares on logarithms; NaN of one place.
+
+    >>> round(power(pd.Series([0.2, 0.1], index=[5, 10])), 6)
+    -1.0
+    """
+    if values.count() < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(values.index), np.log(values), 1)[0])
+
+
 def as_text(found: pd.Series) -> str:
     """A median of `quartiles`, or below what it lies.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.gram.sphere import listed, ordered, style, unit_points
+from implicit_bias.experiments.gram.sphere import listed, ordered, power, style, unit_points
 from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, band, decide, finished, panels, product
 from implicit_bias.kernels import empirical_gram, gram_matrix, mean_square
 
@@ -52,19 +52,12 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     By least squares on logarithms, of each activation; NaN of fewer than two widths, or draws.
 
     >>> table = pd.DataFrame({"activation": "relu", "width": [100, 100, 10_000, 10_000], "off": [0.1, 0.1, 0.01, 0.01]})
-    >>> exponents(table.assign(sampled=[0.2, 0.3, 0.25, 0.26])).to_dict("index")
+    >>> exponents(table.assign(sampled=[0.2, 0.3, 0.25, 0.26])).round(6).to_dict("index")
     {'relu': {'off': -0.5, 'spread': -0.5}}
     """
     parts = table.groupby(["activation", "width"])
     sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
-    return pd.DataFrame({name: own.droplevel(0).agg(scaling_exponent) for name, own in sizes.groupby("activation")}).T
-
-
-def scaling_exponent(sizes: pd.Series) -> float:
-    """The power of its index that a positive series follows; NaN of fewer than two."""
-    if sizes.count() < 2:
-        return float("nan")
-    return round(float(np.polyfit(np.log(sizes.index), np.log(sizes), 1)[0]), 6)
+    return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T
 
 
 def draw(table: pd.DataFrame) -> Figure:

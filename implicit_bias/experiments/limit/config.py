@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from implicit_bias.ground.checks import InputError, as_count, as_positive, as_seed, context_bits, one_of
+from implicit_bias.ground.checks import InputError, as_count, as_positive, as_probability, as_seed, context_bits, one_of
 
 if TYPE_CHECKING:
     from implicit_bias.experiments.runner.experiment import Settings
@@ -77,7 +77,10 @@ class LimitConfig:
         for seed in self.seeds:
             as_seed(seed)
         context_bits(self.contexts)
-        as_count(self.draws, "draws")
+        one_layer = [name for name in self.network if not name.startswith("deep")]
+        if as_count(self.draws, "draws") > 1 and one_layer:
+            raise InputError(f"--draws {self.draws} is for deep networks; leave out --network {' '.join(one_layer)}")
+        as_probability(self.tolerance, "tolerance")
         for momentum in self.momentum:
             SGD(momentum=momentum)
         as_positive(self.max_seconds, "max_seconds")

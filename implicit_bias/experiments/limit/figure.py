@@ -1,7 +1,7 @@
 """The figures of descents to the limit: tidy tables in, axes out, no computation of results."""
 
 from textwrap import wrap
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,14 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from implicit_bias.experiments.limit.verdicts import Contrast, contrasts, ends
-from implicit_bias.experiments.runner.drawing import COLOURS, styled
+from implicit_bias.experiments.limit.verdicts import CELL, Contrast, contrasts, ends
+from implicit_bias.experiments.runner.drawing import COLOURS, style, styled
+from implicit_bias.experiments.runner.verdicts import where
 
-#: Colour and line of each descent, the same in every panel.
-STYLES: dict[str, tuple[str, Literal["-", "--", ":"]]] = {
-    "sgd": (COLOURS["green"], "-"),
-    "plain": (COLOURS["orange"], "--"),
-    "loss-scaled": (COLOURS["blue"], "-"),
+#: The model that each descent comes to, and its line.
+STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
+    "sgd": ("GD", "-"),
+    "plain": ("GD", "--"),
+    "loss-scaled": ("limit", "-"),
 }
 #: The panels of a network, along its path, and their titles.
 PANELS = {
@@ -28,20 +29,20 @@ PANELS = {
 }
 #: What is drawn on a linear axis.
 LINEAR = ("error", "inconsistency")
-#: The points of a network at each size: label, descent, column, marker and colour.
+#: The points of a network at each size: label, descent, column, and whose style they have.
 ENDS = {
-    "SGD, 3200 steps": ("sgd", "error", "o", COLOURS["green"]),
-    "limit": ("loss-scaled", "error", "s", COLOURS["blue"]),
-    "SVM": ("loss-scaled", "svm_error", "x", COLOURS["black"]),
-    "Frobenius norm": ("loss-scaled", "frobenius_error", "+", COLOURS["purple"]),
-    "SGD and SVM": ("sgd", "inconsistency", "o", COLOURS["green"]),
-    "limit and SVM": ("loss-scaled", "inconsistency", "s", COLOURS["blue"]),
-    "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "+", COLOURS["purple"]),
+    "SGD, 3200 steps": ("sgd", "error", "GD"),
+    "limit": ("loss-scaled", "error", "limit"),
+    "SVM": ("loss-scaled", "svm_error", "SVM"),
+    "Frobenius norm": ("loss-scaled", "frobenius_error", "SVM-Fro"),
+    "SGD and SVM": ("sgd", "inconsistency", "SVM"),
+    "limit and SVM": ("loss-scaled", "inconsistency", "limit"),
+    "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "SVM-Fro"),
 }
 #: Panels beside each other where every contrast has one.
 ACROSS = 3
 #: Where the points of a size stand beside each other: errors, then inconsistencies.
-OFFSETS = (-0.24, -0.08, 0.08, 0.24, -0.16, 0.0, 0.16)
+OFFSETS = (-0.3, -0.1, 0.1, 0.3, -0.2, 0.0, 0.2)
 
 
 def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
@@ -53,12 +54,10 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
     ['limit']
     """
     first = table.iloc[0]
-    one = table
-    for name in ("train_size", "units", "momentum"):
-        one = one[one[name] == first[name]]
+    one = where(table, **first[CELL])
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
     drawn = {"limit": path_figure(one, f"{title}: {size}")}
-    cells = table.groupby(["train_size", "units", "momentum", "seed"]).ngroups
+    cells = table.groupby([*CELL, "seed"]).ngroups
     drawn |= {"limit_ends": end_figure(table, title)} if cells > 1 else {}
     last = ends(table)
     return drawn | ({"limit_contrasts": contrast_figure(last, title)} if contrasts(last) else {})
@@ -76,13 +75,20 @@ def path_figure(table: pd.DataFrame, title: str) -> Figure:
                 _panel(ax, table[table.network == name], quantity)
             row[0].set_ylabel(name, fontsize=10, fontweight="bold")
         shown = [name for name in STYLES if name in set(table.descent)]
-        handles = [Line2D([], [], color=STYLES[n][0], linestyle=STYLES[n][1], label=n) for n in shown]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(STYLES), frameon=False)
+        handles = [Line2D([], [], label=name, **_line(name)) for name in shown]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(STYLES))
         figure.suptitle(title)
     return figure
 
 
+def _line(descent: str) -> dict[str, Any]:
+    """Colour and line of a descent."""
+    model, line = STYLES[descent]
+    return {"color": style(model)["color"], "linestyle": line}
+
+
 def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
+    """The way of a network's descents, a line each; on a logarithmic axis what is above 0."""
     rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
     linear = quantity in LINEAR
     if not linear:
@@ -92,8 +98,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
         ax.text(0.5, 0.5, "none known", ha="center", transform=ax.transAxes)
         return
     for (descent, *_), points in rows.groupby(["descent", "seed", "draw"], sort=False):
-        colour, line = STYLES[str(descent)]
-        ax.plot(points.step, points[quantity], line, color=colour, linewidth=1.1, marker=".", markersize=2)
+        ax.plot(points.step, points[quantity], linewidth=1.1, marker=".", markersize=2, **_line(str(descent)))
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(numticks=6))
     if linear:
@@ -117,15 +122,14 @@ def end_figure(table: pd.DataFrame, title: str) -> Figure:
         figure = Figure(figsize=(2.4 * len(networks) + 1.2, 5.4), layout="constrained")
         grid = figure.subplots(2, len(networks), squeeze=False, sharex="all", sharey="row")
         for name, column in zip(networks, grid.T, strict=True):
-            for offset, (label, (descent, quantity, marker, colour)) in zip(OFFSETS, ENDS.items(), strict=True):
-                part = last[(last.network == name) & (last.descent == descent)]
-                groups = (100 * part.set_index(["train_size", "units", "momentum"])[quantity]).groupby(level=[0, 1, 2])
+            for offset, (label, (descent, quantity, model)) in zip(OFFSETS, ENDS.items(), strict=True):
+                part = where(last, network=name, descent=descent)
+                groups = (100 * part.set_index(CELL)[quantity]).groupby(level=CELL)
                 means, spreads = groups.mean(), groups.sem()
                 ax = column[int(quantity.endswith("inconsistency"))]
                 places = [sizes.index(size) + offset for size in means.index]
-                ax.errorbar(
-                    places, means, spreads, marker=marker, color=colour, label=label, linestyle="none", alpha=0.8
-                )
+                look = style(model, label)
+                ax.errorbar(places, means, spreads, linestyle="none", markersize=3.5, **look)
             column[0].set_title(name)
             names = [f"{n}, {units}, {momentum:g}" for n, units, momentum in sizes]
             column[1].set_xticks(range(len(sizes)), names, rotation=90)

@@ -59,6 +59,7 @@ def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
 
 
 def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
+    """That of one gated layer."""
     if isinstance(network, GatedLinearNetwork):
         return _certified(margin_problem(network, task.X_train, task.y_train), task)
     gates: ReLUGates = network.gates()
@@ -73,6 +74,7 @@ def _behind(weights: bytes, task: BinaryTask) -> Reference | None:
 
 
 def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
+    """A margin problem's solution, with that of least Frobenius norm behind the same gates."""
     solution = solve(problem)
     if solution.status.inseparable:
         return None
@@ -89,6 +91,7 @@ def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
 
 
 def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
+    """The certified bound for several gated layers (`theory.margin_bound`)."""
     bound = margin_bound(network, task.X_train, task.y_train, BOUND_GAP)
     if bound is None:
         return None
@@ -149,6 +152,7 @@ class Measurer:
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
+        """That of fixed gates, found once, or of gates that learn, found anew."""
         if isinstance(network, ReLUNetwork) and not last and (is_deep(network) or self._is_large(network)):
             return None
         if isinstance(network, ReLUNetwork) or not self.asked:

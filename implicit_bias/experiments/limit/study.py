@@ -36,17 +36,18 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     cell with a row that says so.
     """
     found: Rows = []
-    # One gated layer ends where it ends, whatever it begins with.
-    for draw in range(settings["draws"] if settings["network"].startswith("deep") else 1):
+    for draw in range(settings["draws"]):
         _descend(settings, task, draw, found)
     return [dict.fromkeys(("step", "seconds"), float("nan")) | row for row in found]
 
 
 def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> None:
+    """Append the rows of a draw; KeyboardInterrupt carries all that there are."""
     network, X, y = begun(settings, task, draw), task.X_train, task.y_train
     measure, steps = Measurer(task), settings["max_steps"]
 
     def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
+        """Complete the last row of a descent, and append all."""
         table[-1] |= measure(network, last=True)
         # A readout bias, which training leaves and descent sets to 0, has no part in the theorem.
         if label != "sgd" and (y * network.decision_function(X)).min() > 0:
@@ -76,6 +77,7 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _config(settings: Settings, label: str, steps: int, margin: float) -> LossScaled | PlainDescent:
+    """The iteration of a descent."""
     limit = settings["max_seconds"]
     if label == "plain":
         return PlainDescent(settings["lr"], max(1, steps), limit)
@@ -93,6 +95,7 @@ def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure:
         shown |= {0, *(2**k for k in range(epochs.bit_length()))}
 
     def record(epoch: int, epochs: int) -> None:
+        """Append the row of an epoch that is shown."""
         if measure is None or epoch not in shown:
             return
         margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()
@@ -160,11 +163,15 @@ EXPERIMENT = Experiment(
 )
 
 
-def titled(config: LimitConfig) -> Experiment:
-    """The experiment with this configuration, and its data set named in the title.
+def titled(title: str) -> Experiment:
+    """The experiment with this title, on its figures too."""
+    return replace(EXPERIMENT, title=title, draw=partial(figures, title=title))
 
-    >>> titled(LimitConfig()).title
+
+def asked(config: LimitConfig) -> Experiment:
+    """The experiment with the cells of this configuration, and its data set named in the title.
+
+    >>> asked(LimitConfig()).title
     'The limit of gradient descent (digits)'
     """
-    title = f"{EXPERIMENT.title} ({config.dataset})"
-    return replace(EXPERIMENT, title=title, grid=lambda _: config.cells(), draw=partial(figures, title=title))
+    return replace(titled(f"{EXPERIMENT.title} ({config.dataset})"), grid=lambda quick: config.cells())

@@ -38,11 +38,12 @@ def _ends(last: pd.DataFrame) -> str:
     far = [name for name in known if name != "plain"]
     apart = ", ".join(PLACES[name] for name in far)
     head = ["H, momentum", "`--network`", *(f"error {PLACES[name]}" for name in known)]
+    seeds = last.seed.nunique()
     rows = [[*head, "of the SVM", "ratio", f"inconsistency {apart}"]]
     for (units, momentum), cells in last.groupby(["units", "momentum"]):
         for index, (name, part) in enumerate(cells.groupby("network", sort=False)):
             own = {descent: part[part.descent == descent] for descent in known}
-            limit, seeds = own[known[-1]], part.seed.nunique()
+            limit = own[known[-1]]
             place = f"{units}, {momentum:g}" if not index else ""
             errors = [_mean(own[descent].error) + _fewer(own[descent], seeds) for descent in known]
             ratios = limit.ratio.dropna()
@@ -53,10 +54,12 @@ def _ends(last: pd.DataFrame) -> str:
 
 
 def _mean(shares: pd.Series) -> str:
+    """In percent; a dash if none is known."""
     return f"{100 * shares.mean():.2f}" if shares.notna().any() else "–"
 
 
 def _fewer(part: pd.DataFrame, seeds: int) -> str:
+    """How many seeds it is of, if not of all."""
     count = part.seed.nunique()
     return "" if count in (0, seeds) else f" ({count} of {seeds} seeds)"
 
@@ -75,6 +78,7 @@ def _differences(last: pd.DataFrame) -> str:
 
 
 def _told(one: Contrast) -> str:
+    """Mean ± half of the interval, bold where that leaves 0 out."""
     (low, high), mean = one.test.interval, one.test.values.mean()
     told = f"{mean:.2f} ± {(high - low) / 2:.2f}".replace("-", "−")
     return f"**{told}**" if low > 0 or high < 0 else told

@@ -8,7 +8,7 @@ import pandas as pd
 
 from implicit_bias.experiments.limit.config import PLACE
 from implicit_bias.experiments.runner.tested import Tested, holm
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner.verdicts import Verdict, where
 
 #: A ratio up to which a descent counts as at the optimum.
 REACHED = 1.01
@@ -145,13 +145,17 @@ def _bounded(network: Any, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
+    """The largest ratio, and inconsistency if any is known."""
     if part.ratio.isna().all():
         return "no ratio is known"
-    return f"ratio up to {part.ratio.max():.4f}, inconsistency up to {100 * part.inconsistency.max():.2f} %"
+    apart = part.inconsistency.max()
+    told = f", inconsistency up to {100 * apart:.2f} %" if pd.notna(apart) else ""
+    return f"ratio up to {part.ratio.max():.4f}{told}"
 
 
 def _paired(above: pd.DataFrame, below: pd.DataFrame, column: str) -> pd.DataFrame:
-    cell = [name for name in ("train_size", "units", "momentum", "seed", "draw") if name in above]
+    """A column of two parts, side by side for the cells that both have."""
+    cell = [name for name in (*CELL, "seed", "draw") if name in above]
     sides = [part.set_index(cell)[column] for part in (above, below)]
     return pd.concat(sides, axis=1, keys=["above", "below"], join="inner")
 
@@ -170,8 +174,8 @@ def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
     """A column in percent of a network's ends, by cell and seed."""
-    part = last[(last.network == network) & (last.descent == descent)]
-    return 100 * part.set_index([*CELL, "seed"]).reindex(columns=[column])[column].dropna()
+    part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
+    return 100 * part.reindex(columns=[column])[column].dropna()
 
 
 def _tested(claim: str, pair: pd.DataFrame) -> Tested:

@@ -8,9 +8,9 @@ unit is silent, w = 0. Starts as in `gain`; lr 0.2 for ReLU, 1 for sigmoid and e
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, where, whiskers
+from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
 from implicit_bias.experiments.localization.networks import ONE, SATURATING, one_row, seconds, stayed
-from implicit_bias.experiments.runner import COLOURS, Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import COLOURS, Settings, Verdict, decide, panels, product, where
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"

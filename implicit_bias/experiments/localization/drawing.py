@@ -18,17 +18,6 @@ STYLES: dict[str, dict[str, Any]] = {
 NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
 
 
-def where(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
-    """The rows of the cells with these settings.
-
-    >>> where(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=1, gain=3).to_dict("records")
-    [{'units': 1, 'gain': 3}]
-    """
-    for name, value in settings.items():
-        table = table[table[name] == value]
-    return table
-
-
 def scales(one: float, two: float) -> str:
     """A pair of length-scales: 'ξ = (3, 1)'."""
     return f"ξ = ({one:g}, {two:g})"

@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr
-from implicit_bias.experiments.localization.drawing import LOCAL, scales, where
+from implicit_bias.experiments.localization.drawing import LOCAL, scales
 from implicit_bias.experiments.localization.networks import MANY, ONE, PROCESSES, end, seconds, stayed, trained
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
 
 TITLE = "Receptive fields of ReLU units"
 SOURCE = "nonlinear Gaussian process"

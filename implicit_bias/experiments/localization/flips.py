@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed, where
+from implicit_bias.experiments.localization.drawing import curve, scales, sinusoid, slashed
 from implicit_bias.experiments.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
 from implicit_bias.ground.checks import Array
 
 TITLE = "Gates, place, size and shape in training"

@@ -15,10 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import gradient_flow, ipr
-from implicit_bias.experiments.localization.drawing import LOCAL, curve, where
+from implicit_bias.experiments.localization.drawing import LOCAL, curve
 from implicit_bias.experiments.localization.flips import placed
 from implicit_bias.experiments.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.training.online import OnlineTraining

@@ -8,9 +8,9 @@ samples), which without biases would be odd functions and learn nothing of symme
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid, slashed, where
+from implicit_bias.experiments.localization.drawing import LOCAL, NAMES, STYLES, curve, sinusoid, slashed
 from implicit_bias.experiments.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds, stayed
-from implicit_bias.experiments.runner import Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import Settings, Verdict, decide, panels, product, where
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"

@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, pixel_moments
-from implicit_bias.experiments.localization.drawing import scales, slashed, where
+from implicit_bias.experiments.localization.drawing import scales, slashed
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
 
 TITLE = "Pixel gates in closed form"
 SOURCE = "pixel gates"

@@ -11,9 +11,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import ipr, peak_frequency
-from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid, slashed, where
+from implicit_bias.experiments.localization.drawing import LOCAL, curve, sinusoid, slashed
 from implicit_bias.experiments.localization.networks import MANY, end, seconds, stayed, trained
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
 
 TITLE = "Which class has the longer correlations"
 SOURCE = "nonlinear Gaussian process"

@@ -12,9 +12,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.dynamics import Moments, gradient_flow, pixel_moments
-from implicit_bias.experiments.localization.drawing import slashed, where
+from implicit_bias.experiments.localization.drawing import slashed
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
 from implicit_bias.ground.checks import Array
 
 TITLE = "Gated linear networks along the formulas"
@@ -70,6 +70,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _gates(opened: np.ndarray, case: str) -> Array:
+    """The gates (m, k) of a case, from that of the pixel (m,)."""
     one = opened.astype(float)
     others = {"single": [], "exclusive": [1 - one], "redundant": [one], "general": [np.ones(len(one))]}
     return np.column_stack([one, *others[case]])

@@ -18,9 +18,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets import RingProcess
 from implicit_bias.dynamics import Moments, OrbitMoments
-from implicit_bias.experiments.localization.drawing import where
 from implicit_bias.experiments.localization.networks import COMMON, process_of
-from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+from implicit_bias.experiments.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
 from implicit_bias.features import GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.regression.closed_form import least_squares
@@ -58,6 +57,7 @@ Found = list[tuple[str, float, float, int, str]]
 
 
 def _pixels(process: RingProcess, settings: Settings) -> Found:
+    """Tilings by the signs of log2 K pixels, and sets of K pixel gates."""
     n, K, m = settings["n"], settings["units"], settings["samples"]
     X, y = process.sample(m, seed=settings["seed"])
     depth = int(np.log2(K))
@@ -94,6 +94,7 @@ def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...]
     mean = (process.covariance(0) + process.covariance(1)) / 2
 
     def loss(places: tuple[int, ...]) -> float:
+        """⟨y²⟩ − bᵀA⁻¹b of the gates at these places."""
         cells = [[_pair(orbit, mean, i, j) for j in places] for i in places]
         b = np.concatenate([np.zeros(n) if i < 0 else orbit.b for i in places])
         return float(orbit.power - b @ np.linalg.lstsq(np.block(cells), b, rcond=1e-9)[0])
@@ -138,6 +139,7 @@ def _judged(process: RingProcess, gates: Callable[[Array], Array], settings: Set
 
 
 def _half_spaces(process: RingProcess, settings: Settings) -> Found:
+    """Random half-spaces, exchanged while that lowers the loss."""
     m, steps = settings["samples"] // 2, settings["steps"] // 3
     X, y = process.sample(m, seed=settings["seed"])
     found = search_gates(X, y, units=settings["units"], restarts=2, steps=steps, seed=settings["seed"]).best.gates()
@@ -145,6 +147,7 @@ def _half_spaces(process: RingProcess, settings: Settings) -> Found:
 
 
 def _any(process: RingProcess, settings: Settings) -> Found:
+    """Gates of the samples' own choice and weights, improved in turns: the better of two starts."""
     K, m = settings["units"], settings["samples"] // 4
     X, y = process.sample(m, seed=settings["seed"])
     fresh, target = process.sample(m, seed=settings["seed"] + 10)
@@ -171,6 +174,7 @@ def _chosen(X: Array, y: Array, w: Array, sets: Array) -> Array:
 
 
 def _left(X: Array, y: Array, w: Array, sets: Array) -> float:
+    """⟨(y − ŷ)²⟩ where every sample has the set of gates that suits it best."""
     return float(np.mean(np.abs(X @ w.T @ sets.T - y[:, None]).min(axis=1) ** 2))
 
 

@@ -9,8 +9,6 @@ same errors would give.
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pandas as pd
-
 #: The widths of the paper's figures.
 WIDTHS = {"units": (1, 100)}
 GLN: dict[str, Any] = {"study": "compare_gln", "version": "corrected", "cutoff": "median", "momentum": 0.0} | WIDTHS
@@ -65,15 +63,6 @@ class Correlation:
     other: Quantity
     relation: str
     within: bool = False
-
-
-def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows with these values of columns; a pair stands for all from the one to the other."""
-    chosen = pd.Series(True, index=table.index)
-    for name, value in values.items():
-        column = table[name]
-        chosen &= column.between(*value) if isinstance(value, tuple) else column == value
-    return table[chosen]
 
 
 def less(place: str, text: str, below: Quantity, above: Quantity, by: str | None = None) -> Claim:

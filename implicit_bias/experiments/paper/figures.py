@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.claims import where
 from implicit_bias.experiments.paper.intervals import claims_figure, intervals
-from implicit_bias.experiments.paper.panels import KEYS, TITLES, draw, style
+from implicit_bias.experiments.paper.panels import TITLES, draw, pairs
 from implicit_bias.experiments.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.experiments.paper.studies import Study
-from implicit_bias.experiments.runner.drawing import styled
+from implicit_bias.experiments.runner.drawing import DATASETS, finished, panels, style, styled
+from implicit_bias.experiments.runner.verdicts import where
 from implicit_bias.ground.checks import InputError, one_of
 
 #: Line of each momentum of gradient descent.
@@ -24,6 +24,7 @@ LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
 
 
 def _others(table: pd.DataFrame, reference: str) -> list[str]:
+    """The models of a table besides the reference, in its order."""
     return [model for model in table["model"].unique() if model != reference]
 
 
@@ -44,17 +45,12 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
     for number, (version, part) in enumerate(table.groupby("version", sort=False)):
-        with styled():
-            figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-            panels = figure.subplots(1, 3)
-            _error_against_error(panels[0], part, study.reference)
-            _inconsistency_against_error(panels[1], part, study.reference)
-            _error_against_width(panels[2], part, width)
-            handles = {label: h for ax in panels for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-            figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=6, frameon=False)
-            published = ", published faults" if version == "published" else ""
-            figure.suptitle(f"{study.title} ({table.dataset.iloc[0]}{published})")
-        figures[f"comparison_{version}" if number else "comparison"] = figure
+        published = ", published faults" if version == "published" else ""
+        axes = panels(f"{study.title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
+        _error_against_error(axes[0, 0], part, study.reference)
+        _inconsistency_against_error(axes[0, 1], part, study.reference)
+        _error_against_width(axes[0, 2], part, width)
+        figures[f"comparison_{version}" if number else "comparison"] = finished(axes, below=6)
     return figures
 
 
@@ -93,6 +89,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
 
 
 def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
+    """A figure of ours: a row of panels a quantity, a column a version and training-set size, and below every cell."""
     blocks = [(v, n) for v in TITLES for n in sorted(table.train_size.unique()) if (table.version == v).any()]
     heights = [1.7 * len(layout.rows) + 0.9, 2.5]
     drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
@@ -143,7 +140,7 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
 
 def names(table: pd.DataFrame) -> str:
     """The data sets of a table, as a title says them."""
-    return ", ".join({"mnist": "MNIST"}.get(name, name) for name in table.dataset.unique())
+    return ", ".join(DATASETS.get(name, name) for name in table.dataset.unique())
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
@@ -177,6 +174,7 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
 
 
 def _scatters(axes: Any, table: pd.DataFrame, layout: OwnFigure) -> None:
+    """Every cell's inconsistency over the reference's error, a panel a version."""
     versions = [version for version in TITLES if (table.version == version).any()]
     for ax, version in zip(axes, versions, strict=True):
         _inconsistency_against_error(ax, table[table.version == version], layout.study.reference)
@@ -199,16 +197,13 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
         handles.append(Line2D([], [], marker="o", markerfacecolor="white", label="some seeds not separable", **sign))
         handles.append(Line2D([], [], marker="x", label="no seed separable", **sign))
     handles.append(Line2D([], [], color="black", linestyle="-.", linewidth=0.8, label="chance"))
-    drawing.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    drawing.legend(handles=handles, loc="outside lower center", ncols=4)
 
 
 def _error_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     """Each model's error over the reference's, one point a cell; on the diagonal they are equal."""
-    own = table[table.model == reference].set_index(KEYS)["error"]
-    for model in _others(table, reference):
-        other = table[table.model == model].set_index(KEYS)["error"]
-        pairs = 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
-        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
+    for model, points in pairs(table, reference, _others(table, reference), "error"):
+        ax.plot(points.own, points.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
     ends = 100 * np.nan_to_num([table.error.min(), table.error.max()])
     ax.plot(ends, ends, color="0.7", linewidth=0.8, zorder=0)
     ax.set(xlabel=f"error of {reference} (%)", ylabel="error of the SVM (%)", title="Error against error")
@@ -216,12 +211,10 @@ def _error_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
 
 def _inconsistency_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     """Disagreement with the reference over its error, and the chance curve 2e(1 − e) of independent models."""
-    own = 100 * table[table.model == reference].set_index(KEYS)["error"]
-    for model in _others(table, reference):
-        other = 100 * table[table.model == model].set_index(KEYS)["inconsistency"]
-        pairs = pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
-        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
-    grid = np.linspace(0, 1.15 * max(0.02, float(own.max()) / 100 if len(own) else 0.0), 100)
+    for model, points in pairs(table, reference, _others(table, reference), "inconsistency"):
+        ax.plot(points.own, points.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
+    own = table[table.model == reference]["error"]
+    grid = np.linspace(0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0), 100)
     ax.plot(100 * grid, 200 * grid * (1 - grid), color="black", linestyle="-.", linewidth=0.8, label="chance")
     ax.set(xlabel=f"error of {reference} (%)", ylabel=f"inconsistency with {reference} (%)")
     ax.set_title("Inconsistency against error")

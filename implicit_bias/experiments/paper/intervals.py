@@ -49,5 +49,5 @@ def claims_figure(table: pd.DataFrame, title: str) -> Figure:
     handles = [Line2D([], [], color=colour, marker="o", markersize=4, label=name) for name, colour in OUTCOMES.items()]
     hollow = {"marker": "o", "markersize": 4, "markerfacecolor": "white", "color": "0.4"}
     handles.append(Line2D([], [], label="seeds of the published split only", **hollow))  # type: ignore[arg-type]
-    drawing.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    drawing.legend(handles=handles, loc="outside lower center", ncols=4)
     return drawing

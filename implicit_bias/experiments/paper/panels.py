@@ -1,6 +1,6 @@
 """The paper's figures panel by panel: what its captions say, corrected above and with its faults below."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,18 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from implicit_bias.experiments.paper.claims import GLN, RELU, SHALLOW, SMALL, where
+from implicit_bias.experiments.paper.claims import GLN, RELU, SHALLOW, SMALL
 from implicit_bias.experiments.paper.plan import PaperFigure
-from implicit_bias.experiments.runner.drawing import COLOURS
+from implicit_bias.experiments.runner.drawing import style
+from implicit_bias.experiments.runner.verdicts import where
 
-#: Colour and marker of each model, the same in every figure.
-STYLES = {
-    **dict.fromkeys(("GD-GLN", "GD-shallow", "GD-ReLU"), (COLOURS["black"], "D")),
-    **dict.fromkeys(("SVM-L2", "SVM-RC"), (COLOURS["orange"], "s")),
-    **dict.fromkeys(("SVM-GLN", "SVM-shallow", "SVM-LC"), (COLOURS["blue"], "o")),
-    **dict.fromkeys(("SVM-Fro", "SVM-HL"), (COLOURS["green"], "^")),
-}
-UNKNOWN = (COLOURS["purple"], "v")
 KEYS = ["dataset", "train_size", "units", "contexts", "cutoff", "seed", "momentum"]
 TITLES = {"corrected": "corrected", "published": "published faults"}
 #: Lines of the training-set sizes, from the smallest.
@@ -39,12 +32,6 @@ BEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         *((model, model, SMALL) for model in ("GD-GLN", "SVM-GLN")),
     ],
 }
-
-
-def style(model: str) -> dict[str, Any]:
-    """Colour, marker and label of a model."""
-    colour, marker = STYLES.get(model, UNKNOWN)
-    return {"color": colour, "marker": marker, "label": model}
 
 
 def draw(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
@@ -69,23 +56,25 @@ def draw(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
         if panel.kind == "inconsistencies":
             ax.set_ylim(bottom=0)
     handles, most = list(_handles(table, layout)), 2 * len(layout.columns)
-    drawing.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)), frameon=False)
+    drawing.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)))
     drawing.suptitle(title)
     return drawing
 
 
-def _pairs(table: pd.DataFrame, layout: PaperFigure, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The reference's error and a column of each model, in percent, cell by cell."""
-    own = table[table.model == layout.study.reference].set_index(KEYS)["error"]
-    for model in layout.models:
+def pairs(
+    table: pd.DataFrame, reference: str, models: Iterable[str], column: str
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The reference's error and a column of each model, in percent: own and other, a row for each cell with both."""
+    own = table[table.model == reference].set_index(KEYS)["error"]
+    for model in models:
         other = table[table.model == model].set_index(KEYS)[column]
         yield model, 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
 
 
 def _errors(ax: Axes, table: pd.DataFrame, layout: PaperFigure) -> None:
     """Errors of the SVMs over that of gradient descent; on the grey line they are equal."""
-    for model, pairs in _pairs(table, layout, "error"):
-        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
+    for model, points in pairs(table, layout.study.reference, layout.models, "error"):
+        ax.plot(points.own, points.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
     own = 100 * table[table.model == layout.study.reference]["error"]
     ends = [own.min(), own.max()] if len(own) else [0, 0]
     ax.plot(ends, ends, color="0.6", linewidth=1, zorder=0)
@@ -94,8 +83,8 @@ def _errors(ax: Axes, table: pd.DataFrame, layout: PaperFigure) -> None:
 
 def _inconsistencies(ax: Axes, table: pd.DataFrame, layout: PaperFigure) -> None:
     """Inconsistencies over gradient descent's error p; the grey line is 2p(1 − p)."""
-    for model, pairs in _pairs(table, layout, "inconsistency"):
-        ax.plot(pairs.own, pairs.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
+    for model, points in pairs(table, layout.study.reference, layout.models, "inconsistency"):
+        ax.plot(points.own, points.other, linestyle="none", markersize=3, alpha=0.8, **style(model))
     own = table[table.model == layout.study.reference]["error"]
     p = np.linspace(own.min(), own.max(), 50) if len(own) else np.zeros(1)
     ax.plot(100 * p, 200 * p * (1 - p), color="0.6", linewidth=1, zorder=0)
@@ -135,6 +124,7 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
 
 
 def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
+    """The entries of the legend: models, training-set sizes, and the hollow markers where there are any."""
     for model in (layout.study.reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), DASHES, strict=False):

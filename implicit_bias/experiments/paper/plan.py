@@ -45,44 +45,40 @@ class Panels:
 
 
 @dataclass(frozen=True)
-class PaperFigure:
-    """One of the paper's figures: cells, models, columns of panels, and rows of them (label, which cells)."""
+class Layout:
+    """A figure's title, and the cells behind it."""
 
     title: str
     parts: tuple[Part, ...]
-    models: tuple[str, ...]
-    columns: tuple[Panels, ...]
-    rows: tuple[tuple[str, dict[str, Any]], ...]
 
     @property
     def study(self) -> Study:
-        """The study that it is about."""
+        """The study that it is about, where that is one."""
         return self.parts[0].study
 
 
 @dataclass(frozen=True)
-class OwnFigure:
+class PaperFigure(Layout):
+    """One of the paper's figures: models, columns of panels, and rows of them (label, which cells)."""
+
+    models: tuple[str, ...]
+    columns: tuple[Panels, ...]
+    rows: tuple[tuple[str, dict[str, Any]], ...]
+
+
+@dataclass(frozen=True)
+class OwnFigure(Layout):
     """A figure of ours, that the paper does not have: rows of quantities against widths, for each training-set size."""
 
-    title: str
-    parts: tuple[Part, ...]
     #: The rows of panels: a value of `contexts`, or all, and the quantity.
     rows: tuple[tuple[int | None, str], ...]
     #: The x axis.
     width: str = "units"
 
-    @property
-    def study(self) -> Study:
-        """The study that it is about."""
-        return self.parts[0].study
-
 
 @dataclass(frozen=True)
-class ClaimsFigure:
+class ClaimsFigure(Layout):
     """A figure of ours of the claims that rest on draws of everything: means and intervals."""
-
-    title: str
-    parts: tuple[Part, ...]
 
 
 _GLN, _RELU, _SHALLOW = (STUDIES[f"compare_{name}"] for name in ("gln", "relu", "shallow_gln"))

@@ -36,6 +36,7 @@ def report_page(found: Figured, contents: dict[str, bytes]) -> bytes:
 
 
 def _caption(name: str) -> str:
+    """What is written below a figure of this name."""
     if name.startswith("figure"):
         return f"Figure {name.removeprefix('figure')} of the paper, corrected above and with the published faults below"
     if name == "spreads":

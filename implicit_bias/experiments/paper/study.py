@@ -19,20 +19,8 @@ from implicit_bias.training.sgd import train
 
 #: The columns of every comparison's table, in order.
 COLUMNS = (
-    *(
-        "study",
-        "dataset",
-        "train_size",
-        "units",
-        "contexts",
-        "seed",
-        "split",
-        "cutoff",
-        "momentum",
-        "version",
-        "model",
-        "status",
-    ),
+    *("study", "dataset", "train_size", "units", "contexts", "seed", "split", "cutoff"),
+    *("momentum", "version", "model", "status"),
     *("train_error", "closed", "error", "inconsistency", "expected_inconsistency", "objective", "gap"),
     *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver"),
 )

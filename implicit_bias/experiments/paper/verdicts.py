@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from implicit_bias.experiments.paper.claims import CLAIMS, SHALLOW, Claim, Correlation, Quantity, where
+from implicit_bias.experiments.paper.claims import CLAIMS, SHALLOW, Claim, Correlation, Quantity
 from implicit_bias.experiments.runner.tested import Tested, holm
-from implicit_bias.experiments.runner.verdicts import Verdict
+from implicit_bias.experiments.runner.verdicts import Verdict, where
 from implicit_bias.ground.checks import InputError
 
 #: What makes a cell of one study and version.

@@ -17,7 +17,7 @@ The module of a figure needs what is imported here.
 
 from implicit_bias.experiments.runner.drawing import COLOURS, band, finished, panels, ribbon
 from implicit_bias.experiments.runner.experiment import Rows, Settings, product
-from implicit_bias.experiments.runner.verdicts import Verdict, decide, named, span
+from implicit_bias.experiments.runner.verdicts import Verdict, decide, named, span, where
 
 __all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "decide"]
-__all__ += ["finished", "named", "panels", "product", "ribbon", "span"]
+__all__ += ["finished", "named", "panels", "product", "ribbon", "span", "where"]

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from implicit_bias.datasets import BinaryTask, divided, load_signs
+from implicit_bias.datasets.images import ImageClasses, load_classes
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 
 
@@ -89,6 +90,21 @@ def binary_task(settings: Settings, root: str | None) -> BinaryTask:
     """
     seed = settings["seed"] if settings.get("split") == "own" else 1
     return _task(settings["dataset"], settings["train_size"], seed, root)
+
+
+_classes = lru_cache(maxsize=2)(load_classes)
+
+
+def image_classes(settings: Settings, root: str | None) -> ImageClasses:
+    """The `data` of experiments on images of all classes, pixels in [−1, 1] and a constant, the same for every seed.
+
+    With `components` so many principal components instead of the pixels; `held_out` training images are set apart.
+
+    >>> image_classes({"dataset": "digits", "held_out": 200}, None).X_held_out.shape
+    (200, 65)
+    """
+    held_out = settings.get("held_out", 0)
+    return _classes(settings["dataset"], settings.get("components"), held_out, root, seed=0)
 
 
 def digest(content: Any) -> str:

@@ -12,9 +12,30 @@ from matplotlib.figure import Figure
 #: Colours of networks and lines, the same in every figure (Okabe and Ito's palette).
 COLOURS = {
     **{"black": "#000000", "orange": "#E69F00", "sky": "#56B4E9", "green": "#009E73", "yellow": "#F0E442"},
-    **{"blue": "#0072B2", "red": "#D55E00", "purple": "#CC79A7"},
+    **{"blue": "#0072B2", "red": "#D55E00", "purple": "#CC79A7", "grey": "#999999"},
     **{"GaLU": "#0072B2", "ReLU": "#E69F00", "linear": "#009E73", "theory": "#000000"},
 }
+#: What titles call the data sets.
+DATASETS = {"digits": "digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+#: Colour and marker of every model on two classes: trained networks, limits of their descent, and margin problems.
+MODELS = {
+    **dict.fromkeys(("GD", "GD-GLN", "GD-shallow", "GD-ReLU"), ("black", "D")),
+    **{"GD-FReLU": ("purple", "P"), "limit": ("red", "v"), "limit of GD-FReLU": ("grey", "<")},
+    **dict.fromkeys(("SVM", "SVM-GLN", "SVM-shallow", "SVM-LC"), ("blue", "o")),
+    **dict.fromkeys(("SVM-L2", "SVM-RC"), ("orange", "s")),
+    **dict.fromkeys(("SVM-Fro", "SVM-HL"), ("green", "^")),
+    **{"SVM-LC in cones": ("sky", "p"), "best network": ("green", "s")},
+}
+
+
+def style(model: str, label: str = "") -> dict[str, Any]:
+    """Colour, marker and label of one of `MODELS`; the label is its name if none is given.
+
+    >>> style("SVM-GLN")
+    {'color': '#0072B2', 'marker': 'o', 'label': 'SVM-GLN'}
+    """
+    colour, marker = MODELS[model]
+    return {"color": COLOURS[colour], "marker": marker, "label": label or model}
 
 
 def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[None]:
@@ -60,11 +81,20 @@ def ribbon(ax: Axes, middle: pd.Series, low: pd.Series, high: pd.Series, *, alph
     ax.fill_between(middle.index, low, high, color=line.get_color(), alpha=alpha, linewidth=0)
 
 
-def finished(axes: Any, below: int = 0) -> Figure:
-    """The figure of some panels, with a legend in the first, or one of all panels in columns below them.
+def trend(ax: Axes, values: pd.Series, middle: str = "median", **look: Any) -> None:
+    """A line through the medians of `values` over its index, or through their means, and every value as a faint point.
 
-    It is called where `panels` sets the style.
+    >>> ax = panels("Loss")[0, 0]
+    >>> trend(ax, pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), "mean", label="GaLU")
+    >>> [line.get_ydata().tolist() for line in ax.get_lines()]
+    [[1.0, 3.0, 4.0], [2.0, 4.0]]
     """
+    ax.plot(values, linestyle="", markersize=3, alpha=0.5, **look | {"label": None})
+    ax.plot(values.groupby(level=0).agg(middle), linewidth=1.2, markersize=4, **look)
+
+
+def finished(axes: Any, below: int = 0) -> Figure:
+    """The figure of some panels, with a legend in the first, or one of all panels in columns below them."""
     figure: Figure = axes[0, 0].figure
     if below:
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}

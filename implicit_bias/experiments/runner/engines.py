@@ -40,6 +40,7 @@ def compute(cell: Cell, one_core: bool = True) -> Result:
     start = time.perf_counter()
 
     def result(rows: Rows) -> Result:
+        """These rows, with the time so far."""
         return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
 
     try:
@@ -111,6 +112,7 @@ def _interrupts_are_ours() -> Iterator[None]:
 
 
 def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
+    """A result with its cell's place in the work, in whatever order they come."""
     return index, compute(cell)
 
 
@@ -174,6 +176,7 @@ def compute_there(cell: Cell, wanted: str) -> Result:
 
 
 def _connect(distributed: Any, scheduler: str) -> Any:
+    """A client of the scheduler; InputError if none answers there, or it has no workers."""
     try:
         distributed.comm.get_address_host_port(scheduler)
         client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
@@ -201,6 +204,7 @@ def _next(client: Any, finished: queue.Queue[Any]) -> Any:
 
 
 def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
+    """What a future holds; InputError for a lost worker or scheduler, and one that lacks packages."""
     try:
         result: Result = future.result()
     except distributed.KilledWorker:

@@ -63,6 +63,8 @@ class Figured:
         return self.record | {"sha256": sha256(as_csv(self.table))}
 
 
+#: Where, when and how a folder's results were computed.
+RECORD = "record.json"
 #: From results and the contents of their files to one page that stands alone.
 Page = Callable[[Figured, dict[str, bytes]], bytes]
 
@@ -113,11 +115,12 @@ def lists_of(cells: Iterable[Settings]) -> dict[str, list[Any]]:
     return lists
 
 
-def require_replaceable(path: Path, experiment: Experiment) -> None:
-    """Refuse to begin what would replace results, of the record at `path`, that are not asked for again.
+def require_replaceable(folder: Path, experiment: Experiment) -> None:
+    """Refuse to begin what would replace results of a folder, by its record, that are not asked for again.
 
     A run may add settings to those of the record; what only cuts cells off may differ.
     """
+    path = folder / RECORD
     earlier = read_record(path).get("settings") if path.exists() else None
     asked = lists_of(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
     lost = {
@@ -128,12 +131,12 @@ def require_replaceable(path: Path, experiment: Experiment) -> None:
     told = ", ".join(f"{name} {' '.join(map(str, values))}" for name, values in lost.items() if values)
     if told:
         raise InputError(
-            f"{path.parent} holds results of {told.replace('_', ' ')}, which this run would replace: name another "
+            f"{folder} holds results of {told.replace('_', ' ')}, which this run would replace: name another "
             "folder with --out, or ask for these as well"
         )
 
 
-def write_alone(found: Figured, folder: Path, record: str, page: Page | None = None) -> list[Path]:
+def write_alone(found: Figured, folder: Path, page: Page | None = None) -> list[Path]:
     """Write NAME.csv and the figures of one experiment, its record, `findings.md` and perhaps `report.html`.
 
     Everything is made before anything is written.
@@ -141,13 +144,13 @@ def write_alone(found: Figured, folder: Path, record: str, page: Page | None = N
     found, contents = replace(found, record=found.signed()), found.contents()
     shown = [name for name in contents if name.endswith(".png")]
     text = findings_page(found.experiment.source, [section(found, shown)])
-    contents |= {"findings.md": text, record: json.dumps(found.record, indent=2).encode()}
+    contents |= {"findings.md": text, RECORD: json.dumps(found.record, indent=2).encode()}
     contents |= {"report.html": page(found, contents)} if page else {}
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 
 def write(collection: Collection, found: Iterable[Figured], folder: Path) -> list[Path]:
-    """Write NAME.csv and the figures of every experiment, and `record.json` and `findings.md` of all in the folder.
+    """Write NAME.csv and the figures of every experiment, and record and `findings.md` of all in the folder.
 
     Figures of earlier runs stay, but for damaged ones, which are named. Everything is made before anything is written.
     """
@@ -158,7 +161,7 @@ def write(collection: Collection, found: Iterable[Figured], folder: Path) -> lis
     sections = (section(one, [f"{one.experiment.name}.png"]) for one in ordered)
     contents["findings.md"] = findings_page(collection.source, sections)
     records = {one.experiment.name: one.record for one in ordered}
-    contents["record.json"] = json.dumps({"figures": records}, indent=2).encode()
+    contents[RECORD] = json.dumps({"figures": records}, indent=2).encode()
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 
@@ -180,9 +183,9 @@ def findings_page(source: str, sections: Iterable[str]) -> bytes:
     return ("\n\n".join(["# Findings", f"Which claims hold: {source}.", *sections]) + "\n").encode()
 
 
-def load_alone(experiment: Experiment, folder: Path, record: str, command: str) -> Figured:
+def load_alone(experiment: Experiment, folder: Path, command: str) -> Figured:
     """What `write_alone` wrote into a folder; raises InputError if a file is missing or is not what was written."""
-    known = read_record(folder / record)
+    known = read_record(folder / RECORD)
     table = read_table(folder / f"{experiment.name}.csv", known.get("sha256"))
     if table is None:
         raise InputError(f"{folder} holds damaged results or none of {command}; run it again")
@@ -231,7 +234,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
     """The records of a folder's experiments, in the collection's order; empty if there are none that can be read."""
-    stored = read_record(folder / "record.json").get("figures")
+    stored = read_record(folder / RECORD).get("figures")
     known = stored if isinstance(stored, dict) else {}
     whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
     return {name: known[name] for name in collection.figures if name in whole}
@@ -239,7 +242,7 @@ def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
 
 def _earlier(collection: Collection, folder: Path, replaced: set[str]) -> dict[str, Figured]:
     """The experiments of earlier runs that are still whole."""
-    if not (folder / "record.json").exists():
+    if not (folder / RECORD).exists():
         return {}
     kept = {}
     for name in _records(collection, folder):

@@ -96,6 +96,7 @@ def run(
     interrupted = False
 
     def keep(cell: Cell, result: Result, stored: bool) -> None:
+        """Take a result, and tell of it."""
         (partial if cell.cut_off(result.rows) else done)[cell] = result
         if progress is not None and (cell in done or not stored):
             progress(cell, stored)

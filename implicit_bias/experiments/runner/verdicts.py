@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -71,6 +72,19 @@ def decide(claim: str, found: str, value: float, relation: str, limit: float, un
     if math.isnan(value) or math.isnan(limit):
         return Verdict(claim, "too few cells", threshold, None)
     return Verdict(claim, found, threshold, bool(RELATIONS[relation](value, limit)))
+
+
+def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """The rows with these values of columns; a pair stands for all from the one to the other.
+
+    >>> where(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=(1, 10), gain=3).to_dict("records")
+    [{'units': 1, 'gain': 3}]
+    """
+    chosen = pd.Series(True, index=table.index)
+    for name, value in values.items():
+        column = table[name]
+        chosen &= column.between(*value) if isinstance(value, tuple) else column == value
+    return table[chosen]
 
 
 def span(values: pd.Series, form: str) -> str:

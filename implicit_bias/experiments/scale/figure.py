@@ -1,7 +1,6 @@
 """The figures of all sizes: error, inconsistency and ratio against the number of training samples."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,74 +8,53 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from implicit_bias.experiments.runner.drawing import COLOURS, panels
+from implicit_bias.experiments.runner.drawing import DATASETS, panels, style, trend
+from implicit_bias.experiments.runner.verdicts import where
 from implicit_bias.experiments.scale.config import MODELS
 
-#: Labels of the lines of a panel, with network, descent and model, colour and marker.
-Lines = Mapping[str, tuple[str, str, str, str, str]]
+#: Labels of the lines of a panel, with network, descent and model, and whose style they have.
+Lines = Mapping[str, tuple[str, str, str, str]]
 GLN, RELU, FROZEN = MODELS
-#: The rows of panels: column of the table, label of its axis, and lines; a figure each for GLNs and ReLU networks.
-FIGURES: dict[str, dict[str, tuple[str, Lines]]] = {
+#: The rows of panels: a column of the table, and the label of its axis.
+QUANTITIES = {"error": "error (%)", "inconsistency": "inconsistency (%)", "ratio": "ratio to the optimum"}
+#: The lines of each, in a figure for GLNs and one for ReLU networks.
+FIGURES: dict[str, dict[str, Lines]] = {
     "scale_gln": {
-        "error": (
-            "error (%)",
-            {
-                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "green", "o"),
-                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "blue", "s"),
-                "SVM-GLN": (GLN, "sgd", "SVM-GLN", "black", "x"),
-                "SVM-Fro": (GLN, "sgd", "SVM-Fro", "purple", "+"),
-                "SVM-L2": (GLN, "sgd", "SVM-L2", "red", "^"),
-            },
-        ),
-        "inconsistency": (
-            "inconsistency (%)",
-            {
-                "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "green", "o"),
-                "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "blue", "s"),
-                "SGD and SVM-Fro": (GLN, "sgd", "SVM-Fro", "purple", "+"),
-                "SGD and SVM-L2": (GLN, "sgd", "SVM-L2", "red", "^"),
-            },
-        ),
-        "ratio": (
-            "ratio to the optimum",
-            {
-                "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "green", "o"),
-                "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "blue", "s"),
-            },
-        ),
+        "error": {
+            "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
+            "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
+            **{model: (GLN, "sgd", model, model) for model in ("SVM-GLN", "SVM-Fro", "SVM-L2")},
+        },
+        "inconsistency": {
+            "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "SVM-GLN"),
+            "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "limit"),
+            **{f"SGD and {model}": (GLN, "sgd", model, model) for model in ("SVM-Fro", "SVM-L2")},
+        },
+        "ratio": {
+            "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
+            "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
+        },
     },
     "scale_relu": {
-        "error": (
-            "error (%)",
-            {
-                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "green", "o"),
-                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "blue", "s"),
-                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "orange", "D"),
-                "SVM-LC": (RELU, "sgd", "SVM-LC", "black", "x"),
-                "SVM-RC": (RELU, "sgd", "SVM-RC", "red", "^"),
-                "SVM-HL": (RELU, "sgd", "SVM-HL", "purple", "+"),
-            },
-        ),
-        "inconsistency": (
-            "inconsistency (%)",
-            {
-                "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "green", "o"),
-                "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "blue", "s"),
-                "GD-FReLU and SVM-LC": (FROZEN, "sgd", "SVM-LC", "orange", "D"),
-                "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "sky", "v"),
-                "GD-ReLU and SVM-RC": (RELU, "sgd", "SVM-RC", "red", "^"),
-                "GD-ReLU and SVM-HL": (RELU, "sgd", "SVM-HL", "purple", "+"),
-            },
-        ),
-        "ratio": (
-            "ratio to the optimum",
-            {
-                "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "green", "o"),
-                "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "blue", "s"),
-                "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "orange", "D"),
-                "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "sky", "v"),
-            },
-        ),
+        "error": {
+            "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
+            "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
+            "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
+            **{model: (RELU, "sgd", model, model) for model in ("SVM-LC", "SVM-RC", "SVM-HL")},
+        },
+        "inconsistency": {
+            "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "SVM-LC"),
+            "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "limit"),
+            "GD-FReLU and SVM-LC": (FROZEN, "sgd", "SVM-LC", "GD-FReLU"),
+            "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "limit of GD-FReLU"),
+            **{f"GD-ReLU and {model}": (RELU, "sgd", model, model) for model in ("SVM-RC", "SVM-HL")},
+        },
+        "ratio": {
+            "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
+            "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
+            "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
+            "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "limit of GD-FReLU"),
+        },
     },
 }
 #: Inches beside the panels.
@@ -91,20 +69,20 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
     """
     drawn = {}
     for name, rows in FIGURES.items():
-        networks = {network for _, lines in rows.values() for network, *_ in lines.values()}
+        networks = {network for lines in rows.values() for network, *_ in lines.values()}
         own = table[table.network.isin(networks)]
         places = list(own[["dataset", "units"]].drop_duplicates().itertuples(index=False))
         if not places:
             continue
         axes = panels(TITLES[name], columns=len(places), rows=len(rows), size=(2.6, 2.3))
         for column, (dataset, units) in zip(axes.T, places, strict=True):
-            part = own[(own.dataset == dataset) & (own.units == units)]
-            for ax, (quantity, (_, lines)) in zip(column, rows.items(), strict=True):
+            part = where(own, dataset=dataset, units=units)
+            for ax, (quantity, lines) in zip(column, rows.items(), strict=True):
                 _panel(ax, part, quantity, lines)
-            column[0].set_title(f"{dataset}, H = {units}")
+            column[0].set_title(f"{DATASETS[dataset]}, H = {units}")
             column[-1].set_xlabel("training samples $n$")
-        for ax, (label, _) in zip(axes[:, 0], rows.values(), strict=True):
-            ax.set_ylabel(label)
+        for ax, quantity in zip(axes[:, 0], rows, strict=True):
+            ax.set_ylabel(QUANTITIES[quantity])
         for row in axes:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         drawn[name] = axes[0, 0].figure
@@ -115,12 +93,10 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
 def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
     """The lines of a panel: means over seeds, and the seeds as points."""
     factor = 1.0 if quantity == "ratio" else 100.0
-    for label, (network, descent, model, colour, marker) in lines.items():
-        rows = (table.network == network) & (table.descent == descent) & (table.model == model)
-        values = factor * table[rows].set_index("train_size")[quantity].replace(np.inf, np.nan).dropna()
-        look: dict[str, Any] = {"color": COLOURS[colour], "marker": marker}
-        ax.plot(values.index, values, linestyle="", markersize=3, alpha=0.5, **look)
-        ax.plot(values.groupby(level=0).mean(), linewidth=1.1, markersize=4, label=label, **look)
+    for label, (network, descent, model, shown) in lines.items():
+        rows = where(table, network=network, descent=descent, model=model)
+        values = factor * rows.set_index("train_size")[quantity].replace(np.inf, np.nan).dropna()
+        trend(ax, values, "mean", **style(shown, label))
     sizes = sorted(table.train_size.unique())
     ax.set_xscale("log")
     ax.set_xticks(sizes, [f"{size}" for size in sizes])

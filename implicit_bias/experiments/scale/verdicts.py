@@ -8,7 +8,7 @@ import pandas as pd
 
 from implicit_bias.experiments.limit.verdicts import REACHED
 from implicit_bias.experiments.runner.tested import Tested
-from implicit_bias.experiments.runner.verdicts import Verdict, span
+from implicit_bias.experiments.runner.verdicts import Verdict, span, where
 from implicit_bias.experiments.scale.config import MODELS
 
 #: The rows of a quantity, and its column: network, descent, model, column.
@@ -74,7 +74,7 @@ def tests(table: pd.DataFrame) -> list[Tested]:
 def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
     """A quantity in percent of one data set: a row for each (units, train_size), a column a seed."""
     network, descent, model, column = rows
-    part = table[(table.network == network) & (table.descent == descent)].set_index(["units", "train_size", "seed"])
+    part = where(table, network=network, descent=descent).set_index(["units", "train_size", "seed"])
     own = part[part.model == model][column]
     if descent == "limit" and network != "learned-relu":
         own = own[part[part.model == MODELS[network]].ratio.reindex(own.index) <= REACHED]
@@ -93,10 +93,7 @@ def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ..
     if values.empty:
         return
     place = values.index.to_frame(index=False)
-    at = [
-        f"{letter}={' '.join(map(str, sorted(set(place[name]))))}"
-        for letter, name in (("n", "train_size"), ("H", "units"))
-    ]
+    at = [f"{letter}={listed(place[name])}" for letter, name in (("n", "train_size"), ("H", "units"))]
     if kind == "trend":
         means = values.mean(axis=1).groupby("train_size").mean()
         shown = f"{', '.join(f'{mean:.2f}' for mean in means)}; a doubling "
