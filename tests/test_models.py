@@ -51,12 +51,12 @@ def model():
     gates, inputs = HyperplaneGates(4, 2, seed=1), np.hstack([X, np.ones((len(X), 1))])
     first = svm_gln(inputs, np.where(CODES == 0, 1, -1), gates, C=1.0)
     problems = [first, *(dataclasses.replace(first, y=np.where(code == CODES, 1, -1)) for code in (1, 2))]
-    return MarginModel(problems, [solve(one) for one in problems], list(np.unique(NAMES)), constant=True)
+    return MarginModel(problems, [solve(one) for one in problems], classes=list(np.unique(NAMES)), constant=True)
 
 
 def two_classes(labels=("cat", "dog"), **more):
     case = svm_shallow([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate())
-    return MarginModel([case], [solve(case)], labels, **more)
+    return MarginModel([case], [solve(case)], classes=labels, **more)
 
 
 def test_a_model_predicts_as_the_estimator_of_the_same_problems(model):
@@ -112,7 +112,7 @@ def test_problems_that_share_nothing_are_each_saved_whole(tmp_path):
     problems = [
         svm_gln(X, np.where(code == CODES, 1, -1), HyperplaneGates(3, 2, seed=code + 1), C=0.1) for code in range(3)
     ]
-    model = MarginModel(problems, [solve(one) for one in problems], [0.5, 1.5, 2.5])
+    model = MarginModel(problems, [solve(one) for one in problems], classes=[0.5, 1.5, 2.5])
     again = load_model(save_model(model, tmp_path / "m.npz"))
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert again.classes == (0.5, 1.5, 2.5)
@@ -264,8 +264,9 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
         ({"classes": ["a", "a"]}, "different"),
         ({"classes": [1.0, float("nan")]}, "finite"),
         ({"classes": ["a", "b", "c"]}, "one problem for two classes"),
-        ({"classes": [None, "b"]}, "another type"),
+        ({"classes": [None, "b"]}, "two or more"),
         ({"classes": "ab"}, "must be a list"),
+        ({"classes": None}, "must be a list"),
         ({"problems": 3}, "must be a list"),
         ({"solutions": [1]}, "another type"),
         ({"constant": "yes"}, "constant must be"),
@@ -350,9 +351,9 @@ def test_least_squares_load_equal(estimator, targets, tmp_path):
         ({"solution": None}, "solution must be a LeastSquares"),
         ({"intercept": np.nan}, "intercept"),
         ({"intercept": [1.0, 2.0]}, "intercept"),
-        ({"classes": ["a", "b", "c"]}, "2 different"),
-        ({"classes": ["a", "a"]}, "2 different"),
-        ({"classes": [0.0, np.inf]}, "2 different"),
+        ({"classes": ["a", "b", "c"]}, "of 2 classes"),
+        ({"classes": ["a", "a"]}, "different"),
+        ({"classes": [0.0, np.inf]}, "finite"),
         ({"constant": 1}, "constant must be"),
     ],
 )

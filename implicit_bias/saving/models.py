@@ -129,18 +129,17 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     """
     with open_archive(path, KIND) as (about, arrays):
         columns = None if about["columns"] is None else _columns(**about["columns"])
+        shared = {"columns": columns} | {name: about[name] for name in ("classes", "constant", "dtype")}
         if "problems" not in about:
             solution = _squares(_under("solution.", arrays))
             gates = gates_of(about, arrays, UnkeptFeatures((1, *solution.weights.shape[-2:]), products=True))
-            told = (about["classes"], about["constant"], columns, about["dtype"])
-            return LeastSquaresModel(gates, solution, arrays["intercept"], *told)
+            return LeastSquaresModel(gates, solution, arrays["intercept"], **shared)
         problems: list[MarginProblem] = []
         for i, told in enumerate(about["problems"]):
             held = _under(f"problem{i}.", arrays)
             problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
         solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
-        parts = (about["classes"], about["constant"], columns, about["offset"], about["dtype"])
-        return MarginModel(problems, solutions, *parts)
+        return MarginModel(problems, solutions, about["offset"], **shared)
 
 
 def _squares(arrays: Mapping[str, np.ndarray]) -> LeastSquares:
