@@ -170,6 +170,9 @@ def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(cl
     again = load_model(save_model(classifier, tmp_path / "m.npz"))
     np.testing.assert_allclose(again.decision_function(X), classifier.decision_function(X), rtol=1e-12, atol=1e-12)
     assert (again.predict(standard) == classifier.predict(standard)).all()
+    if not isinstance(classifier, MultipleKernelClassifier):
+        # That computes each kernel once for all classes.
+        np.testing.assert_array_equal(again.decision_function(X), classifier.decision_function(X))
     fitted = getattr(classifier, "estimator_", classifier)
     inputs = np.column_stack([standard, np.ones(len(X))]) if fitted.fit_intercept else standard
     rows = fitted.samples_
@@ -363,7 +366,9 @@ def test_parts_of_least_squares_that_do_not_belong_together_are_refused(change, 
         dataclasses.replace(model, **change)
 
 
-@pytest.mark.parametrize("name", ["solution.weights", "solution.rank", "intercept", "gates.directions_"])
+@pytest.mark.parametrize(
+    "name", ["solution.weights", "solution.rank", "solution.form", "intercept", "gates.directions_"]
+)
 def test_damaged_least_squares_are_refused(name, tmp_path):
     path = save_model(GaLURegressor(3, random_state=1).fit(X, CODES), tmp_path / "m.npz")
     with np.load(path) as held:
@@ -372,6 +377,35 @@ def test_damaged_least_squares_are_refused(name, tmp_path):
         np.savez(path, **content | {name: values})
         with pytest.raises(InputError, match="damaged or not a saved model"):
             load_model(path)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [GaLURegressor(3, random_state=1), GaLUClassifier(3, random_state=1), GLNClassifier(2), OneClassMargin()],
+    ids=repr,
+)
+def test_a_single_nan_in_any_array_is_refused(estimator, tmp_path):
+    path = save_model(clone(estimator).fit(X, CODES), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    numbers = [name for name, values in content.items() if values.dtype.kind == "f" and values.size]
+    assert len(numbers) > 5
+    for name in numbers:
+        values = content[name].copy()
+        values.ravel()[:1] = np.nan
+        np.savez(path, **content | {name: values})
+        with pytest.raises(InputError, match="damaged or not a saved model"):
+            load_model(path)
+
+
+def test_a_file_of_an_earlier_format_says_which_it_is(tmp_path):
+    path = save_model(two_classes(), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    about = json.loads(str(content["about"])) | {"format": "implicit_bias model 3"}
+    np.savez(path, **content | {"about": np.array(json.dumps(about))})
+    with pytest.raises(InputError, match="holds 'implicit_bias model 3', not 'implicit_bias model 4'; save it again"):
+        load_model(path)
 
 
 # The command line

@@ -123,6 +123,14 @@ def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
     return array
 
 
+def finite_numbers(values: Any, name: str) -> np.ndarray:
+    """An array of finite numbers, of any shape and type: what a file holds of gates and solutions."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise InputError(f"{name} must hold finite numbers")
+    return array
+
+
 def finite(kernel: Array) -> Array:
     """The kernel (n, n), unless its squares overflow."""
     if not np.isfinite(kernel).all():

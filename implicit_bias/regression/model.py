@@ -9,7 +9,7 @@ import numpy as np
 
 from implicit_bias.datasets.labels import Labelled
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_numbers, shown
+from implicit_bias.ground.checks import Array, InputError, as_numbers, finite_numbers, shown
 from implicit_bias.regression.closed_form import LeastSquares
 
 
@@ -57,9 +57,8 @@ class LeastSquaresModel(Labelled):
         made = self.gates(np.zeros((1, self.width)))
         if W.ndim not in (2, 3) or W.shape[-2:] != (made.k, made.d):
             raise InputError(f"the solution has weights of shape {W.shape}, the gates need {(made.k, made.d)}")
-        object.__setattr__(self, "intercept", as_numbers(self.intercept, W.shape[:-2], "the intercept"))
-        if not np.isfinite(self.intercept).all():
-            raise InputError("the intercept must hold finite numbers")
+        intercept = as_numbers(self.intercept, W.shape[:-2], "the intercept")
+        object.__setattr__(self, "intercept", finite_numbers(intercept, "the intercept"))
         needed = 2 if W.ndim == 2 else len(W)
         if self.classes is not None and len(self.classes) != needed:
             raise InputError(f"the solution is of {needed} classes, not of {shown(list(self.classes))}")

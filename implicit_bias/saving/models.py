@@ -10,7 +10,7 @@ import numpy as np
 
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.features.unkept import UnkeptFeatures
-from implicit_bias.ground.checks import InputError, shown
+from implicit_bias.ground.checks import InputError, finite_numbers, shown
 from implicit_bias.ground.files import open_archive, write_archive
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
@@ -143,13 +143,11 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _squares(arrays: Mapping[str, np.ndarray]) -> LeastSquares:
-    weights = arrays["weights"]
-    if weights.dtype != np.float64 or not np.isfinite(weights).all():
-        raise InputError("its weights must be finite numbers of double precision")
-    about = {name: arrays[name].item() for name in arrays if name != "weights"}
-    if any(isinstance(value, int | float) == (name == "form") for name, value in about.items()):
-        raise InputError("its solution must be described by numbers")
-    return LeastSquares(weights, **about)
+    numbers = {name: finite_numbers(values, name) for name, values in arrays.items() if name != "form"}
+    weights, form = numbers.pop("weights"), arrays["form"].item()
+    if form not in ("samples", "weights") or weights.dtype != np.float64 or min(numbers.values()) < 0:
+        raise InputError("its solution is none of least_squares(…)")
+    return LeastSquares(weights, form=form, **{name: value.item() for name, value in numbers.items()})
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
