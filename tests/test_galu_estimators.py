@@ -230,3 +230,11 @@ def test_sparse_inputs_give_the_same_fit_and_are_refused_where_memory_is_too_sma
     wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
     with pytest.raises(InputError, match="X, which is held dense"):
         GaLURegressor().fit(wide, np.zeros(2000))
+
+
+def test_targets_and_inputs_that_are_no_numbers_are_refused_in_one_line(table):
+    X, y = table
+    for inputs, targets in ((X, ["a"] * len(X)), (X[:, 0], y), (X + 1j, y)):
+        with pytest.raises(InputError) as refusal:
+            GaLURegressor().fit(inputs, targets)
+        assert len(str(refusal.value).splitlines()) == 1

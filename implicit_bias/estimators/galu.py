@@ -213,7 +213,9 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
             For arrays, weights or parameters that cannot be used, or gates that are closed for every sample.
         """
         X, y = validated(self, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
-        return self._fit(X, y.astype(np.float64), as_weights(sample_weight, X))
+        with refusals():
+            targets = y.astype(np.float64)
+        return self._fit(X, targets, as_weights(sample_weight, X))
 
 
 @dataclass(eq=False, repr=False)

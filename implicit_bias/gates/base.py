@@ -13,7 +13,8 @@ from sklearn.utils.validation import has_fit_parameter
 from implicit_bias.features.chunked import ChunkedFeatures, gate_values_of
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.features.inputs import ChunkedInputs
-from implicit_bias.ground.checks import Array, InputError, finite_numbers
+from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.files import finite_numbers
 from implicit_bias.ground.validation import UnfittedError, as_weights, validated
 
 #: Up to how many copies of a sample, on average, stand for weights.

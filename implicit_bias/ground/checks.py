@@ -91,10 +91,11 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
     """Labels −1 and +1, one per sample; `both` present if asked."""
-    y = as_column(values, samples, name)
-    classes = np.unique(y)
-    if not np.isin(classes, (-1.0, 1.0)).all():
-        first = ", ".join(f"{c:g}" for c in classes[:5])
+    texts = isinstance(values, list | tuple | np.ndarray) and all(isinstance(value, str) for value in values)
+    y = np.empty(0) if texts else as_column(values, samples, name)
+    classes = np.unique(values if texts else y)
+    if texts or not np.isin(classes, (-1.0, 1.0)).all():
+        first = ", ".join(repr(str(c)) if texts else f"{c:g}" for c in classes[:5])
         raise InputError(
             f"{name} must hold −1 and +1, but holds {first}; BinaryTask.from_arrays converts any two classes"
         )
@@ -120,14 +121,6 @@ def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
         raise InputError(f"{name} must hold real numbers, shape {shape}") from None
     if array.shape != shape:
         raise InputError(f"{name} must have shape {shape}, not {array.shape}")
-    return array
-
-
-def finite_numbers(values: Any, name: str) -> np.ndarray:
-    """An array of finite numbers, of any shape and type: what a file holds of gates and solutions."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-        raise InputError(f"{name} must hold finite numbers")
     return array
 
 

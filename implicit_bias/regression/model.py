@@ -9,7 +9,8 @@ import numpy as np
 
 from implicit_bias.datasets.labels import Labelled
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_numbers, finite_numbers, shown
+from implicit_bias.ground.checks import Array, InputError, as_numbers, shown
+from implicit_bias.ground.files import finite_numbers
 from implicit_bias.regression.closed_form import LeastSquares
 
 

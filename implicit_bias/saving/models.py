@@ -10,8 +10,8 @@ import numpy as np
 
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.features.unkept import UnkeptFeatures
-from implicit_bias.ground.checks import InputError, finite_numbers, shown
-from implicit_bias.ground.files import open_archive, write_archive
+from implicit_bias.ground.checks import InputError, shown
+from implicit_bias.ground.files import finite_numbers, open_archive, write_archive
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.regression import LeastSquares, LeastSquaresModel
