@@ -32,7 +32,7 @@ class MarginModel(Labelled):
         (`svm_classes`).
     solutions : sequence of Solution
         Their answers, in the same order; fewer where a solve was interrupted.
-    offset : float
+    offset : float, by keyword
         r: that of `OneClassMargin`, whose classes are −1, outliers, and +1.
     classes : sequence of texts or numbers, by keyword
         Different ones; −1 and +1 if not given. Those of an array keep its type in what is predicted.
@@ -59,7 +59,7 @@ class MarginModel(Labelled):
 
     problems: Sequence[MarginProblem]
     solutions: Sequence[Solution]
-    offset: float = 0.0
+    offset: float = field(default=0.0, kw_only=True)
     classes: Any = field(default=(-1, 1), kw_only=True)
 
     def __post_init__(self) -> None:

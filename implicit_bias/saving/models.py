@@ -139,7 +139,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             held = _under(f"problem{i}.", arrays)
             problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
         solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
-        return MarginModel(problems, solutions, about["offset"], **shared)
+        return MarginModel(problems, solutions, offset=about["offset"], **shared)
 
 
 def _squares(arrays: Mapping[str, np.ndarray]) -> LeastSquares:
