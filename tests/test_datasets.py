@@ -6,6 +6,7 @@ import urllib.error
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
@@ -201,6 +202,18 @@ def test_the_environment_names_the_root(tmp_path, monkeypatch):
     monkeypatch.setenv("IMPLICIT_BIAS_DATA", str(tmp_path))
     assert images.data_root(None) == tmp_path
     assert images.data_root("other") == Path("other")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_first_row_that_counts_the_columns_is_refused_not_guessed(named, tmp_path):
+    """As pandas writes a table without names; the sample 0, 1 could look alike."""
+    table = pd.DataFrame([[0.5, 1.5, 0], [2.5, 3.5, 1]])
+    table = table.rename(columns={2: "kind"}) if named else table
+    table.to_csv(tmp_path / "s.csv", index=False)
+    with pytest.raises(InputError, match=r"counts its columns.*header=False"):
+        read_samples(tmp_path / "s.csv")
+    table.to_csv(tmp_path / "s.csv", index=False, header=False)
+    assert read_samples(tmp_path / "s.csv").X.tolist() == [[0.5, 1.5], [2.5, 3.5]]
 
 
 def test_csv_with_and_without_names(tmp_path):

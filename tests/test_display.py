@@ -42,7 +42,7 @@ def ax():
 def test_a_notebook_shows_bounds_active_groups_and_support_vectors(problem, solution):
     norms = np.linalg.norm(solution.weights.reshape(20, -1), axis=1)
     used = f"{(norms > 1e-5 * norms.max()).sum()} of 20"
-    shown = MarginModel([problem], [solution], ["<a>", "b"])._repr_html_()
+    shown = MarginModel([problem], [solution], classes=["<a>", "b"])._repr_html_()
     for text in ("OPTIMAL", f"{solution.objective:.9g}", f"{solution.lower_bound:.9g}", "active groups", used,
                  f"{len(solution.support)} of 100", "NATIVE"):  # fmt: skip
         assert text in shown
@@ -52,7 +52,7 @@ def test_a_notebook_shows_bounds_active_groups_and_support_vectors(problem, solu
 
 
 def test_texts_are_escaped(problem, solution):
-    assert "<script>" not in MarginModel([problem], [solution], ["a", "<script>"])._repr_html_()
+    assert "<script>" not in MarginModel([problem], [solution], classes=["a", "<script>"])._repr_html_()
 
 
 def test_what_is_proved_is_shown_where_nothing_separates(ax):

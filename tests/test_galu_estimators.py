@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
@@ -213,3 +214,27 @@ def test_bad_samples():
         GaLURegressor(gates=ConstantGate()).fit([[1.0], [2.0]], [1, 2]).network()
     soft = SoftGates([[1.0, 0.5]], 2.0)
     assert GaLURegressor(gates=soft, ridge=0.0).fit([[1.0], [2.0]], [1, 2]).predict([[1.0]]) == pytest.approx(1.0)
+
+
+def test_sparse_inputs_give_the_same_fit_and_are_refused_where_memory_is_too_small(table):
+    X, y = np.round(table[0]), table[1]
+    fits = ((GaLURegressor(7, 0.1, random_state=1), y), (GaLUClassifier(7, 0.1, random_state=1), y > 100))
+    for model, targets in fits:
+        expected = clone(model).fit(X, targets)
+        for kind in (sp.csr_array, sp.csc_matrix, sp.coo_array):
+            found = clone(model).fit(kind(X), targets)
+            np.testing.assert_array_equal(found.weights_, expected.weights_)
+            np.testing.assert_array_equal(found.predict(kind(X)), expected.predict(X))
+            if isinstance(model, GaLUClassifier):
+                np.testing.assert_array_equal(found.decision_function(kind(X)), expected.decision_function(X))
+    wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
+    with pytest.raises(InputError, match="X, which is held dense"):
+        GaLURegressor().fit(wide, np.zeros(2000))
+
+
+def test_targets_and_inputs_that_are_no_numbers_are_refused_in_one_line(table):
+    X, y = table
+    for inputs, targets in ((X, ["a"] * len(X)), (X[:, 0], y), (X + 1j, y)):
+        with pytest.raises(InputError) as refusal:
+            GaLURegressor().fit(inputs, targets)
+        assert len(str(refusal.value).splitlines()) == 1

@@ -51,12 +51,12 @@ def model():
     gates, inputs = HyperplaneGates(4, 2, seed=1), np.hstack([X, np.ones((len(X), 1))])
     first = svm_gln(inputs, np.where(CODES == 0, 1, -1), gates, C=1.0)
     problems = [first, *(dataclasses.replace(first, y=np.where(code == CODES, 1, -1)) for code in (1, 2))]
-    return MarginModel(problems, [solve(one) for one in problems], list(np.unique(NAMES)), constant=True)
+    return MarginModel(problems, [solve(one) for one in problems], classes=list(np.unique(NAMES)), constant=True)
 
 
 def two_classes(labels=("cat", "dog"), **more):
     case = svm_shallow([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate())
-    return MarginModel([case], [solve(case)], labels, **more)
+    return MarginModel([case], [solve(case)], classes=labels, **more)
 
 
 def test_a_model_predicts_as_the_estimator_of_the_same_problems(model):
@@ -112,7 +112,7 @@ def test_problems_that_share_nothing_are_each_saved_whole(tmp_path):
     problems = [
         svm_gln(X, np.where(code == CODES, 1, -1), HyperplaneGates(3, 2, seed=code + 1), C=0.1) for code in range(3)
     ]
-    model = MarginModel(problems, [solve(one) for one in problems], [0.5, 1.5, 2.5])
+    model = MarginModel(problems, [solve(one) for one in problems], classes=[0.5, 1.5, 2.5])
     again = load_model(save_model(model, tmp_path / "m.npz"))
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert again.classes == (0.5, 1.5, 2.5)
@@ -170,6 +170,9 @@ def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(cl
     again = load_model(save_model(classifier, tmp_path / "m.npz"))
     np.testing.assert_allclose(again.decision_function(X), classifier.decision_function(X), rtol=1e-12, atol=1e-12)
     assert (again.predict(standard) == classifier.predict(standard)).all()
+    if not isinstance(classifier, MultipleKernelClassifier):
+        # That computes each kernel once for all classes.
+        np.testing.assert_array_equal(again.decision_function(X), classifier.decision_function(X))
     fitted = getattr(classifier, "estimator_", classifier)
     inputs = np.column_stack([standard, np.ones(len(X))]) if fitted.fit_intercept else standard
     rows = fitted.samples_
@@ -264,8 +267,9 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
         ({"classes": ["a", "a"]}, "different"),
         ({"classes": [1.0, float("nan")]}, "finite"),
         ({"classes": ["a", "b", "c"]}, "one problem for two classes"),
-        ({"classes": [None, "b"]}, "another type"),
+        ({"classes": [None, "b"]}, "two or more"),
         ({"classes": "ab"}, "must be a list"),
+        ({"classes": None}, "must be a list"),
         ({"problems": 3}, "must be a list"),
         ({"solutions": [1]}, "another type"),
         ({"constant": "yes"}, "constant must be"),
@@ -350,9 +354,9 @@ def test_least_squares_load_equal(estimator, targets, tmp_path):
         ({"solution": None}, "solution must be a LeastSquares"),
         ({"intercept": np.nan}, "intercept"),
         ({"intercept": [1.0, 2.0]}, "intercept"),
-        ({"classes": ["a", "b", "c"]}, "2 different"),
-        ({"classes": ["a", "a"]}, "2 different"),
-        ({"classes": [0.0, np.inf]}, "2 different"),
+        ({"classes": ["a", "b", "c"]}, "of 2 classes"),
+        ({"classes": ["a", "a"]}, "different"),
+        ({"classes": [0.0, np.inf]}, "finite"),
         ({"constant": 1}, "constant must be"),
     ],
 )
@@ -362,7 +366,9 @@ def test_parts_of_least_squares_that_do_not_belong_together_are_refused(change, 
         dataclasses.replace(model, **change)
 
 
-@pytest.mark.parametrize("name", ["solution.weights", "solution.rank", "intercept", "gates.directions_"])
+@pytest.mark.parametrize(
+    "name", ["solution.weights", "solution.rank", "solution.form", "intercept", "gates.directions_"]
+)
 def test_damaged_least_squares_are_refused(name, tmp_path):
     path = save_model(GaLURegressor(3, random_state=1).fit(X, CODES), tmp_path / "m.npz")
     with np.load(path) as held:
@@ -371,6 +377,35 @@ def test_damaged_least_squares_are_refused(name, tmp_path):
         np.savez(path, **content | {name: values})
         with pytest.raises(InputError, match="damaged or not a saved model"):
             load_model(path)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [GaLURegressor(3, random_state=1), GaLUClassifier(3, random_state=1), GLNClassifier(2), OneClassMargin()],
+    ids=repr,
+)
+def test_a_single_nan_in_any_array_is_refused(estimator, tmp_path):
+    path = save_model(clone(estimator).fit(X, CODES), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    numbers = [name for name, values in content.items() if values.dtype.kind == "f" and values.size]
+    assert len(numbers) > 5
+    for name in numbers:
+        values = content[name].copy()
+        values.ravel()[:1] = np.nan
+        np.savez(path, **content | {name: values})
+        with pytest.raises(InputError, match="damaged or not a saved model"):
+            load_model(path)
+
+
+def test_a_file_of_an_earlier_format_says_which_it_is(tmp_path):
+    path = save_model(two_classes(), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    about = json.loads(str(content["about"])) | {"format": "implicit_bias model 3"}
+    np.savez(path, **content | {"about": np.array(json.dumps(about))})
+    with pytest.raises(InputError, match="holds 'implicit_bias model 3', not 'implicit_bias model 4'; save it again"):
+        load_model(path)
 
 
 # The command line

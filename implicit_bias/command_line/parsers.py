@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 #: What the exit codes of every command mean, unless a command says otherwise.
@@ -54,7 +55,9 @@ class Parser(argparse.ArgumentParser):
         """As any parser's, with the options declared first; what is unknown to a command is its own error."""
         options, unknown = super(Parser, self.declared()).parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return options, unknown
 
     def error(self, message: str) -> NoReturn:

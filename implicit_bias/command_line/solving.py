@@ -75,7 +75,8 @@ def solved(options: Namespace) -> Outcome:
             raise InputError(f"--start {options.start} is of samples with other labels, or in another order")
     starts = {positive: solution for positive, (_, solution) in before.items()}
     solutions = answers(problems, positives, starts, options)
-    model = MarginModel(problems, solutions, classes, not options.no_constant, samples.columns)
+    constant = not options.no_constant
+    model = MarginModel(problems, solutions, classes=classes, constant=constant, columns=samples.columns)
     path = save_model(model, out, samples=options.keep_samples)
     print(f"wrote {path}")
     code = max(CODES.get(status, 1) for status in [model.status, *(one.status for one in solutions)])

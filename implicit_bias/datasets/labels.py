@@ -1,27 +1,73 @@
-"""Scores as classes: what models decide, and by how much."""
+"""What models share, whatever was solved: inputs in, scores and classes out."""
 
+from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array, InputError, shown
+from implicit_bias.datasets.tables import Columns
+from implicit_bias.datasets.task import with_constant
+from implicit_bias.ground.checks import Array, InputError, as_floats, shown
 
 
-class Labelled:
-    """What has `classes`, scores (n,) that are positive for the second of two, or (n, classes), and a type of labels.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Labelled(ABC):
+    """What scores inputs, and may have classes that the scores decide for: all that models have in common.
 
-    >>> cats = Labelled()
-    >>> cats.classes, cats.dtype = ("cat", "dog"), None
+    Two classes are decided by one score, the second where f(x) > 0; more by the largest f_c(x). Without classes, f(x)
+    is what is predicted. The fields are those of `MarginModel`. Raises InputError for classes that are none, or that
+    `dtype` does not hold, and a constant that is not True or False.
+
+    >>> from implicit_bias import ConstantGate, LeastSquaresModel, least_squares
+    >>> gates = ConstantGate().fit([[1.0], [2.0]])
+    >>> cats = LeastSquaresModel(gates, least_squares(gates([[1.0], [2.0]]), [1.0, 2.0]), classes=("cat", "dog"))
     >>> cats.chosen(np.array([0.5, -1.0])).tolist(), cats.margins(np.array([0.5, -1.0]), ["dog", "dog"]).tolist()
     (['dog', 'cat'], [0.5, -1.0])
     """
 
-    classes: Any
-    dtype: Any
+    classes: Any = None
+    constant: bool = False
+    columns: Columns | None = None
+    dtype: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.constant, bool | np.bool_):
+            raise InputError(f"constant must be True or False, not {shown(self.constant)}")
+        given, dtype = as_labels(self.classes, self.dtype)
+        object.__setattr__(self, "dtype", dtype)
+        if given is None:
+            return
+        listed = given if isinstance(given, list) and all(isinstance(one, str | int | float) for one in given) else []
+        numbers = [label for label in listed if isinstance(label, float)]
+        if len(set(listed)) < max(2, len(listed)) or not np.isfinite(numbers).all():
+            raise InputError(
+                f"classes must be a list of two or more different texts or finite numbers, not {shown(given)}"
+            )
+        object.__setattr__(self, "classes", tuple(listed))
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many inputs gates take, or features have."""
+
+    @property
+    def n_features_in(self) -> int:
+        """How many inputs the model takes."""
+        return self.width - bool(self.constant)
+
+    def inputs(self, X: Any) -> Array:
+        """X (n, p) as what gates take, (n, d). InputError for other numbers of columns, and what is not finite."""
+        inputs = as_floats(X, "X", 2)
+        if inputs.shape[1] != self.n_features_in:
+            raise InputError(f"X has {inputs.shape[1]} columns, the model takes {self.n_features_in}")
+        return with_constant(inputs) if self.constant else inputs
 
     def chosen(self, scores: Array) -> np.ndarray:
-        """The classes that scores decide for; shape (n,)."""
+        """What scores stand for: the classes (n,) that they decide for, or themselves where there are none."""
+        if self.classes is None:
+            return scores
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
         return np.array(self.classes, dtype=self.dtype)[index]
 

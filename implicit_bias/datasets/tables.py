@@ -69,7 +69,8 @@ def read_samples(
 
     CSV: one sample per row; the column `label` (default: the last) holds the classes, the columns `weights` and
     `margins` (default: none) sample weights and required margins, columns whose name starts with `gate_` gate values,
-    all others are inputs. A first row that holds a number is data, not names.
+    all others are inputs. A first row that holds a number is data, not names; one that
+    counts the columns (0, 1, …) is refused.
     NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
     `required_margin` (n,).
 
@@ -150,6 +151,12 @@ def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
     except (ValueError, OSError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"{file} cannot be read as CSV ({reason}); save it as text in UTF-8 with commas") from None
+    counted = [str(cell).strip() == str(place) for place, cell in enumerate(first)]
+    if not named and sum(counted) > 1 and sum(counted) == pd.to_numeric(first, errors="coerce").notna().sum():
+        raise InputError(
+            f"the first row of {file} counts its columns (0, 1, …), and may be pandas' names or a sample; name the "
+            "columns, or write the file with header=False"
+        )
     if table.empty:
         raise InputError(f"{file} holds no samples; give at least one row")
     table.columns = [str(name).strip() for name in table.columns]

@@ -18,7 +18,6 @@ from implicit_bias.estimators.samples import Posed, check_processes, merged
 from implicit_bias.estimators.separable import separated
 from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, one_of
 from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.margin.display import summary
@@ -189,10 +188,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """The inputs of the problems to fit."""
         return with_constant(X) if self.fit_intercept else X
 
-    def _seen(self, X: Array) -> Array:
-        """The inputs of the problems that were fitted, whatever the parameters are by now."""
-        return with_constant(X) if self._constant else X
-
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, alone: bool) -> None:
         if solution.status is not Status.OPTIMAL:
             warnings.warn(
@@ -212,9 +207,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
-        self._stated, self._constant = problems, bool(self.fit_intercept)
-        unfinished = [solution.status for solution in solutions if solution.status is not Status.OPTIMAL]
-        self.status_ = unfinished[0] if unfinished else Status.OPTIMAL
+        self._model = model_of(self, problems, solutions)
+        self.status_ = self._model.status
         self.certificate_: Any = solutions if several else solutions[0]
         self.gates_: Any = gates if several else gates[0]
         intercepts = [solution.intercept for solution in solutions]
@@ -233,17 +227,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             return found.weights.reshape(len(self.classes_), -1, found.weights.shape[1])
         return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
 
-    def _scores(self, X: Array) -> Array:
-        """The scores (n, classes) of inputs X (n, d), a few thousand at a time: features are computed once."""
-        weights = self.weights_ if self.weights_.ndim == 3 else self.weights_[None]
-        gates = self.gates_ if isinstance(self.gates_, list) else [self.gates_] * len(weights)
-        scores = np.empty((len(X), len(weights)))
-        for rows in row_blocks(len(X)):
-            features = {key: each(X[rows]) for key, each in {id(each): each for each in gates}.items()}
-            for code, (each, W) in enumerate(zip(gates, weights, strict=True)):
-                scores[rows, code] = features[id(each)] @ W + self.intercept_[code]
-        return scores
-
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
 
@@ -254,15 +237,11 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         InputError
             For inputs that do not fit those of `fit`.
         """
-        self._require_fitted()
-        scores = self._scores(self._seen(validated(self, X, reset=False, sparse=True)))
-        return scores if scores.shape[1] > 1 else scores[:, 0]
+        return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row of X (n, p); errors as `decision_function`."""
-        scores = self.decision_function(X)
-        index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
-        return np.asarray(self.classes_[index])
+        return self.as_model().chosen(self.decision_function(X))
 
     def as_model(self) -> MarginModel:
         """The fitted classifier as margin problems and certified answers, without samples: what `save_model` writes.
@@ -272,8 +251,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         UnfittedError
             Before `fit`.
         """
-        self._require_fitted()
-        return model_of(self._stated, self)
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
+        return self._model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -282,10 +262,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")
-
-    def _require_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
 
     def _html_repr(self) -> str:
         """What a notebook shows: scikit-learn's diagram, and below it what was proved."""

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
+from implicit_bias.estimators.models import columns_of
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates, ReLUGates, SoftGates
 from implicit_bias.ground.checks import Array, InputError, as_count, as_positive, check_range, check_size, one_of, shown
@@ -34,7 +34,7 @@ class _GatedLeastSquares(BaseEstimator):
     fit_intercept: bool = field(default=True, kw_only=True)
     random_state: Any = field(default=None, kw_only=True)
 
-    def _fit(self, X: Array, Y: Array, weight: Array) -> Self:
+    def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
         """Solve for targets Y (n,) or (n, q) of inputs X (n, p) with weights c (n,), some of which may be 0."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
@@ -53,8 +53,10 @@ class _GatedLeastSquares(BaseEstimator):
             solution = least_squares(features, targets, ridge=self.ridge)
         else:
             solution = search.solution
+        columns = columns_of(self)
+        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, constant=constant, columns=columns)
         self.gates_, self.search_, self.solution_ = gates, search, solution
-        self.weights_, self.intercept_, self._constant = solution.weights, mean, constant
+        self.weights_, self.intercept_ = solution.weights, mean
         return self
 
     def _layer(self, X: Array, Y: Array, weight: Array | None) -> tuple[Gates, FilterSearch | None]:
@@ -87,17 +89,18 @@ class _GatedLeastSquares(BaseEstimator):
             raise KeyboardInterrupt
         return search.gates(), search
 
-    def _scores(self, X: Any) -> Array:
-        """Φ(x)·W plus the intercept, (n,) or (n, q)."""
-        return self.as_model().decision_function(validated(self, X, reset=False))
+    def predict(self, X: Any) -> np.ndarray:
+        """The targets, or the class, of each row of X (n, p).
+
+        Raises UnfittedError before `fit`, InputError for inputs that do not fit those of `fit`.
+        """
+        return self.as_model().predict(validated(self, X, reset=False, sparse=True))
 
     def as_model(self) -> LeastSquaresModel:
         """What predicts, without samples: what `save_model` writes. Raises UnfittedError before `fit`."""
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        names, classes = getattr(self, "feature_names_in_", None), getattr(self, "classes_", None)
-        columns = None if names is None else Columns(names.tolist(), [], "")
-        return LeastSquaresModel(self.gates_, self.solution_, self.intercept_, classes, self._constant, columns)
+        return self._model
 
     def network(self) -> GaLUNetwork:
         """The same function as a `GaLUNetwork` in float64, to save, to train on or to build into another.
@@ -114,20 +117,24 @@ class _GatedLeastSquares(BaseEstimator):
         """
         from implicit_bias.networks import GaLUNetwork
 
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        gates, W = self.gates_, self.weights_
-        if not self._constant or not isinstance(gates, ReLUGates | SoftGates):
+        model = self.as_model()
+        gates, W = model.gates, model.solution.weights
+        if not model.constant or not isinstance(gates, ReLUGates | SoftGates):
             return GaLUNetwork.from_weights(gates, W)
         # A filter that reads the constant alone is open for all samples, a soft one by σ(s).
         constant = np.eye(1, W.shape[-1], W.shape[-1] - 1)
         filters = np.vstack([gates.directions_, constant])
         more = ReLUGates(filters) if isinstance(gates, ReLUGates) else SoftGates(filters, gates.sharpness)
-        held = np.multiply.outer(self.intercept_ / more.transform(constant)[0, -1], constant)
+        held = np.multiply.outer(model.intercept / more.transform(constant)[0, -1], constant)
         return GaLUNetwork.from_weights(more, np.concatenate([W, held], axis=-2))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "solution_")
+        return hasattr(self, "_model")
 
 
 @dataclass(eq=False, repr=False)
@@ -194,7 +201,8 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, p)
+        X : array, data frame or sparse matrix, shape (n, p)
+            A sparse one is made dense, where there is memory for it.
         y : array, shape (n,) or (n, q)
         sample_weight : array, shape (n,), optional
             c ≥ 0; zero leaves a sample out, two counts as two copies.
@@ -204,12 +212,10 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
         InputError
             For arrays, weights or parameters that cannot be used, or gates that are closed for every sample.
         """
-        X, y = validated(self, X, y, reset=True, multi_output=True, y_numeric=True)
-        return self._fit(X, y.astype(np.float64), as_weights(sample_weight, X))
-
-    def predict(self, X: Any) -> Array:
-        """Predictions (n,) or (n, q) of X (n, p). Raises UnfittedError before `fit`, InputError for other inputs."""
-        return self._scores(X)
+        X, y = validated(self, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
+        with refusals():
+            targets = y.astype(np.float64)
+        return self._fit(X, targets, as_weights(sample_weight, X))
 
 
 @dataclass(eq=False, repr=False)
@@ -249,7 +255,7 @@ class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
 
         Parameters, and errors, as for `GaLURegressor.fit`; InputError for one class, too.
         """
-        X, y = validated(self, X, y, reset=True)
+        X, y = validated(self, X, y, reset=True, sparse=True)
         weight = as_weights(sample_weight, X)
         X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         with refusals():
@@ -259,19 +265,12 @@ class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a classifier needs samples of two")
         signs = 2.0 * (codes[:, None] == np.arange(len(classes))) - 1.0
-        self._fit(X, signs if len(classes) > 2 else signs[:, 1], weight)
         self.classes_ = classes
-        return self
+        return self._fit(X, signs if len(classes) > 2 else signs[:, 1], weight, classes)
 
     def decision_function(self, X: Any) -> Array:
         """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes).
 
         Errors as for `predict`.
         """
-        return self._scores(X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of each row of X (n, p). Raises UnfittedError before `fit`, InputError for other inputs."""
-        scores = self._scores(X)
-        index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
-        return np.asarray(self.classes_[index])
+        return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))

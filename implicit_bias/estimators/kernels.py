@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.estimators.models import expanded
 from implicit_bias.estimators.samples import Posed
 from implicit_bias.features import KernelFeatures
+from implicit_bias.gates.expansions import evaluated, function_of
 from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.checks import Array, InputError, as_floats, one_of, shown
 from implicit_bias.ground.memory import check_memory
 from implicit_bias.ground.scaling import length
-from implicit_bias.margin.model import MarginModel
+from implicit_bias.ground.validation import validated
 from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers import Solution, certify
@@ -31,8 +31,6 @@ WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 NEGLIGIBLE = 1e-6
 #: Samples whose λ is below the first of these shares of the largest that the certificate allows do not predict.
 SMALL = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
-
-Kernel = Callable[[Array, Array], Any]
 
 
 @dataclass(eq=False, repr=False)
@@ -99,16 +97,16 @@ class MultipleKernelClassifier(MarginClassifier):
     def _shared(self, X: Array, seed: int, weight: Array | None) -> Any:
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
-        functions = _functions(self.kernels, X, weight)
-        need = 24.0 * len(functions) * len(X) ** 2
-        check_memory(need, f"{len(functions)} kernels of {len(X)} samples", "use fewer of them")
-        values = np.stack([_evaluated(function, m, X, X) for m, function in enumerate(functions)])
+        kernels = _listed(self.kernels, X, weight)
+        need = 24.0 * len(kernels) * len(X) ** 2
+        check_memory(need, f"{len(kernels)} kernels of {len(X)} samples", "use fewer of them")
+        values = np.stack([evaluated(kernel, m, X, X) for m, kernel in enumerate(kernels)])
         scales = np.ones(len(values))
         if self.normalise:
             means = np.average(values.diagonal(axis1=1, axis2=2), axis=1, weights=weight)
             scales = np.where(means > 0, means, 1.0)
         found = KernelFeatures.from_kernels(values / scales[:, None, None])
-        return _FittedKernels(found.factors, X, functions, scales)
+        return _FittedKernels(found.factors, X, kernels, scales)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
@@ -135,35 +133,25 @@ class MultipleKernelClassifier(MarginClassifier):
         gates: list[Any] = [problem.gates for problem in problems]
         super()._keep([problem.restated(gates=None) for problem in problems], solutions)
         features, coefficients = gates[0][0], np.stack([found for _, found in gates])
-        used = np.flatnonzero(coefficients.any(axis=(0, 1)))
-        coefficients = coefficients[..., used] / features.scales[:, None]
+        coefficients = coefficients / features.scales[:, None]
+        used = coefficients.any(axis=(0, 1))
         sizes = length(self.weights_, axis=-1)
         totals = sizes.sum(axis=-1, keepdims=True)
         self.kernel_weights_ = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
-        self.dual_coef_ = coefficients if len(gates) > 1 else coefficients[0]
-        self.support_vectors_, self.kernels_ = features.samples[used], features.functions
+        self.dual_coef_ = coefficients[..., used] if len(gates) > 1 else coefficients[0][:, used]
+        self.support_vectors_ = features.samples[used]
+        self.kernels_ = [function_of(kernel) for kernel in features.kernels]
+        self._model = expanded(self._model, features.kernels, features.samples, coefficients)
 
-    def as_model(self) -> MarginModel:
-        """As for `GLNClassifier`, with one feature for each kernel: its part of f. Functions of your own are refused.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from implicit_bias import MultipleKernelClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> MultipleKernelClassifier().fit(X, y).as_model()
-        MarginModel('margin problem', 3 classes, 4 inputs, OPTIMAL)
-        """
-        whole = super().as_model()
-        a = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
-        return expanded(whole, self.kernels_, self.support_vectors_, a)
-
-    def _scores(self, X: Array) -> Array:
+    def decision_function(self, X: Any) -> Array:
+        """As for `GLNClassifier`; each kernel is computed once for all classes."""
+        inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
-        scores = np.repeat(self.intercept_[None], len(X), axis=0)
-        for rows, m in itertools.product(row_blocks(len(X)), np.flatnonzero(coefficients.any(axis=(0, 2))).tolist()):
-            scores[rows] += _evaluated(self.kernels_[m], m, X[rows], self.support_vectors_) @ coefficients[:, m].T
-        return scores
+        scores = np.repeat(self.intercept_[None], len(inputs), axis=0)
+        used = np.flatnonzero(coefficients.any(axis=(0, 2))).tolist()
+        for rows, m in itertools.product(row_blocks(len(inputs)), used):
+            scores[rows] += evaluated(self.kernels_[m], m, inputs[rows], self.support_vectors_) @ coefficients[:, m].T
+        return scores if scores.shape[1] > 1 else scores[:, 0]
 
 
 @dataclass(frozen=True)
@@ -210,28 +198,25 @@ class PrecomputedKernel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _FittedKernels(KernelFeatures):
-    """Kernel features that know their samples (n, p), functions k_m and scales s_m."""
+    """Kernel features that know their samples (n, p), kernels k_m and scales s_m."""
 
     samples: Array
-    functions: list[Kernel]
+    kernels: list[Any]
     scales: Array
 
 
-def _functions(kernels: Any, X: Array, weight: Array | None) -> list[Kernel]:
-    """What `kernels` stands for, over training samples X (n, p)."""
+def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
+    """What `kernels` stands for, over training samples X (n, p): functions, and names with their parameters."""
     if kernels is None:
         centred = X - np.average(X, weights=None if weight is None else np.repeat(weight[:, None], X.shape[1], 1))
         unit = float(np.average((centred**2).sum(axis=1), weights=weight)) or 1.0
         kernels = ["linear", *(("rbf", {"gamma": width / unit}) for width in WIDTHS)]
     if not isinstance(kernels, Sequence) or isinstance(kernels, str) or not kernels:
         raise InputError("kernels must be a list of at least one function, name, or name and dict of parameters")
-    return [_function(kernel) for kernel in kernels]
+    return [kernel if callable(kernel) else _named(kernel) for kernel in kernels]
 
 
-def _function(kernel: Any) -> Kernel:
-    if callable(kernel):
-        found: Kernel = kernel
-        return found
+def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}
@@ -239,21 +224,7 @@ def _function(kernel: Any) -> Kernel:
             pass
         case _:
             raise InputError(f"a kernel is a function, a name, or a name and a dict of parameters, not {shown(kernel)}")
-    one_of(name, sorted(PAIRWISE_KERNEL_FUNCTIONS), "kernel")
-    return partial(pairwise_kernels, metric=name, **parameters)
-
-
-def _evaluated(function: Kernel, m: int, X: Array, Z: Array) -> Array:
-    """k_m(X, Z), shape (n, m)."""
-    try:
-        values = as_floats(function(X, Z), f"the values of kernel {m}", 2)
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InputError(f"kernel {m} cannot be called: {error}") from error
-    if values.shape != (len(X), len(Z)):
-        raise InputError(f"kernel {m} must give shape {(len(X), len(Z))} here, and gave {values.shape}")
-    return values
+    return one_of(name, sorted(PAIRWISE_KERNEL_FUNCTIONS), "kernel"), dict(parameters)
 
 
 def _predicting(problem: MarginProblem, solution: Solution, tol: float) -> tuple[Array, Solution]:

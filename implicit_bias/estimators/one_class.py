@@ -118,7 +118,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         posed, problem = _posed(estimator, samples, sample_weight)
         self.C_, self.nu_ = _solved(estimator, posed, problem, nu)
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
-        scores = estimator._scores(estimator._seen(samples[posed.rows]))[:, 0]
+        scores = estimator.as_model().decision_function(samples[posed.rows])
         if np.ptp(scores) <= max(NOTHING, estimator.tol):
             warnings.warn(
                 "all samples have the same score, which tells nothing: a constant alone keeps the margin; take a "
@@ -127,6 +127,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
                 stacklevel=2,
             )
         self.offset_ = min(1.0, _quantile(scores, problem.sample_weight, nu)) - ROUNDING
+        self._model = replace(estimator.as_model(), offset=self.offset_)
         if not np.allclose(self.nu_, nu, rtol=2 * estimator.tol, atol=0):
             warnings.warn(
                 f"this is the solution of a nu between {self.nu_[0]:.7g} and {self.nu_[1]:.7g}, not proved to be that "
@@ -146,22 +147,20 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         InputError
             For inputs that do not fit those of `fit`.
         """
-        self._require_fitted()
-        inputs = self.estimator_._seen(validated(self, X, reset=False, sparse=True))
-        return np.asarray(self.estimator_._scores(inputs)[:, 0])
+        return replace(self.as_model(), offset=0.0).decision_function(validated(self, X, reset=False, sparse=True))
 
     def decision_function(self, X: Any) -> Array:
-        """f(x) − `offset_` of each row of X (n, p), negative for outliers; errors as `score_samples`."""
-        return self.score_samples(X) - self.offset_
+        """f(x) − `offset_` of each row of X (n, p), not positive for outliers; errors as `score_samples`."""
+        return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))
 
     def predict(self, X: Any) -> np.ndarray:
         """−1 for each row of X (n, p) that is an outlier, else +1; errors as `score_samples`."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
+        return self.as_model().chosen(self.decision_function(X))
 
     def as_model(self) -> MarginModel:
         """The fitted model as `MarginModel` of the classes −1, outliers, and +1: what `save_model` writes.
 
-        Its `decision_function` and `predict` are these. Errors as `score_samples`, and as the classifier's `as_model`.
+        Its `decision_function` and `predict` are these. Errors as `score_samples`.
 
         Examples
         --------
@@ -172,8 +171,9 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         >>> bool((model.as_model().predict(X) == model.predict(X)).all())
         True
         """
-        self._require_fitted()
-        return replace(self.estimator_.as_model(), offset=self.offset_)
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
+        return self._model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -182,10 +182,6 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
-
-    def _require_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
 
 
 def _posed(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[Posed, MarginProblem]:

@@ -14,6 +14,7 @@ from implicit_bias.features.chunked import ChunkedFeatures, gate_values_of
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.features.inputs import ChunkedInputs
 from implicit_bias.ground.checks import Array, InputError
+from implicit_bias.ground.files import finite_numbers
 from implicit_bias.ground.validation import UnfittedError, as_weights, validated
 
 #: Up to how many copies of a sample, on average, stand for weights.
@@ -75,9 +76,7 @@ class Gates(TransformerMixin, BaseEstimator):
     def restore(self, **learned: Any) -> Self:
         """Set again what `fit` once gave, by the names in `learned`; InputError unless all is finite."""
         for name in self.learned:
-            values = np.asarray(learned[name])
-            if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-                raise InputError(f"{name} of the gates must hold finite numbers")
+            values = finite_numbers(learned[name], f"{name} of the gates")
             setattr(self, name, values if values.ndim else values.item())
         return self
 

@@ -1,6 +1,7 @@
 """What a fitted classifier of kernels makes of new inputs, kept as data."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,8 @@ class KernelExpansions(Gates):
 
     Parameters
     ----------
-    kernels : sequence of (name, dict of parameters)
-        As scikit-learn's `pairwise_kernels` takes them.
+    kernels : sequence of functions, or of (name, dict of parameters)
+        k(X, Z) → (n, m), or a kernel as scikit-learn's `pairwise_kernels` takes them, which a file can hold, too.
     samples : array, shape (s, d)
         The x_i.
     coefficients : array, shape (k, s)
@@ -35,10 +36,7 @@ class KernelExpansions(Gates):
     learned = ("samples", "coefficients", "n_features_in_")
 
     def __init__(self, kernels: Sequence[Any], samples: Any, coefficients: Any) -> None:
-        given = [item for _, parameters in kernels for item in parameters.items()]
-        if any(name == "n_jobs" or not isinstance(value, int | float | None) for name, value in given):
-            raise InputError("the parameters of kernels must be numbers, without n_jobs")
-        self.kernels = [(str(name), dict(given)) for name, given in kernels]
+        self.kernels = list(kernels)
         self.samples = as_floats(samples, "samples", 2)
         self.coefficients = as_floats(coefficients, "coefficients", 2)
         if self.coefficients.shape != (len(self.kernels), len(self.samples)):
@@ -50,20 +48,61 @@ class KernelExpansions(Gates):
         """Nothing is left to fit."""
         return self
 
-    def transform(self, X: Any) -> Array:
-        """g(X), shape (n, k)."""
-        # Gates without kernels do without.
-        from sklearn.metrics.pairwise import pairwise_kernels
+    def restore(self, **learned: Any) -> Self:
+        """As for any gates; InputError for kernels that no file holds, too."""
+        self.require_named()
+        return super().restore(**learned)
 
+    def require_named(self) -> None:
+        """Raise InputError unless all kernels are names with numbers as parameters, which a file holds."""
+        named = [kernel for kernel in self.kernels if not callable(kernel)]
+        given = [item for _, parameters in named for item in parameters.items()]
+        wrong = [name for name, value in given if name == "n_jobs" or not isinstance(value, int | float | None)]
+        if len(named) < len(self.kernels) or wrong:
+            raise InputError(
+                "a kernel that is a function or a matrix of your own, or has parameters other than numbers, cannot be "
+                "saved; pickle the classifier"
+            )
+
+    def transform(self, X: Any) -> Array:
+        """g(X), shape (n, k). InputError for a function that gives something else than a matrix of finite numbers."""
         X = self._fitted_inputs(X)
         values = np.zeros((len(X), len(self.kernels)))
         for rows in row_blocks(len(X)):
-            for m, ((name, given), a) in enumerate(zip(self.kernels, self.coefficients, strict=True)):
-                if a.any():
-                    values[rows, m] = pairwise_kernels(X[rows], self.samples, metric=name, **given) @ a
+            for m in np.flatnonzero(self.coefficients.any(axis=1)).tolist():
+                values[rows, m] = evaluated(self.kernels[m], m, X[rows], self.samples) @ self.coefficients[m]
         return values
 
     def __call__(self, X: Any) -> Any:
         """The features g(x): d = 1."""
         values = self.transform(X)
         return GatedFeatures(np.ones((len(values), 1)), values)
+
+
+def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
+    """k of a function, which it is, or of a name and a dict of parameters.
+
+    >>> function_of(("poly", {"degree": 2, "coef0": 0, "gamma": 1}))(np.eye(2), np.ones((1, 2))).tolist()
+    [[1.0], [1.0]]
+    """
+    if callable(kernel):
+        function: Callable[[Array, Array], Any] = kernel
+        return function
+    # Gates without kernels do without.
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    name, parameters = kernel
+    return partial(pairwise_kernels, metric=name, **parameters)
+
+
+def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
+    """k_m(X, Z), shape (n, m); InputError unless it is a matrix of finite numbers."""
+    try:
+        values = as_floats(function_of(kernel)(X, Z), f"the values of kernel {m}", 2)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"kernel {m} cannot be called: {error}") from error
+    if values.shape != (len(X), len(Z)):
+        raise InputError(f"kernel {m} must give shape {(len(X), len(Z))} here, and gave {values.shape}")
+    return values

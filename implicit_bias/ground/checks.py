@@ -91,10 +91,11 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
     """Labels −1 and +1, one per sample; `both` present if asked."""
-    y = as_column(values, samples, name)
-    classes = np.unique(y)
-    if not np.isin(classes, (-1.0, 1.0)).all():
-        first = ", ".join(f"{c:g}" for c in classes[:5])
+    texts = isinstance(values, list | tuple | np.ndarray) and all(isinstance(value, str) for value in values)
+    y = np.empty(0) if texts else as_column(values, samples, name)
+    classes = np.unique(values if texts else y)
+    if texts or not np.isin(classes, (-1.0, 1.0)).all():
+        first = ", ".join(repr(str(c)) if texts else f"{c:g}" for c in classes[:5])
         raise InputError(
             f"{name} must hold −1 and +1, but holds {first}; BinaryTask.from_arrays converts any two classes"
         )

@@ -116,6 +116,14 @@ class Arrays(Mapping[str, np.ndarray]):
         return len(self.members)
 
 
+def finite_numbers(values: Any, name: str) -> np.ndarray:
+    """An array of finite numbers, of any shape and type: what a file holds of gates and solutions."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise InputError(f"{name} must hold finite numbers")
+    return array
+
+
 @contextmanager
 def open_arrays(file: Path) -> Iterator[Arrays]:
     """The arrays of an NPZ file; a damaged one provokes errors of many kinds, while it is open as well."""

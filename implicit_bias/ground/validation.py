@@ -1,5 +1,6 @@
 """scikit-learn's checks of inputs, with their refusals turned into our own errors."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -38,7 +39,9 @@ def refusals() -> Iterator[None]:
 
 def _short(error: Exception) -> str:
     """The error's text, which may end in all of the data, or in advice at length."""
-    text = str(error)
+    text = re.sub(r":\narray=.*\.\n(?=Reshape)", ". ", str(error), flags=re.DOTALL)
+    if text.startswith("Complex data"):
+        return f"{text.splitlines()[0]}; give real numbers"
     if "missing values encoded as NaN" in text:
         return f"{text.splitlines()[0].rstrip('.')}; fill missing values (SimpleImputer in a pipeline), or drop them"
     if text.startswith("could not convert string to float"):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from implicit_bias.datasets.labels import Labelled, as_labels
-from implicit_bias.datasets.tables import Columns
-from implicit_bias.datasets.task import with_constant
+from implicit_bias.datasets.labels import Labelled
 from implicit_bias.features import Features, GatedFeatures
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_real, shown
+from implicit_bias.ground.blocks import row_blocks
+from implicit_bias.ground.checks import Array, InputError, as_real, shown
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
@@ -33,15 +32,15 @@ class MarginModel(Labelled):
         (`svm_classes`).
     solutions : sequence of Solution
         Their answers, in the same order; fewer where a solve was interrupted.
-    classes : sequence of texts or numbers
-        Those of an array keep its type in what is predicted.
-    constant : bool
-        Whether the problems' inputs are those of the model with the constant 1 appended.
-    columns : Columns, optional
-        The columns of the CSV file that the samples come from, by which new samples are read.
-    offset : float
+    offset : float, by keyword
         r: that of `OneClassMargin`, whose classes are −1, outliers, and +1.
-    dtype : NumPy type, optional
+    classes : sequence of texts or numbers, by keyword
+        Different ones; −1 and +1 if not given. Those of an array keep its type in what is predicted.
+    constant : bool, by keyword
+        Whether the problems' inputs are those of the model with the constant 1 appended.
+    columns : Columns, optional, by keyword
+        The columns of the CSV file that the samples come from, by which new samples are read.
+    dtype : NumPy type, optional, by keyword
         Of what is predicted; by default that of the classes.
 
     Raises
@@ -60,27 +59,21 @@ class MarginModel(Labelled):
 
     problems: Sequence[MarginProblem]
     solutions: Sequence[Solution]
-    classes: Sequence[Any] = (-1, 1)
-    constant: bool = False
-    columns: Columns | None = None
-    offset: float = 0.0
-    dtype: Any = None
+    offset: float = field(default=0.0, kw_only=True)
+    classes: Any = field(default=(-1, 1), kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, value in zip(("classes", "dtype"), as_labels(self.classes, self.dtype), strict=True):
-            object.__setattr__(self, name, value)
-        for name, kind in (("problems", MarginProblem), ("solutions", Solution), ("classes", str | int | float)):
+        super().__post_init__()
+        for name, kind in (("problems", MarginProblem), ("solutions", Solution)):
             given = getattr(self, name)
-            given = given.tolist() if isinstance(given, np.ndarray) else given
             if not isinstance(given, Sequence) or isinstance(given, str):
                 raise InputError(f"{name} must be a list, not {shown(given)}")
             wrong = [one for one in given if not isinstance(one, kind)]
             if wrong:
                 raise InputError(f"{name} hold {shown(wrong[0])}, which is of another type")
             object.__setattr__(self, name, tuple(given))
-        numbers = [label for label in self.classes if isinstance(label, float)]
-        if len(set(self.classes)) < max(2, len(self.classes)) or not np.isfinite(numbers).all():
-            raise InputError(f"classes must be two or more, finite and different, not {shown(list(self.classes))}")
+        if self.classes is None:
+            raise InputError("classes must be a list of two or more; the default is (-1, 1)")
         joint = [len(one.classes) for one in self.problems if isinstance(one, ClassMarginProblem)]
         if joint and (len(self.problems) > 1 or joint != [len(self.classes)]):
             raise InputError(f"a problem of {joint[0]} classes at once stands alone, and for as many classes")
@@ -88,8 +81,6 @@ class MarginModel(Labelled):
             raise InputError("give one problem for two classes, and for more one per class")
         if len(self.solutions) > len(self.problems):
             raise InputError("give one solution per problem at most")
-        if not isinstance(self.constant, bool | np.bool_):
-            raise InputError(f"constant must be True or False, not {shown(self.constant)}")
         if not np.isfinite(as_real(self.offset)):
             raise InputError(f"offset must be a finite number, not {shown(self.offset)}")
         object.__setattr__(self, "offset", as_real(self.offset))
@@ -115,9 +106,9 @@ class MarginModel(Labelled):
         return tuple(self.classes[1:] if len(self.problems) == 1 else self.classes)
 
     @property
-    def n_features_in(self) -> int:
-        """How many inputs the model takes."""
-        return _inputs(self.problems[0]) - bool(self.constant)
+    def width(self) -> int:
+        """How many inputs the problems have."""
+        return _inputs(self.problems[0])
 
     def decision_function(self, X: Any, gate_values: Any = None) -> Array:
         """Scores of inputs X (n, p): (n,) for two classes, positive for the second; else (n, classes).
@@ -126,11 +117,13 @@ class MarginModel(Labelled):
 
         Raises InputError for inputs that do not fit, and where an answer has no weights.
         """
-        inputs = as_floats(X, "X", 2)
-        if inputs.shape[1] != self.n_features_in:
-            raise InputError(f"X has {inputs.shape[1]} columns, the model takes {self.n_features_in}")
-        inputs = with_constant(inputs) if self.constant else inputs
+        inputs = self.inputs(X)
         self._require_weights()
+        # Features of a few thousand rows at a time.
+        blocks = [slice(None)] if gate_values is not None else row_blocks(len(inputs))
+        return np.concatenate([self._scores(inputs[rows], gate_values) for rows in blocks])
+
+    def _scores(self, inputs: Array, gate_values: Any) -> Array:
         first = self.problems[0]
         if isinstance(first, ClassMarginProblem):
             found = first.decision_function(self.solutions[0].weights, inputs)

@@ -11,7 +11,7 @@ import numpy as np
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.ground.checks import InputError, shown
-from implicit_bias.ground.files import open_archive, write_archive
+from implicit_bias.ground.files import finite_numbers, open_archive, write_archive
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.regression import LeastSquares, LeastSquaresModel
@@ -129,28 +129,25 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     """
     with open_archive(path, KIND) as (about, arrays):
         columns = None if about["columns"] is None else _columns(**about["columns"])
+        shared = {"columns": columns} | {name: about[name] for name in ("classes", "constant", "dtype")}
         if "problems" not in about:
             solution = _squares(_under("solution.", arrays))
             gates = gates_of(about, arrays, UnkeptFeatures((1, *solution.weights.shape[-2:]), products=True))
-            told = (about["classes"], about["constant"], columns, about["dtype"])
-            return LeastSquaresModel(gates, solution, arrays["intercept"], *told)
+            return LeastSquaresModel(gates, solution, arrays["intercept"], **shared)
         problems: list[MarginProblem] = []
         for i, told in enumerate(about["problems"]):
             held = _under(f"problem{i}.", arrays)
             problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
         solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
-        parts = (about["classes"], about["constant"], columns, about["offset"], about["dtype"])
-        return MarginModel(problems, solutions, *parts)
+        return MarginModel(problems, solutions, offset=about["offset"], **shared)
 
 
 def _squares(arrays: Mapping[str, np.ndarray]) -> LeastSquares:
-    weights = arrays["weights"]
-    if weights.dtype != np.float64 or not np.isfinite(weights).all():
-        raise InputError("its weights must be finite numbers of double precision")
-    about = {name: arrays[name].item() for name in arrays if name != "weights"}
-    if any(isinstance(value, int | float) == (name == "form") for name, value in about.items()):
-        raise InputError("its solution must be described by numbers")
-    return LeastSquares(weights, **about)
+    numbers = {name: finite_numbers(values, name) for name, values in arrays.items() if name != "form"}
+    weights, form = numbers.pop("weights"), arrays["form"].item()
+    if form not in ("samples", "weights") or weights.dtype != np.float64 or min(numbers.values()) < 0:
+        raise InputError("its solution is none of least_squares(…)")
+    return LeastSquares(weights, form=form, **{name: value.item() for name, value in numbers.items()})
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

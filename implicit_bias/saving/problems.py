@@ -87,6 +87,8 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
             "dataclasses.replace(problem, gates=None), which solves alike but cannot score new inputs"
         )
+    if isinstance(gates, all_gates.KernelExpansions):
+        gates.require_named()
     arrays = {f"gates.{name}": values for name, values in _parts(gates, gates.learned).items()}
     given = {name: getattr(gates, name) for name in gates.made_of or () if name not in gates.learned}
     if "network" in given:

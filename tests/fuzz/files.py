@@ -194,7 +194,7 @@ def _model(draw: Draw) -> Any:
         # Of kernels, by name.
         return ib.OneClassMargin(nu=0.4).fit(problems.clean_task(draw)[0]).as_model()
     problem = _problem(draw)
-    return ib.MarginModel([problem], [ib.solve(problem)], draw.pick([["cat", "dog"], [-1, 1], [0.5, 2.5]]))
+    return ib.MarginModel([problem], [ib.solve(problem)], classes=draw.pick([["cat", "dog"], [-1, 1], [0.5, 2.5]]))
 
 
 def _network(draw: Draw) -> Any:

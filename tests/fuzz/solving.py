@@ -151,7 +151,7 @@ def _model(draw: Draw) -> None:
     problem = ib.svm_gln(X, y, problems.fitted_gates(draw, X), C=1.0)
     classes = draw.pick([["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
     solution = solve(problem)
-    model = draw.call(ib.MarginModel, [problem], [solution], classes)
+    model = draw.call(ib.MarginModel, [problem], [solution], classes=classes)
     scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
     signs = np.where(model.chosen(scores) == model.classes[1], 1.0, -1.0)
     expect(np.array_equal(signs, np.where(scores > 0, 1.0, -1.0)), "another class")
@@ -166,7 +166,7 @@ def _squares_model(draw: Draw) -> None:
     gates = problems.fitted_gates(draw, X)
     solution = ib.least_squares(gates(X), y, ridge=1.0)
     classes = draw.pick([None, ["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
-    model = draw.call(ib.LeastSquaresModel, gates, solution, draw.pick([0.0, 1.5]), classes)
+    model = draw.call(ib.LeastSquaresModel, gates, solution, draw.pick([0.0, 1.5]), classes=classes)
     scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
     if classes is None:
         expect(np.array_equal(model.predict(X), model.decision_function(X)), "another value")
