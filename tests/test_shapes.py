@@ -119,7 +119,7 @@ def test_few_features_are_sorted_unless_that_costs_too_much_or_tells_too_little(
     """Else all samples are solved for at once; the answer is the same."""
     X = np.random.default_rng(0).normal(size=(1500, 10))
     y = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0.5, 1.0, -1.0)
-    case, sizes = svm_gln(X, y, HyperplaneGates(4, 2, seed=1).fit(X), C=0.01), []
+    case, sizes = svm_gln(X, y, HyperplaneGates(6, 2, seed=1).fit(X), C=0.01), []
     for name, value in constants.items():
         monkeypatch.setattr(coordinate_ascent, name, value)
     one = solve(case, "NATIVE", tol=1e-7, callback=lambda told: sizes.append(told.working_set))

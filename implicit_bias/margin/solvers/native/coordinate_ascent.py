@@ -29,9 +29,10 @@ FASTEST = 1.25
 COARSE, EPOCHS = 1e-2, 40
 #: The gap that is enough where few samples are at their price, and not more than MANY carry the weights.
 LOOSE, MANY = 0.3, 4000
-#: Where all samples could be solved for at once: the visits to a sample for each column of its features that a sorting
-#: may cost, a fifth of what solving at once does, and the gap above which that does better than what was found.
-VISITS, ROUGH = 0.05, 0.1
+#: Where all samples could be solved for at once: the visits to a sample that a sorting may cost, for each product of a
+#: step, which makes it a fifth of what solving at once costs; and the gap above which that does better than what was
+#: found. Products of a step: those of the columns for its factor, and of H + 3 right-hand sides, each as slow as many.
+VISITS, ROUGH, SIDES = 7e-5, 0.1, 50
 #: The epochs between two looks at all samples.
 CYCLE = 2
 #: The samples of the first epoch, which finds how large η is.
@@ -118,7 +119,8 @@ def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
     """
     at, random, best = Ascent(scaled), np.random.default_rng(0), scaled.nothing()
     rows = np.arange(scaled.n) if scaled.n <= DRAWN else random.choice(scaled.n, DRAWN, replace=False)
-    visits = VISITS * scaled.columns * scaled.n if scaled.few_features else np.inf
+    products = scaled.columns * (scaled.columns + SIDES * (scaled.H + 3))
+    visits = VISITS * products * scaled.n if scaled.few_features else np.inf
     try:
         for epoch in range(1, min(most, EPOCHS) + 1):
             visits -= len(rows)
