@@ -9,7 +9,7 @@ from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.networks.parallel import ParallelNetwork
 from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
-__all__ = [
+__all__: list[str] = [
     "ChainNetwork",
     "FrozenReLUNetwork",
     "GaLU0Network",

@@ -1,5 +1,7 @@
 """Gradients of a stack of networks: written out where no gate but ReLU's depends on the weights, else by autograd."""
 
+from typing import TypeAlias
+
 import torch
 from torch import Tensor
 
@@ -102,7 +104,7 @@ def _outer(slopes: Tensor, z: Tensor, out: Tensor) -> None:
         torch.bmm(slopes.mT, z, out=out)
 
 
-Gradients = AutogradGradients | WrittenGradients
+Gradients: TypeAlias = AutogradGradients | WrittenGradients
 #: Whose gradients are written out; classes derived from these may compute something else.
 WRITTEN = (ReLUNetwork, LinearNetwork, ReadoutNetwork, FrozenReLUNetwork, GaLU0Network)
 

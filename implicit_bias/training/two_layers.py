@@ -1,6 +1,6 @@
 """Steps of networks with one hidden layer, their gradients written out."""
 
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from implicit_bias.training.losses import Loss, output_slopes
 #: Layers of fewer units lie in memory unit by unit.
 FEW_UNITS = 16
 
-OneLayerNetwork = GatedLinearNetwork | LayeredNetwork
+OneLayerNetwork: TypeAlias = GatedLinearNetwork | LayeredNetwork
 
 
 def has_one_layer(network: GatedNetwork) -> TypeGuard[OneLayerNetwork]:

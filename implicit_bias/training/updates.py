@@ -1,5 +1,7 @@
 """Steps of gradient descent with momentum: on a network's weights, or in the span of its features."""
 
+from typing import TypeAlias
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -96,7 +98,7 @@ class SpanUpdates:
         self.network.hidden_weights[0].copy_(self.start.index_add(0, self.regions, change))
 
 
-Updates = WeightUpdates | SpanUpdates | TwoLayerUpdates
+Updates: TypeAlias = WeightUpdates | SpanUpdates | TwoLayerUpdates
 
 
 def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updates:
