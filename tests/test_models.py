@@ -469,7 +469,7 @@ def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatc
     assert (inputs.tolist(), gates.tolist(), labels) == ([[5.0, 0.0]], [[1.0]], None)
     assert run("predict", "train-model.npz", "new.csv").returncode == 0
     assert pd.read_csv("new-predictions.csv").prediction.tolist() == [0]
-    pd.DataFrame(np.ones((1, 3))).to_csv("wide.csv", index=False)
+    pd.DataFrame(np.ones((1, 3)), columns=["u", "v", "w"]).to_csv("wide.csv", index=False)
     with pytest.raises(InputError, match="3 columns of inputs, the model takes 1"):
         read_inputs("wide.csv", columns, 1, text)
 
