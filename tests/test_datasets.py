@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from torchvision.datasets import MNIST
 
-from implicit_bias import BinaryTask, InputError, load_binary, read_samples
+from implicit_bias import BinaryTask, GatedFeatures, InputError, MarginProblem, load_binary, read_samples
 from implicit_bias.datasets import images, noisy_clusters, separable
 
 
@@ -304,3 +304,18 @@ def test_separable_samples_keep_the_margin_and_the_distribution(margin):
     assert stats.kstest(X @ across / np.linalg.norm(across), "norm").pvalue > 1e-3
     tail = lambda t: 1 - stats.norm.sf(t) / stats.norm.sf(margin)  # noqa: E731
     assert stats.kstest(y * along, tail).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (["cat", "dog"], "holds 'cat', 'dog'"),
+        (np.array(["cat", "dog"]), "holds 'cat', 'dog'"),
+        (np.array("cat"), "holds 'cat'"),
+        (np.array(1.0), "must have 1 dimension"),
+        ([], "y is empty"),
+    ],
+)
+def test_labels_of_a_problem_that_are_no_signs(y, words):
+    with pytest.raises(InputError, match=words):
+        MarginProblem(GatedFeatures([[1.0], [-1.0]]), y)

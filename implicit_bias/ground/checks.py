@@ -91,9 +91,12 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
     """Labels −1 and +1, one per sample; `both` present if asked."""
-    texts = isinstance(values, list | tuple | np.ndarray) and all(isinstance(value, str) for value in values)
+    listed = values
+    if isinstance(values, np.ndarray):
+        listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
+    texts = isinstance(listed, list | tuple) and len(listed) > 0 and all(isinstance(value, str) for value in listed)
     y = np.empty(0) if texts else as_column(values, samples, name)
-    classes = np.unique(values if texts else y)
+    classes = np.unique(listed if texts else y)
     if texts or not np.isin(classes, (-1.0, 1.0)).all():
         first = ", ".join(repr(str(c)) if texts else f"{c:g}" for c in classes[:5])
         raise InputError(
