@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from torchvision.datasets import MNIST
 
-from implicit_bias import BinaryTask, GatedFeatures, InputError, MarginProblem, load_binary, read_samples
+from implicit_bias import BinaryTask, Frobenius, GatedFeatures, InputError, MarginProblem, load_binary, read_samples
 from implicit_bias.datasets import images, noisy_clusters, separable
 
 
@@ -318,4 +318,4 @@ def test_separable_samples_keep_the_margin_and_the_distribution(margin):
 )
 def test_labels_of_a_problem_that_are_no_signs(y, words):
     with pytest.raises(InputError, match=words):
-        MarginProblem(GatedFeatures([[1.0], [-1.0]]), y)
+        MarginProblem(GatedFeatures([[1.0], [-1.0]]), y, Frobenius())
