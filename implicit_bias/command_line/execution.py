@@ -55,6 +55,7 @@ def execute(options: Namespace) -> int:
     document: dict[str, Any] = {}
 
     def work() -> int:
+        """Its exit code; what it found goes into the document."""
         code, found = options.run(options)
         document.update(found)
         return int(code)

@@ -188,6 +188,7 @@ def ending_on_interrupt(as_json: bool) -> Iterator[None]:
     """While the block loads modules, Ctrl-C ends the process: an interrupted import raises errors of any kind."""
 
     def end(*_: Any) -> None:
+        """Say so on both streams, and end at once."""
         os.write(2, b"interrupted: nothing was begun\n")
         if as_json:
             os.write(1, b'{"error": "interrupted: nothing was begun"}\n')

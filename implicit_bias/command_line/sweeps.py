@@ -35,6 +35,7 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
         done = stored = 0
 
         def show(cell: Cell, was_stored: bool) -> None:
+            """Move the bar on by a cell."""
             nonlocal done, stored
             done, stored = done + 1, stored + was_stored
             bar.set_description_str(f"{done} of {len(cells)} cells", refresh=False)

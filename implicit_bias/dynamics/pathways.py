@@ -206,6 +206,7 @@ class Pathways:
         i, j = np.array(self.edges).T
 
         def slope(_: float, state: Array) -> Array:
+            """τ times the derivative of all weights, mode by mode, in one row."""
             v, u = state[: F * r].reshape(F, r), state[F * r :].reshape(S, r)
             error = b - np.einsum("pqm,qm->pm", a, u[j] * v[i])
             dv, du = np.zeros_like(v), np.zeros_like(u)
@@ -234,6 +235,7 @@ class Pathways:
         i, j = np.array(self.edges).T
 
         def slope(_: float, state: Array) -> Array:
+            """τ times the derivative of all weights, in one row."""
             V, U = state[: V0.size].reshape(V0.shape), state[V0.size :].reshape(U0.shape)
             error = self.B - np.einsum("qod,qpde->poe", U[j] @ V[i], self.A, optimize=True)
             dV, dU = np.zeros_like(V), np.zeros_like(U)

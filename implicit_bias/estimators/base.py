@@ -150,6 +150,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
+            """The solves, each problem made when its turn comes."""
             options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
             for name, problem, start in zip(posed.names, posed.problems, earlier, strict=True):
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)

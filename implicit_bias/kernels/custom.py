@@ -47,6 +47,7 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
 
     def at(z: Any) -> tuple[Tensor, Tensor]:
+        """z as a tensor that gradients go to, and the function's values there."""
         tensor = torch.as_tensor(np.asarray(z, dtype=np.float64)).clone().requires_grad_()
         value = function(tensor)
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or not value.requires_grad:
@@ -61,9 +62,11 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         return tensor, value
 
     def values(z: Any) -> Array:
+        """φ(z)."""
         return at(z)[1].detach().numpy()
 
     def derivative(z: Any) -> Array:
+        """φ'(z), by automatic differentiation."""
         tensor, value = at(z)
         (slope,) = torch.autograd.grad(value.sum(), tensor)
         return slope.numpy()

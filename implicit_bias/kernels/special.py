@@ -110,6 +110,7 @@ def wedge_many(context: Any) -> Callable[[Number, Number], Number]:
     """See `wedge`, by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
 
     def integral(beta: Number, psi: Number) -> Number:
+        """The integral at one β and ψ."""
         if beta > FARTHEST:
             raise InputError(
                 f"ELU in multiprecision takes points whose sums are at most {FARTHEST:g} long; scale them down, "

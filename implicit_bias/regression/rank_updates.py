@@ -106,6 +106,7 @@ class SampleForm(LeastValue):
             return None
 
         def update() -> None:
+            """Take the change."""
             self.inverse -= across @ turned[:, targets:]
             self.dual = self.inverse @ self.Y
             self.value = value
@@ -149,6 +150,7 @@ class WeightForm(LeastValue):
             return None
 
         def update() -> None:
+            """Take the change."""
             self.inverse -= self.inverse[:, block] @ leaving
             ends = turned.copy()
             ends[block] = -np.eye(d)

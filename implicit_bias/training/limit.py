@@ -120,6 +120,7 @@ def descend_to_limit(
         rows: list[dict[str, float]] = []
 
         def record(step: int) -> None:
+            """Measure the network, which then has the weights of this step."""
             row = {"step": step, "seconds": time.perf_counter() - start} | function.state(stepper.weights)
             function.write(stepper.weights)
             rows.append(row | (measure(network) if measure else {}))

@@ -168,6 +168,7 @@ def _adam(flat: Tensor) -> Update:
 
     @torch.no_grad()
     def update(gradient: Tensor, rate: float) -> None:
+        """One step of Adam."""
         adam(
             [flat], [gradient], [first], [second], [], [made], fused=True, amsgrad=False,
             beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
@@ -181,6 +182,7 @@ def _descent(flat: Tensor, config: SGD) -> Update:
 
     @torch.no_grad()
     def update(gradient: Tensor, rate: float) -> None:
+        """One step of descent with momentum."""
         # Without momentum the velocity is the gradient: one pass less over the weights.
         flat.sub_(velocity.mul_(config.momentum).add_(gradient) if config.momentum else gradient, alpha=rate)
 

@@ -70,6 +70,7 @@ def local(jobs: int = 1, scheduler: str | None = None) -> Engine:
     as_count(jobs, "jobs")
 
     def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
+        """Every cell with its result, as they come."""
         if jobs == 1 or len(work) == 1:
             yield from ((cell, compute(cell, False)) for cell in work)
             return
@@ -134,6 +135,7 @@ def dask(scheduler: str | None) -> Engine:
         raise InputError("the dask engine needs dask: pip install 'implicit-bias[dask]'") from None
 
     def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
+        """Every cell with its result, as they come."""
         client = _connect(distributed, scheduler)
         # A queue, because only a wait that ends can notice that the last worker is gone.
         finished: queue.Queue[Any] = queue.Queue()

@@ -64,6 +64,7 @@ def _some_groups(
     ours = scaled(problem, form, str(options.device))
 
     def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
+        """Tell of an iterate; a status if the time is up."""
         nonlocal last
         now = time.perf_counter()
         seconds, step, last = now - begin, 0.0 if last is None else now - last, now
