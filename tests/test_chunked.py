@@ -124,13 +124,13 @@ def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
 def test_limits_callbacks_and_interruptions_end_with_the_best_so_far(images, y, tiny_sets):
     problem = svm_gln(ChunkedInputs(images, **SCALED, chunk=64), y, HyperplaneGates(6, 2, seed=1))
     seen = []
-    early = solve(problem, max_iterations=12, callback=seen.append)
+    early = solve(problem, max_iterations=6, callback=seen.append)
     assert early.status is Status.ITERATION_LIMIT
     assert seen[-1].samples == len(images)
     assert solve(problem, max_seconds=1e-9).status is Status.TIME_LIMIT
 
     def stop(progress):
-        if progress.iteration == 12:
+        if progress.iteration == 6:
             raise KeyboardInterrupt
 
     assert solve(problem, callback=stop).status is Status.INTERRUPTED

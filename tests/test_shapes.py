@@ -33,7 +33,7 @@ def by_groups(monkeypatch):
 
 @pytest.fixture
 def sorted_first(monkeypatch):
-    """However few the samples and whatever it saves, soft margins are sorted first; few samples surely stay free."""
+    """However few the samples and whatever it saves, margins are sorted first; few samples surely stay free."""
     monkeypatch.setattr(working_set, "ALL_UP_TO", 0)
     monkeypatch.setattr(working_set, "FIRST", 5)
     monkeypatch.setattr(working_set, "NEAREST", 2)
@@ -104,14 +104,32 @@ def test_samples_at_their_price_as_one_row_agree_with_all_by_themselves(gate, no
 @pytest.mark.usefixtures("sorted_first")
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm, monkeypatch):
-    """Soft margins so dear that few samples are at their price; a first draw of few says how large η is."""
+    """Hard margins, separable or not, and so dear a slack that few samples are at their price.
+
+    A first draw of few says how large η is.
+    """
     monkeypatch.setattr(coordinate_ascent, "PRICED", 2.0)
     monkeypatch.setattr(coordinate_ascent, "DRAWN", 5)
     monkeypatch.setattr(working_set, "FEW", 3)
-    case = dataclasses.replace(next(variants(gate, norm)), C=3.0)
-    one = solve(case, "NATIVE", tol=1e-7)
-    monkeypatch.setattr(working_set, "ALL_UP_TO", 10**9)
-    agree(one, solve(case, "NATIVE", tol=1e-7))
+    for C, case in zip((3.0, np.inf), variants(gate, norm), strict=True):
+        case = dataclasses.replace(case, C=C)
+        one = solve(case, "NATIVE", tol=1e-7)
+        monkeypatch.setattr(working_set, "ALL_UP_TO", 10**9)
+        agree(one, solve(case, "NATIVE", tol=1e-7))
+        monkeypatch.setattr(working_set, "ALL_UP_TO", 0)
+
+
+@pytest.mark.usefixtures("sorted_first")
+def test_hard_margins_are_sorted_first(monkeypatch):
+    """Of the samples that the weights are carried by few are missing from the first working set, and few too many."""
+    monkeypatch.setattr(working_set, "FEW", 3)
+    X = np.random.default_rng(1).normal(size=(400, 40))
+    case = svm_gln(X, np.where(X[:, 0] + 0.5 * X[:, 1] * X[:, 2] > 0, 1.0, -1.0), HyperplaneGates(6, 2, seed=1))
+    sizes = []
+    found = solve(case, "NATIVE", tol=1e-7, callback=lambda told: sizes.append(told.working_set))
+    first = next(size for size in sizes if size < case.features.n)
+    assert abs(first - len(found.support)) < 0.2 * len(found.support)
+    agree(found, solve(case, "CLARABEL", tol=1e-7))
 
 
 @pytest.mark.parametrize(("constants", "sorts"), [({}, True), ({"VISITS": 0}, False), ({"EPOCHS": 3}, False)])

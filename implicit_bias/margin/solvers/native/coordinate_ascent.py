@@ -1,12 +1,12 @@
-"""Dual coordinate ascent on soft margins: a cheap first sorting of all samples into idle, free and priced ones.
+"""Dual coordinate ascent: a cheap first sorting of all samples into idle, free and priced ones.
 
 With weights η of the groups, ‖W‖ is the least of ½ Σ_h (‖Ŵ_h‖²/η_h + η_h). The dual for fixed η,
 
     maximise   1ᵀλ − ½ λᵀK(η)λ   over   0 ≤ λ ≤ p,
 
-is maximised exactly in one λ_i at a time, by blocks of samples whose kernel is at hand. In between η follows: at the
-optimum ‖Ŵ_h‖ = η_h‖V_h‖ = η_h with V = Φ̂ᵀλ, so that η_h is multiplied by a small power of ‖V_h‖. A free intercept b is
-the multiplier of ỹᵀλ = 0, by the method of multipliers.
+where p = ∞ for a hard margin, is maximised exactly in one λ_i at a time, by blocks of samples whose kernel is at hand.
+In between η follows: at the optimum ‖Ŵ_h‖ = η_h‖V_h‖ = η_h with V = Φ̂ᵀλ, so that η_h is multiplied by a small power of
+‖V_h‖. A free intercept b is the multiplier of ỹᵀλ = 0, by the method of multipliers.
 """
 
 from dataclasses import replace
@@ -50,9 +50,9 @@ class Ascent:
     """The iterate: λ (n,), V = Φ̂ᵀλ, η (H,) and the intercept b (0 or 1,)."""
 
     def __init__(self, scaled: ScaledProblem) -> None:
-        assert scaled.prices is not None
-        self.scaled, self.prices, self.tilt = scaled, scaled.prices, scaled.tilt
-        self.lam = 0 * self.prices
+        self.scaled, self.tilt = scaled, scaled.tilt
+        self.lam = scaled.nothing().lam
+        self.prices = filled(self.lam, scaled.n, np.inf) if scaled.prices is None else scaled.prices
         self.V, self.eta = scaled.together(self.lam), filled(self.lam, scaled.H, 1 / scaled.H)
         self.b = filled(self.lam, 0 if self.tilt is None else 1, 0.0)
 
@@ -100,14 +100,17 @@ class Ascent:
     def judged(self, f: Tensor, best: Outcome, epoch: int) -> Outcome:
         """The best bounds and weights; f: the margins of all samples."""
         sizes = self.scaled.squares(self.V) ** 0.5
-        upper = upper_bound(float(self.eta @ sizes), f, self.prices)[0]
+        upper = upper_bound(float(self.eta @ sizes), f, self.scaled.prices)[0]
         fair = lam = 1 * self.lam
         if self.tilt is not None:
             fair = balanced(fair, self.tilt)
             sizes = self.scaled.squares(self.scaled.together(fair)) ** 0.5
         reach = max(float(sizes.max()), float((fair / self.prices).max()))
         lower = float(fair.sum()) / reach if reach > 0 else 0.0
-        return best.better(fair, (lam, self.eta, self.b), Bounds(lower, upper), epoch)
+        weights = lam, self.eta, self.b
+        found = best.better(fair, weights, Bounds(lower, upper), epoch)
+        # Weights that do not separate the samples yet sort them, too.
+        return found if found.bounds.upper < np.inf else replace(found, weights=weights)
 
 
 def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
@@ -133,7 +136,7 @@ def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
             if looks:
                 f = at.margins()
                 best = at.judged(f, best, epoch)
-            stop, priced = watch(epoch, best.bounds), many_priced(at.lam, at.prices)
+            stop, priced = watch(epoch, best.bounds), many_priced(at.lam, scaled.prices)
             enough = COARSE if priced or (at.lam > 0).sum() > MANY else LOOSE
             if stop or best.bounds.gap <= max(enough, tol):
                 return replace(best, stopped=stop, iterations=epoch)

@@ -15,7 +15,7 @@ from implicit_bias.margin.solvers.native.chunked import scaled
 from implicit_bias.margin.solvers.native.coordinate_ascent import ascend, many_priced
 from implicit_bias.margin.solvers.native.group_set import Found, many, solve_by_groups
 from implicit_bias.margin.solvers.native.interior_point import Bounds
-from implicit_bias.margin.solvers.native.working_set import few, first_set, solve_in_rounds
+from implicit_bias.margin.solvers.native.working_set import at_once, few, first_set, solve_in_rounds
 from implicit_bias.margin.solvers.options import Options
 from implicit_bias.margin.solvers.progress import Progress, end_line, print_line
 from implicit_bias.margin.solvers.solution import Status
@@ -87,12 +87,12 @@ def _some_groups(
     if start is not None:
         share = ours.moved(start / problem.prices)
         leads = not many_priced(share, share.max() + 0 * share)
-    if ours.prices is not None and not few(ours) and not leads:
+    if not leads and not (few(ours) if ours.prices is not None else at_once(ours)):
         with one_thread():
             found = ascend(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
     chosen = first_set(ours, start, found)
-    if before == 0:
-        # Later, what was found so far is kept.
+    if before == 0 and found.iterations == 0:
+        # Later, and after a sorting, what was found so far is kept.
         ours.check_room(len(chosen.rows))
     found = solve_in_rounds(chosen, tol, limit, found, watch)
     lam, eta, b = found.weights

@@ -159,7 +159,7 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
 
     Next to the margin may be far more than carry the weights, where these are next to zero: then only the nearest are
     solved for, the others stay at the bound where they are. Where few are at their price, nobody is priced, and all
-    that carry the weights or violate them are solved for, unless they are more than SUPPORTING.
+    that carry the weights or violate them are solved for; if they can be priced, at most SUPPORTING.
     """
     lam, eta, b = known.weights
     V = scaled.together(lam)
@@ -167,9 +167,9 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
     priced = many_priced(lam, scaled.prices)
     least = upper_bound(float(eta @ scaled.squares(V) ** 0.5), f, scaled.prices)[1] if priced else 1.0
     xp, away = library(f), library(f).nan_to_num(f / least - 1, nan=0.0)
-    low, paid = away < 0, lam == scaled.prices
+    low = away < 0
     if priced:
-        near = abs(away) <= known.bounds.gap
+        near, paid = abs(away) <= known.bounds.gap, lam == scaled.prices
         between = (lam > 0) & ~(paid & (near | low))
         low = xp.where(near, paid, low)
         order = xp.where(near & ~between, abs(away), np.inf).argsort()[: max(FEW, int(between.sum()))]
@@ -177,7 +177,7 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
     else:
         between = (lam > 0) | low
         between[away.argsort()[:FEW]] = True
-    beyond = xp.where(between, abs(away), np.inf).argsort()[SUPPORTING:]
+    beyond = xp.where(between, abs(away), np.inf).argsort()[scaled.n if scaled.prices is None else SUPPORTING :]
     joined = priced or bool(between[beyond].any())
     between[beyond] = False
     for side in (scaled.positive, ~scaled.positive):
@@ -196,7 +196,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     scaled = chosen.scaled
     left = scaled.positive & False
     stage = int(len(chosen.rows) == scaled.n)
-    if best.iterations:
+    if best.bounds.gap < 1:
         # Where samples are sorted only few have to be found, and one finer round finds them.
         stage = len(TOLERANCES) - (len(chosen.rows) > FEW + 2 * NEAREST)
     leads = best.bounds.gap < 1 and len(chosen.priced) == 0
