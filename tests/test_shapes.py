@@ -19,7 +19,7 @@ from implicit_bias.margin.solvers.native import (
 )
 from implicit_bias.margin.solvers.native.arrays import lu_factor, lu_solve
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
-from implicit_bias.margin.solvers.native.kernels import DenseFactor, LowRankFactor
+from implicit_bias.margin.solvers.native.factors import DenseFactor, LowRankFactor
 from tests.cases import FEATURES, PAIRS, problem
 
 

@@ -19,14 +19,16 @@ def row_blocks(n: int, size: int = ROWS) -> list[slice]:
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
-def symmetric_blocks(n: int, entries: Callable[[slice, slice], Array]) -> Array:
+def symmetric_blocks(n: int, entries: Callable[[slice, slice], Array], dtype: np.dtype | None = None) -> Array:
     """The symmetric matrix (n, n) of which `entries` computes some rows and columns, those of one half.
+
+    It holds doubles, or what `dtype` says.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()
     [[5.0, 11.0], [11.0, 25.0]]
     """
-    values = np.empty((n, n))
+    values = np.empty((n, n), dtype)
     for rows in row_blocks(n):
         values[rows, rows] = entries(rows, rows)
         if rows.start:

@@ -70,7 +70,7 @@ def as_numpy(values: Tensor) -> Any:
 def filled(like: Tensor, shape: int | tuple[int, ...], value: float) -> Tensor:
     """A new array of the kind and on the device of `like`."""
     if library(like) is np:
-        return np.full(shape, value)
+        return np.full(shape, value, like.dtype if like.dtype.kind == "f" else None)
     return like.new_full((shape,) if isinstance(shape, int) else shape, value)
 
 
@@ -100,7 +100,7 @@ def add_to_diagonal_(matrix: Tensor, values: Tensor) -> None:
 def gram(A: Tensor) -> Tensor:
     """AAᵀ for A (n, r)."""
     if library(A) is np and len(A) > ROWS:
-        return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T)
+        return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T, A.dtype)
     return A @ A.T
 
 

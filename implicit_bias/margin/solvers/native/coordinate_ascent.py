@@ -13,14 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from implicit_bias.ground.blocks import row_blocks
 from implicit_bias.ground.scaling import TINY
 from implicit_bias.margin.solvers.native.arrays import Tensor, as_numpy, filled, library
 from implicit_bias.margin.solvers.native.interior_point import Bounds, Outcome, Watch, balanced, upper_bound
+from implicit_bias.margin.solvers.native.kernels import LinearKernels
 from implicit_bias.margin.solvers.native.scaled import ScaledProblem
 from implicit_bias.margin.solvers.solution import Status
 
-#: Samples of a block, and how often each is passed while the block's kernel is at hand.
-BLOCK, PASSES = 64, 3
+#: Samples of a block, how often each is passed while the block's kernel is at hand, and samples fetched at once.
+BLOCK, PASSES, FETCHED = 64, 3, 2048
 #: The power of ‖V_h‖ by which η_h is multiplied, over all blocks of an epoch, and in one block at most.
 POWER, MOST_POWER = 4.0, 0.5
 #: What ‖V_h‖ counts at most and its inverse at least: before V has followed η it may be far from 1.
@@ -56,9 +58,9 @@ class Ascent:
         self.V, self.eta = scaled.together(self.lam), filled(self.lam, scaled.H, 1 / scaled.H)
         self.b = filled(self.lam, 0 if self.tilt is None else 1, 0.0)
 
-    def pass_over(self, rows: Tensor, power: float) -> None:
-        """PASSES over a block, then one step of η."""
-        block, lam, prices = self.scaled.linear(rows), self.lam[rows], self.prices[rows]
+    def pass_over(self, rows: Tensor, block: LinearKernels, power: float) -> None:
+        """PASSES over the samples `rows` of a block, then one step of η."""
+        lam, prices = self.lam[rows], self.prices[rows]
         kernel, f = block.weighted(self.eta), block.columns(self.V) @ self.eta
         stiffness = self.eta.sum()
         if self.tilt is not None:
@@ -75,8 +77,11 @@ class Ascent:
         """A pass over these samples, block by block."""
         if self.tilt is not None:
             self.b = self.b + self.eta.sum() * (self.tilt @ self.lam)
-        for block in np.split(rows, range(BLOCK, len(rows), BLOCK)):
-            self.pass_over(self.scaled.moved(block), power)
+        for fetched in np.split(rows, range(FETCHED, len(rows), FETCHED)):
+            samples = self.scaled.moved(fetched)
+            kernels = self.scaled.linear(samples)
+            for block in row_blocks(len(fetched), BLOCK):
+                self.pass_over(samples[block], kernels.part(block), power)
 
     def rescale(self) -> None:
         """The best multiple t of η, λ/t being that of λ where no price is in its way: t² Σ_h η_h = Σ_h η_h‖V_h‖².

@@ -24,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
+from implicit_bias.ground.memory import TooLargeError
 from implicit_bias.margin.solvers.native.arrays import Tensor, all_finite, as_numpy, library
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point, Residual
@@ -235,9 +236,8 @@ Watch = Callable[[int, Bounds], Status | None]
 def descend(program: Program, tol: float, max_iterations: int, start: Point | None, watch: Watch) -> Outcome:
     """Descend to a relative gap of `tol` between the bounds.
 
-    `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. The best bounds are kept
-    separately, so that the answer never gets worse. A factorisation that fails, a step that shrinks to nothing, or an
-    interruption ends the descent with the best answer so far.
+    `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. Best bounds are kept, so
+    that answers never get worse; a factorisation that fails or does not fit, a step to nowhere, and Ctrl-C end there.
     """
     at = start or program.start()
     bounds: list[Bounds] = []
@@ -263,6 +263,8 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             at = moved
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
+    except TooLargeError as error:
+        return replace(best, reason=str(error))
     raise AssertionError("unreachable")
 
 

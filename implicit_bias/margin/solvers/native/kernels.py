@@ -5,91 +5,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 
-from implicit_bias.ground.scaling import TINY
+from implicit_bias.ground.memory import check_memory
 from implicit_bias.margin.solvers.native.arrays import (
     Tensor,
     add_to_diagonal_,
     filled,
+    free_on_device,
     gram,
     in_precision,
     library,
 )
-from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
+from implicit_bias.margin.solvers.native.factors import DenseFactor, Factor, LowRankFactor, SingleFactor
 
 #: Samples from which factors may be of single precision.
 SINGLE_FROM = 1000
+#: What to do where the memory does not suffice.
+FEWER = "use fewer units or samples, or solver='CLARABEL'"
 
 
 def low_rank(columns: int, samples: int) -> bool:
     """Whether products with features of so many columns cost less than with the kernels of the samples."""
     return 2 * columns <= samples
-
-
-class Factor(ABC):
-    """A positive definite matrix, ready to be solved with."""
-
-    #: Whether solutions are of double precision; else they are to be refined.
-    exact = True
-
-    @abstractmethod
-    def solve(self, right: Tensor) -> Tensor:
-        """M⁻¹ right for right (n, r)."""
-
-    @abstractmethod
-    def missing(self, x: Tensor, right: Tensor) -> Tensor:
-        """right − Mx for x and right (n, r)."""
-
-
-class DenseFactor(Factor):
-    """By the Cholesky factor of a matrix (n, n), which takes its place.
-
-    `single`: the factor is of single precision, which takes half the time, and the matrix stays, to tell what solutions
-    miss.
-    """
-
-    def __init__(self, matrix: Tensor, single: bool = False) -> None:
-        self.matrix = matrix
-        self.L = in_precision("float32", matrix) if single else matrix
-        if not cholesky_(self.L):
-            raise ArithmeticError("the normal matrix is no longer positive definite")
-        self.exact = not single
-
-    def solve(self, right: Tensor) -> Tensor:
-        """By substitution."""
-        if self.exact:
-            return cholesky_solve(self.L, right)
-        scale = library(right).amax(abs(right), axis=0).clip(TINY)
-        return in_precision("float64", cholesky_solve(self.L, in_precision("float32", right / scale))) * scale
-
-    def missing(self, x: Tensor, right: Tensor) -> Tensor:
-        """By the matrix; with its factor in its place nothing is known."""
-        return right - self.matrix @ x
-
-
-class LowRankFactor(Factor):
-    """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
-
-    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a),   refined once: D may hold numbers that are nearly 0.
-    """
-
-    def __init__(self, B: Tensor, D: Tensor) -> None:
-        self.B, self.D = B, D[:, None]
-        inner = B.T @ (B / self.D)
-        add_to_diagonal_(inner, 1.0)
-        self.inner = DenseFactor(inner)
-
-    def solve(self, right: Tensor) -> Tensor:
-        """By two products with B, and two more."""
-        x = self._once(right)
-        return x + self._once(self.missing(x, right))
-
-    def missing(self, x: Tensor, right: Tensor) -> Tensor:
-        """By two products with B."""
-        return right - self.D * x - self.B @ (self.B.T @ x)
-
-    def _once(self, right: Tensor) -> Tensor:
-        small = self.inner.solve(self.B.T @ (right / self.D))
-        return (right - self.B @ small) / self.D
 
 
 class GroupKernels(ABC):
@@ -102,14 +38,25 @@ class GroupKernels(ABC):
     def weighted(self, eta: Tensor) -> Tensor:
         """K(η) = Σ_h η_h K_h for η (H,); a new array, shape (n, n)."""
 
+    def single(self, eta: Tensor) -> Tensor:
+        """K(η) in single precision."""
+        return in_precision("float32", self.weighted(eta))
+
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True) -> Factor:
         """K(η) + diag(`diagonal`), factorised; unless `exact`, in single precision for many samples.
 
-        Raises ArithmeticError if it is not positive definite in that precision.
+        Raises ArithmeticError if it is not positive definite in that precision, TooLargeError where doubles do not fit.
         """
-        matrix = self.weighted(eta)
-        add_to_diagonal_(matrix, diagonal)
-        return DenseFactor(matrix, single=not exact and self.n >= SINGLE_FROM and matrix.dtype != object)
+        if exact or self.n < SINGLE_FROM or eta.dtype == object:
+            if self.n >= SINGLE_FROM:
+                free = free_on_device(str(self.ones.device))
+                check_memory(16 * self.n**2, f"a step of {self.n} samples in double precision", FEWER, free)
+            matrix = self.weighted(eta)
+            add_to_diagonal_(matrix, diagonal)
+            return DenseFactor(matrix)
+        matrix = self.single(eta)
+        add_to_diagonal_(matrix, in_precision("float32", diagonal))
+        return SingleFactor(matrix, lambda x: self.sweep(x)[1] @ eta + diagonal * x)
 
     @abstractmethod
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -135,6 +82,10 @@ class LinearKernels(GroupKernels):
     def columns(self, V: Tensor) -> Tensor:
         """Φ_hV_h, shape (n, H)."""
 
+    @abstractmethod
+    def part(self, rows: slice) -> LinearKernels:
+        """Those of some samples."""
+
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         """q_h = ‖V_h‖² and K_hλ = Φ_hV_h, with V = Φᵀλ."""
         V = self.adjoint(lam)
@@ -158,6 +109,11 @@ class GatedKernels(LinearKernels):
         self.X, self.G, self.share = X, G, share
 
     @cached_property
+    def halved(self) -> GatedKernels:
+        """In single precision."""
+        return GatedKernels(*(in_precision("float32", values) for values in (self.X, self.G, self.share)))
+
+    @cached_property
     def inner(self) -> Tensor:
         """XXᵀ, shape (n, n); with one group, its whole kernel."""
         products = gram(self.X)
@@ -173,6 +129,10 @@ class GatedKernels(LinearKernels):
         kernel *= self.inner
         return kernel
 
+    def single(self, eta: Tensor) -> Tensor:
+        """From rounded inputs and gate values, never in doubles."""
+        return self.halved.weighted(in_precision("float32", eta))
+
     def adjoint(self, lam: Tensor) -> Tensor:
         """V_j = Σ_i λ_i g_ij x_i, shape (k, d)."""
         return (self.G * lam[:, None]).T @ self.X
@@ -186,6 +146,10 @@ class GatedKernels(LinearKernels):
         products = self.X @ V.T
         products *= self.G
         return products @ self.share
+
+    def part(self, rows: slice) -> GatedKernels:
+        """Rows of inputs and gates."""
+        return GatedKernels(self.X[rows], self.G[rows], self.share)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """Through XXᵀ for few samples."""
@@ -210,8 +174,15 @@ class BorderedKernels(GroupKernels):
 
     def weighted(self, eta: Tensor) -> Tensor:
         """With a border of one row: Σ_j S_jh g_j ∘ XA_j."""
-        matrix = filled(eta, (self.n, self.n), 0.0)
-        matrix[:-1, :-1] = self.own.weighted(eta)
+        return self._bordered(self.own.weighted(eta), eta)
+
+    def single(self, eta: Tensor) -> Tensor:
+        """As of the others alone."""
+        return self._bordered(self.own.single(eta), eta)
+
+    def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
+        matrix = filled(inside, (self.n, self.n), 0.0)
+        matrix[:-1, :-1] = inside
         matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
         matrix[-1, -1] = self.corner @ eta
         return matrix
@@ -265,6 +236,10 @@ class StackedKernels(LinearKernels):
     def columns(self, V: Tensor) -> Tensor:
         """A_hV_h."""
         return (library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
+
+    def part(self, rows: slice) -> StackedKernels:
+        """Rows of the factors."""
+        return StackedKernels(self.A[rows])
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         """Through the kernels, or the factors if they are smaller."""

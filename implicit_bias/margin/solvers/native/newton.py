@@ -110,6 +110,8 @@ class NewtonSystem:
 
     def _prepare(self, exact: bool) -> None:
         """Factorise M and what the elimination of Δλ leaves."""
+        # An earlier factor makes room.
+        vars(self).pop("factor", None)
         self.factor = self.factorise(exact)
         self.solved = self.factor.solve(self.columns)
         self.border = lu_factor(self.corner - self.columns.T @ self.solved)
@@ -140,8 +142,11 @@ class NewtonSystem:
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """The same to double precision: a factor that does not lead there is computed in doubles."""
         lam, small = self._solution(a, right)
-        for _ in range(0 if self.factor.exact else STEPS):
-            missing = self.factor.missing(lam[:, None], a[:, None])[:, 0] - self.columns @ small
+        product = self.factor.product
+        if product is None:
+            return lam, small
+        for _ in range(STEPS):
+            missing = a - product(lam) - self.columns @ small
             rest = right - self.columns.T @ lam - self.corner @ small
             if not abs(missing).max() <= ASTRAY * abs(a).max():
                 self._prepare(exact=True)

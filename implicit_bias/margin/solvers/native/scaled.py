@@ -23,6 +23,8 @@ from implicit_bias.margin.solvers.native.arrays import (
 from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
+    FEWER,
+    SINGLE_FROM,
     BorderedKernels,
     GatedKernels,
     GroupKernels,
@@ -77,7 +79,7 @@ class ScaledProblem(ABC):
         if low_rank(self.columns, samples):
             kernels = 4 * samples * self.columns + 2 * self.columns**2
         else:
-            kernels = self.kept(samples) + 5 * samples**2 // 2
+            kernels = self.kept(samples)
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
 
     def check_room(self, samples: int) -> None:
@@ -85,7 +87,7 @@ class ScaledProblem(ABC):
         check_memory(
             self.need(samples),
             f"a step of {samples} samples in {self.H} groups",
-            "use fewer units or samples, or solver='CLARABEL'",
+            FEWER,
             free_on_device(self.device),
         )
 
@@ -96,7 +98,7 @@ class ScaledProblem(ABC):
 
     @abstractmethod
     def kept(self, samples: int) -> int:
-        """Numbers that the kernels of so many samples keep, and take to be applied."""
+        """Numbers that the kernels of so many samples keep, and take to be applied and factorised."""
 
     @abstractmethod
     def linear(self, rows: Tensor) -> LinearKernels:
@@ -222,9 +224,10 @@ class GatedProblem(ScaledProblem):
         return StackedKernels((self.moved(grouped)[..., None] * X[:, None, None]).reshape(len(rows), self.H, -1))
 
     def kept(self, samples: int) -> int:
-        """XXᵀ, the rows of inputs and gates, and products of both."""
+        """XXᵀ, its products with gates, each in single precision for many samples; the rows of inputs and gates."""
         columns, d = self.share.shape[0], self.problem.features.d
-        return samples**2 + 2 * samples * d + 3 * samples * columns + 2 * columns * d
+        square = 2 * samples**2 // (2 if samples >= SINGLE_FROM else 1)
+        return square + 3 * samples * d + 4 * samples * columns + 2 * columns * d
 
     def linear(self, rows: Tensor) -> GatedKernels:
         """With all inputs; V has a row for each column of gate values, shape (k, d)."""
@@ -271,8 +274,8 @@ class BlockProblem(ScaledProblem):
         return self.A.shape[1] * self.A.shape[2]
 
     def kept(self, samples: int) -> int:
-        """The rows twice, and all kernels."""
-        return 2 * samples * self.columns + self.H * samples**2
+        """The rows twice, all kernels, and their sum, once more in single precision."""
+        return 2 * samples * self.columns + (self.H + 2) * samples**2
 
     def squares(self, V: Tensor) -> Tensor:
         """Row by row."""

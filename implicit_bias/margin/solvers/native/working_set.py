@@ -202,7 +202,7 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
     leads = best.bounds.gap < 1 and len(chosen.priced) == 0
     start = _led(chosen, best) if leads else None
     try:
-        while not (best.stopped or best.bounds.gap <= tol):
+        while not (best.stopped or best.reason or best.bounds.gap <= tol):
             scaled.check_room(len(chosen.rows))
             whole = at_once(scaled) and len(chosen.rows) == scaled.n
             last = whole or stage == len(TOLERANCES)
@@ -240,7 +240,7 @@ def _scored(chosen: WorkingSet, outcome: Outcome, best: Outcome) -> tuple[Outcom
     least = upper_bound(value, P @ eta + program.equalities[:, 1:] @ b, program.prices)[1]
     bounds, iterations = Bounds(outcome.bounds.lower, upper), best.iterations + outcome.iterations
     found = best.better(chosen.spread(outcome.lam), (heavy, eta, b), bounds, iterations)
-    return replace(found, stopped=outcome.stopped), f, least
+    return replace(found, stopped=outcome.stopped, reason=outcome.reason), f, least
 
 
 def _led(chosen: WorkingSet, known: Outcome) -> Point:
