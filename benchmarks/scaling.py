@@ -2,7 +2,7 @@
 
 Every cell has a process of its own and is written down as soon as it is finished: run the same command again to go on
 after an interruption. The floor is the time of the steps' large products at the measured rate of matrix products; what
-a round needs once (XXᵀ, the margins of all samples) is not in it.
+a round needs once (XXᵀ, the margins of all samples) and the sorting of the samples are not in it.
 """
 
 import argparse
@@ -138,8 +138,13 @@ def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: flo
 
 
 def step_sizes(seen: Sequence[Progress]) -> list[int]:
-    """The working-set size of every interior-point step, from what `solve(callback=…)` told at every iterate."""
-    return [before.working_set for before, after in itertools.pairwise(seen) if after.iteration > before.iteration]
+    """The working-set size of every interior-point step, from what `solve(callback=…)` told at every iterate.
+
+    Where there are working sets, what goes before the first is the sorting of all samples.
+    """
+    first = next((place for place, told in enumerate(seen) if told.working_set < told.samples), 0)
+    pairs = itertools.pairwise(seen[first:])
+    return [before.working_set for before, after in pairs if after.iteration > before.iteration]
 
 
 def step_flops(m: int, d: int, units: int, contexts: int) -> float:

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import operator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from implicit_bias.experiments.scale import verdicts
 from implicit_bias.experiments.scale.config import chosen, grid
 from implicit_bias.experiments.scale.figure import FIGURES, figures
 from implicit_bias.experiments.scale.study import EXPERIMENT
+from implicit_bias.experiments.scale.tables import tables
 from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
@@ -178,8 +178,9 @@ TABLE = pd.read_csv(ROOT / "data" / "scale" / "scale.csv")
 PAGE = (ROOT / "docs" / "scale.md").read_text()
 
 
-def test_the_page_shows_the_verdicts_of_the_committed_table():
+def test_the_page_shows_the_verdicts_and_numbers_of_the_committed_table():
     assert as_markdown(verdicts.verdicts(TABLE)) in PAGE
+    assert tables(TABLE) in PAGE
 
 
 def test_every_line_of_the_figures_has_its_rows():
@@ -198,11 +199,11 @@ PAIRS = {"gln": ("GD-GLN", "SVM-GLN"), "learned-relu": ("GD-ReLU", "SVM-LC"), "r
 NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 
 
-def by_split(network, model, column, dataset, descent="sgd"):
-    """In percent, a row for each size and a column for each split, at H = 10, where all three splits were run."""
-    place = {"dataset": dataset, "units": 10, "network": network, "descent": descent, "model": model}
-    part = TABLE[(TABLE[list(place)] == pd.Series(place)).all(axis=1)]
-    return 100 * part.pivot(index="train_size", columns="seed", values=column).reindex(columns=[1, 2, 3]).dropna()
+def means(dataset, *terms):
+    """A quantity, or the first less the second, at each n: over the splits and those H that every n has."""
+    sides = [verdicts.quantity(TABLE[TABLE.dataset == dataset], term) for term in terms]
+    values = (sides[0] - sides[1] if len(sides) > 1 else sides[0]).dropna().mean(axis=1).unstack("units")
+    return values.dropna(axis=1).mean(axis=1)
 
 
 def listed(values, form=".2f"):
@@ -215,29 +216,26 @@ def sentences():
     """What the page says in words of the committed table, by name."""
     networks = TABLE[TABLE.model.str.startswith("GD")]
     for dataset, name in NAMES.items():
-        errors = (by_split("gln", model, "error", dataset) for model in ("SVM-L2", "SVM-GLN"))
-        more = operator.sub(*errors).mean(axis=1)
-        errors = (by_split("gln", model, "error", dataset).mean(axis=1) for model in ("SVM-Fro", "SVM-GLN"))
-        yield f"Fro {dataset}", f"at most {operator.sub(*errors).abs().max():.2f} points on {name}"
+        more = means(dataset, verdicts.L2, verdicts.GLN)
+        fro = means(dataset, ("gln", "sgd", "SVM-Fro", "error"), verdicts.GLN)
+        yield f"Fro {dataset}", f"at most {fro.abs().max():.2f} points on {name}"
         yield f"norm {dataset}", f"on {name} by {listed(more)} points at n = {listed(more.index, 'd')}"
         for network in ("gln", "learned-relu"):
             model, problem = PAIRS[network]
-            apart = by_split(network, problem, "inconsistency", dataset).mean(axis=1)
+            apart = means(dataset, (network, "sgd", problem, "inconsistency"))
             where = f"of the held-out {name} images at n = {listed(apart.index, 'd')}"
             yield f"{network} {dataset}", f"{model} and {problem} differ on {listed(apart)} % {where}"
-    for network, (model, problem) in PAIRS.items():
-        rows = TABLE[(TABLE.network == network) & (TABLE.dataset == "mnist") & (TABLE.train_size == 500)]
-        rows = rows[(rows.units == 10) & (rows.seed == 1)].set_index(["descent", "model"])
-        apart = (100 * rows.inconsistency[when, problem] for when in ("sgd", "limit"))
-        yield f"time {network}", f"{model}: {listed(apart)} %, ratio {rows.ratio['limit', model]:.4f}"
     for n, part in networks[networks.descent == "sgd"].groupby("train_size"):
         yield f"separate {n}", f"{int((part.train_error == 0).sum())} of {len(part)} at n = {n}"
+    largest = TABLE.train_size.max()
     for verdict in verdicts.verdicts(TABLE):
-        if " errs less than " in verdict.claim and " n=2000" in verdict.claim:
+        if " errs less than " in verdict.claim and f" n={largest}" in verdict.claim:
             found = verdict.found.partition(" = ")[2].partition(" %")[0]
             yield verdict.claim.partition(", n=")[0], f"{verdict.claim.partition(',')[0]} by {found}"
-    problems = TABLE[(TABLE.model == "SVM-HL") & (TABLE.train_size == 2000)]
-    yield "hidden", f"{int((problems.status == 'NOT_SEPARABLE').sum())} of {len(problems)} SVM-HL at n = 2000"
+    problems = TABLE[TABLE.model == "SVM-HL"]
+    for n, part in problems[problems.descent == "sgd"].groupby("train_size"):
+        proved = int(part.status.str.startswith("NOT_SEPARABLE").sum())
+        yield f"hidden {n}", f"{proved} of {len(part)} SVM-HL at n = {n}"
     values = [test.p for test in verdicts.tests(TABLE) if np.isfinite(test.p)]
     clear = sum(adjusted < 0.05 for adjusted in holm(values))
     yield (

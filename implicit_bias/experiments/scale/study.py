@@ -15,6 +15,7 @@ from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.experiments.scale.config import GRID, MODELS, grid
 from implicit_bias.experiments.scale.figure import figures
+from implicit_bias.experiments.scale.tables import tables
 from implicit_bias.experiments.scale.verdicts import verdicts
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.margin.formulations import svm_hl, svm_l2, svm_rc, svm_shallow
@@ -104,6 +105,7 @@ EXPERIMENT = Experiment(
     rows=rows,
     cost=cost,
     draw=figures,
+    tables=tables,
     verdicts=verdicts,
     data=binary_task,
     columns=COLUMNS,

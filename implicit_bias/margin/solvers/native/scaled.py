@@ -20,6 +20,7 @@ from implicit_bias.margin.solvers.native.arrays import (
     on_device,
     sparse_on_device,
 )
+from implicit_bias.margin.solvers.native.cholesky import BLOCK
 from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
@@ -79,7 +80,8 @@ class ScaledProblem(ABC):
         if low_rank(self.columns, samples):
             kernels = 4 * samples * self.columns + 2 * self.columns**2
         else:
-            kernels = self.kept(samples)
+            # Beyond a block of columns the factor needs one of them more, in single precision.
+            kernels = self.kept(samples) + (samples * BLOCK // 2 if samples > BLOCK else 0)
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
 
     def check_room(self, samples: int) -> None:
