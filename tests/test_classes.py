@@ -184,10 +184,17 @@ def test_labels_of_any_kind_and_bad_ones():
     problem = svm_classes(wine[::2], y[::2], HyperplaneGates(4, 2), C=1.0)
     solution = solve(problem)
     assert np.mean(problem.predict(solution.weights, wine[1::2]) == y[1::2]) > 0.9
-    for labels in (["a", None] * 12, [np.nan, 1.0] * 12, [[1], [2, 3]] * 12):
-        with pytest.raises(InputError, match="numbers or texts"):
+    for labels, words in [
+        (["a", None] * 12, "missing values"),
+        ([np.nan, 1.0] * 12, "missing values"),
+        ([[1], [2, 3]] * 12, "one-dimensional"),
+        (LABELS[:, None], "one-dimensional"),
+        ([1j, 2j] * 12, "numbers or texts"),
+        (np.arange(24) / 2, r"fractions such as 0.5, .*numpy.digitize"),
+    ]:
+        with pytest.raises(InputError, match=words):
             svm_classes(X, labels, GATES)
-    for labels in (np.zeros(24), LABELS[:-1], LABELS[:, None]):
+    for labels in (np.zeros(24), LABELS[:-1]):
         with pytest.raises(InputError, match="labels must be 24, one per sample, of at least two classes"):
             svm_classes(X, labels, GATES)
     with pytest.raises(InputError, match="gates must be Gates"):

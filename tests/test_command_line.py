@@ -100,6 +100,14 @@ def test_weights_on_a_hard_margin_are_warned_of(samples):
     assert "no effect on a hard margin; give a finite --C" in done.stderr
 
 
+def test_inputs_out_of_scale_are_warned_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("far.csv").write_text("metres,microns,nothing,kind\n1.5,2e6,0,a\n2,1e6,0,b\n1,3e6,0,a\n")
+    Path("near.csv").write_text("metres,centimetres,kind\n1.5,150,a\n2,260,b\n1,120,a\n")
+    told = "input 'microns' is 2e+06 times as large as input 'metres'"
+    assert [told in run("solve", name).stderr for name in ("far.csv", "near.csv")] == [True, False]
+
+
 @pytest.mark.parametrize("limit", [["--max-seconds", "1e-9"], ["--max-iterations", "1"]])
 def test_limits_end_with_a_worse_answer_and_exit_code_1(samples, limit):
     code, document = answer("solve", "s.npz", "--C", "1", *limit)

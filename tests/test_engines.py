@@ -63,6 +63,26 @@ def test_a_run_killed_on_the_way_resumes(tmp_path):
     pd.testing.assert_frame_equal(resumed.table().drop(columns="marker"), run(cells()).table())
 
 
+PRINTED = """
+import sys
+from implicit_bias.experiments.runner.engines import local
+from tests.toys import *
+if __name__ == "__main__":
+    run(cells(replace(TOY, rows=printing)), local(2), Store(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes that break")
+def test_a_cell_that_prints_in_a_worker_process_does_not_need_a_reader(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    ask = [sys.executable, "-c", PRINTED, str(tmp_path)]
+    done = subprocess.run(ask, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, len(list(tmp_path.glob("*.json")))) == (0, 3)
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signal masks")
 def test_worker_processes_leave_ctrl_c_to_the_asking_one():
     """Interrupted while they load torch, they would end in tracebacks."""

@@ -213,3 +213,15 @@ def test_weights_are_sized_before_they_are_moved_into_a_cone():
         constraints=lambda W: [W[0, 1] == 1e-10 * W[0, 0]],
     )
     assert certify(case, [[1e-315, 0.0]], [1.0, 0.0]).objective == np.inf
+
+
+def test_no_simplex_method_where_its_proof_would_be_too_long(monkeypatch):
+    def unasked(*arguments, **options):
+        raise AssertionError("a basic solution of 121 samples is no proof that rational arithmetic takes")
+
+    monkeypatch.setattr("scipy.optimize.linprog", unasked)
+    rng = np.random.default_rng(1)
+    case = MarginProblem(GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), Frobenius())
+    found = solve(case, "NATIVE")
+    assert found.status is Status.NOT_SEPARABLE_BELOW
+    assert found.lower_bound > 1e10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from implicit_bias.experiments.runner.run import run
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.experiments.runner.verdicts import Verdict
 
-__all__ = ["TOY", "Store", "cells", "hung_once", "replace", "run"]
+__all__ = ["TOY", "Store", "cells", "hung_once", "printing", "replace", "run"]
 #: The widths that were computed in this process, in order; an element "stop" before is a Ctrl-C at width 1.
 COMPUTED: list[Any] = []
 
@@ -30,6 +31,12 @@ def rows(settings):
 
 def where(settings):
     return [{"process": os.getpid()}]
+
+
+def printing(settings):
+    print("a line", flush=True)
+    print("another", file=sys.stderr)
+    return rows(settings)
 
 
 def killed(settings):

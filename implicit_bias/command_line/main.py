@@ -7,15 +7,15 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from pkgutil import resolve_name
-from typing import IO, Any, TextIO, cast
+from typing import Any
 
 from implicit_bias import __version__
 from implicit_bias.command_line.parsers import Parser, UsageError
+from implicit_bias.ground.outlets import outlets
 
 #: Every command: its line of help, and the module here that declares its options and runs it.
 COMMANDS = {
@@ -65,35 +65,6 @@ exit codes:
 UNREAD = 128 + 13
 
 
-class Outlet:
-    """A stream of text that goes on where its reader goes away: the rest is lost, and the work is not."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream, self.unread = stream, False
-
-    def write(self, text: str) -> int:
-        """Write, or lose, a text."""
-        self._kept(self.stream.write, text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Let go of what was written."""
-        self._kept(self.stream.flush)
-
-    def _kept(self, action: Callable[..., Any], *arguments: Any) -> None:
-        try:
-            action(*arguments)
-        except BrokenPipeError:
-            self.unread = True
-            # What the stream still holds goes there, too, now or when Python ends.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.stream.fileno())
-            os.close(nowhere)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-
 def main(arguments: Sequence[str] | None = None, command: str | None = None) -> int:
     """Run the command line `arguments` (default: the process's own), or those of one `command`; its exit code.
 
@@ -109,19 +80,12 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
         # A terminal that lacks a sign such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    with ExitStack() as stack:
-        # A stream that was closed from the start is None.
-        nowhere = stack.enter_context(Path(os.devnull).open("w"))
-        out, err = Outlet(sys.stdout or nowhere), Outlet(sys.stderr or nowhere)
-        stack.enter_context(redirect_stdout(cast(IO[str], out)))
-        stack.enter_context(redirect_stderr(cast(IO[str], err)))
+    with outlets() as streams:
         try:
             code = _parsed_and_run(given, command, as_json)
         except SystemExit as end:  # --help and --version
             code = int(end.code or 0)
-        finally:
-            out.flush()
-    return code or (UNREAD if out.unread or err.unread else 0)
+    return code or (UNREAD if any(stream.unread for stream in streams) else 0)
 
 
 def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:

@@ -30,6 +30,8 @@ CODES = {Status.OPTIMAL: 0, Status.NOT_SEPARABLE: 0, Status.NOT_SEPARABLE_BELOW:
 
 #: Seconds of a solve after which a terminal shows how far it is.
 PATIENCE = 2.0
+#: Inputs this many times apart are warned of.
+APART = 1e3
 
 
 class Line:
@@ -56,6 +58,7 @@ def solved(options: Namespace) -> Outcome:
     check(options)
     before = {} if options.start is None else known(options.start)
     samples = read_samples(options.file, options.label, options.weights, options.margins)
+    warn_of_scales(samples)
     problems = build(samples, options)
     features, classes = problems[0].features, samples.classes
     sizes = [counted(features.n, "sample"), counted(features.d, "input"), counted(features.k, "gate")]
@@ -92,6 +95,20 @@ def check(options: Namespace) -> None:
     context_bits(options.contexts)
     if options.solver is not None:
         one_of(options.solver, solver_names(), "solver")
+
+
+def warn_of_scales(samples: LabelledSamples) -> None:
+    """Warn of inputs that are `APART`, of which the norm uses the largest and the solver takes long."""
+    sizes = np.abs(samples.X).max(axis=0)
+    used = np.flatnonzero(sizes)
+    if len(used) and np.ptp(np.log10(sizes[used])) >= np.log10(APART):
+        most, least = used[sizes[used].argmax()], used[sizes[used].argmin()]
+        names = range(len(sizes)) if samples.columns is None else samples.columns.inputs
+        warnings.warn(
+            f"input {names[most]!r} is {sizes[most] / sizes[least]:.0e} times as large as input {names[least]!r}, and "
+            "the norm weighs them alike: bring them to one scale first (StandardScaler), which is solved faster, too",
+            stacklevel=2,
+        )
 
 
 def known(path: str) -> dict[Any, tuple[Array, Solution]]:

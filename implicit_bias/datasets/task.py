@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs
+from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs, without_torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +119,9 @@ def _are(count: int) -> str:
 
 
 def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
-    """Labels (n,) as an array, and the classes among them, sorted."""
+    """Labels (n,) as an array, and the classes among them, sorted; fractions are none, as in scikit-learn."""
     try:
-        values = np.asarray(labels)
+        values = np.asarray(without_torch(labels))
     except (TypeError, ValueError, RuntimeError):
         values = np.empty((0, 0))
     if values.ndim != 1 or values.size == 0:
@@ -131,6 +131,13 @@ def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
     if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
         raise InputError("labels hold missing values, NaN or infinity; clean them first")
     try:
-        return values, np.unique(values).tolist()
+        classes = np.unique(values).tolist()
     except TypeError:
         raise InputError("labels mix types that cannot be sorted; use numbers or strings only") from None
+    fraction = next((one for one in classes if isinstance(one, float) and one % 1), None)
+    if fraction is not None:
+        raise InputError(
+            f"labels hold fractions such as {fraction}, which are no classes but a quantity; cut it into classes "
+            "(numpy.digitize), or name the column of classes"
+        )
+    return values, classes

@@ -191,8 +191,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, alone: bool) -> None:
         if solution.status is not Status.OPTIMAL:
+            told = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             warnings.warn(
-                f"{name}: {solution.status.value} (gap {solution.gap:.1e}; {solution.reason})",
+                f"{name}: {solution.status.value} ({told})",
                 ConvergenceWarning,
                 stacklevel=3,
             )

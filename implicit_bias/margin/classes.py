@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias.datasets.task import labels_and_classes
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, as_numbers, check_size, without_torch
+from implicit_bias.ground.checks import Array, InputError, as_numbers, check_size
 from implicit_bias.margin.norms import GroupLasso, NuclearNorm
 from implicit_bias.margin.problem import MarginProblem
 
@@ -91,7 +92,7 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     Raises
     ------
     InputError
-        For bad arrays or gates, or labels of one class.
+        For bad arrays or gates, labels of one class, or labels with fractions.
 
     Examples
     --------
@@ -128,15 +129,11 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
 
 def _coded(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes (K,), sorted, and the place among them of each of n labels."""
-    try:
-        given = np.asarray(without_torch(labels))
-        found, codes = np.unique(given, return_inverse=True)
-    except CONVERSION_ERRORS:
-        raise InputError("labels must be numbers or texts, without gaps") from None
+    given, found = labels_and_classes(labels)
     # Texts in a column of a data frame are objects.
-    classes = np.asarray(found.tolist())
-    if classes.dtype.kind not in "biufU" or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
-        raise InputError("labels must be numbers or texts, without gaps")
+    classes = np.asarray(found)
+    if classes.dtype.kind not in "biufU":
+        raise InputError("labels must be numbers or texts")
     if given.shape != (n,) or len(classes) < 2:
         raise InputError(f"labels must be {n}, one per sample, of at least two classes")
-    return classes, codes
+    return classes, np.unique(given, return_inverse=True)[1]

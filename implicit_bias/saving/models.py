@@ -69,7 +69,10 @@ def save_model(model: Model | Fitted, path: str | os.PathLike[str], *, samples: 
     """
     if not isinstance(model, Model):
         if isinstance(model, type) or not callable(getattr(model, "as_model", None)):
-            raise InputError(f"model must be a MarginModel or a fitted estimator of this package, not {shown(model)}")
+            raise InputError(
+                "model must be a MarginModel or a fitted estimator of this package, such as the last step of a "
+                f"pipeline, not {shown(model)}"
+            )
         model = model.as_model()
     if not isinstance(samples, bool | np.bool_):
         raise InputError(f"samples must be True or False, not {shown(samples)}")

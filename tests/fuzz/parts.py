@@ -207,8 +207,8 @@ def _classes(draw: Draw) -> str:
     """Several classes at once, solved to the optimum of their pairs."""
     X, _ = problems.clean_task(draw)
     n = len(X)
-    labels = np.array(draw.pick([["a", "b", "c"], [0, 1, 2], [1.5, -1.0, 7.0]]))[np.arange(n) % draw.pick([2, 3])]
-    bad = [labels[:-1], np.zeros(n), None, [[1], [2]], 3]
+    labels = np.array(draw.pick([["a", "b", "c"], [0, 1, 2], [2.0, -1.0, 7.0]]))[np.arange(n) % draw.pick([2, 3])]
+    bad = [labels[:-1], np.zeros(n), np.arange(n) / 4, None, [[1], [2]], 3]
     gates = draw.either(problems.fitted_gates(draw, X), [None, "gates", ib.HyperplaneGates])
     parts: dict[str, Any] = {"C": 0.1, "shared": draw.chance(0.5)}
     problem = draw.call(ib.svm_classes, draw.array(X, rounded=False), draw.either(labels, bad), gates, **parts)

@@ -20,6 +20,7 @@ import implicit_bias
 from implicit_bias.experiments.runner.cells import Cell, Result
 from implicit_bias.experiments.runner.experiment import Rows
 from implicit_bias.ground.checks import InputError, as_count
+from implicit_bias.ground.outlets import outlets
 from implicit_bias.ground.threads import one_thread
 
 #: From cells to their results, in any order.
@@ -113,8 +114,9 @@ def _interrupts_are_ours() -> Iterator[None]:
 
 
 def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
-    """A result with its cell's place in the work, in whatever order they come."""
-    return index, compute(cell)
+    """A result with its cell's place in the work, in whatever order they come; what the cell prints may go unread."""
+    with outlets():
+        return index, compute(cell)
 
 
 def dask(scheduler: str | None) -> Engine:

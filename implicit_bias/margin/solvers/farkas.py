@@ -17,6 +17,8 @@ ENOUGH = 1e-13
 NEGLIGIBLE = 1e-9
 #: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
 SEARCH_UP_TO = 5_000_000
+#: Independent samples of which rational arithmetic takes no proof; 70 is about the most.
+INDEPENDENT = 100
 #: Supports that are polished in turn: the λ above these shares of the largest.
 SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
 
@@ -109,7 +111,8 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
 def _thinned(problem: MarginProblem, lam: Array) -> Array:
     """A proof by rank + 1 samples at most out of one by more, which rational arithmetic finds too many.
 
-    Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. `lam` itself where the simplex method finds none.
+    Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. `lam` itself where the simplex method finds none,
+    or where the rank is so large that they, too, would be too many.
     """
     support, constant = np.flatnonzero(lam > 0), _constant(problem)
     rows = problem.features.select(support)
@@ -118,7 +121,7 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
     A = np.insert(rows.dense(), 0, constant, axis=1) * problem.y[support, None]
     sizes = length(A, axis=1)
     A = A[:, A.any(axis=0)] / sizes[:, None]
-    if rows.n <= A.shape[1] + 1:
+    if rows.n <= A.shape[1] + 1 or np.linalg.matrix_rank(A[:INDEPENDENT]) == INDEPENDENT:
         return lam
     from scipy.optimize import linprog
 
