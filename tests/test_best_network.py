@@ -256,6 +256,21 @@ def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d, monkeypatc
     assert cut[0].bound >= tree.bound * (1 - 1e-8)
 
 
+@pytest.mark.parametrize("seed", [95, 122])
+@pytest.mark.parametrize("accuracy", [0.3, 1.0])
+def test_subsets_that_need_no_following_are_bounded_too(seed, accuracy, monkeypatch):
+    """Ascents miss the best unit, which an accuracy this rough does not look for: the bound must hold for it."""
+    for name in ("LISTED", "STARTS"):
+        monkeypatch.setattr(pricing, name, 0)
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(int(random.integers(4, 10)), 2))
+    y = np.where(random.random(len(X)) < 0.5, 1.0, -1.0)
+    dual, angles = random.random(len(X)), np.linspace(0, 2 * np.pi, 4001)
+    found = pull(X, y, dual, accuracy=accuracy)
+    pulls = abs(np.maximum(np.stack([np.cos(angles), np.sin(angles)], 1) @ X.T, 0.0) @ (dual * y)).max()
+    assert abs(found.values).max() < 0.999 * pulls <= found.bound
+
+
 @pytest.mark.parametrize("nodes", [1, 3, 30])
 def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely(nodes, monkeypatch):
     monkeypatch.setattr(pricing, "LISTED", 0)

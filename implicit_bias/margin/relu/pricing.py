@@ -106,9 +106,10 @@ def pull(X: Array, y: Array, dual: Array, *, accuracy: float = 1e-9, nodes: int 
     """The largest |h(u)| over ‖u‖ ≤ 1 for a dual λ ≥ 0 (n,), from above.
 
     Subsets are those of the positive samples' arrangement where it can be listed. Else they grow in a tree, sample by
-    sample: where samples U are open, max over s ∈ [0, 1]^U is at most min_t ‖Σ_S + ½Σ_U − Σ_j t_j‖ + ½Σ_U ‖λ_i x_i‖.
-    The tree keeps `nodes` subsets at once; those it gives up keep their bounds. Ascents start at the samples and at
-    random; with `nodes` 0 there is nothing else, and the bound is infinite.
+    sample: where samples U are open, max over s ∈ [0, 1]^U is at most min_t ‖Σ_S + ½Σ_U r_i − Σ_j t_j‖ + ½Σ_U ‖r_i‖,
+    where r_i = λ_i x_i − Σ_j P_ij λ_j x_j and t_j ≤ 1 − Σ_U P_ij for a plan P ≥ 0 of column sums up to 1. The tree
+    keeps `nodes` subsets at once; those it gives up keep their bounds. Ascents start at the samples and at random; with
+    `nodes` 0 there is nothing else, and the bound is infinite.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def _all_subsets(A: Array) -> np.ndarray | None:
 
 
 def _grown(A: Array, B: Array, reached: float, nodes: int) -> tuple[np.ndarray, float]:
-    """Subsets (N, m) that may reach more than is reached, and the largest bound of those that were given up."""
+    """Subsets (N, m) that may reach more than is reached, and the largest bound of all others."""
     P = _plan(A, B)
     nearer = A - P @ B
     sizes = length(nearer, axis=1)
@@ -184,10 +185,9 @@ def _grown(A: Array, B: Array, reached: float, nodes: int) -> tuple[np.ndarray, 
         sums = subsets @ A + 0.5 * nearer[open_].sum(axis=0)
         t = _nearest(sums, B, t, GROWING, np.maximum(1.0 - P[open_].sum(axis=0), 0.0))
         bounds = length(sums - t @ B, axis=1) + 0.5 * float(sizes[open_].sum())
-        kept = np.flatnonzero(bounds > reached)
-        if len(kept) > nodes:
-            kept = kept[np.argsort(-bounds[kept], kind="stable")]
-            left, kept = max(left, float(bounds[kept[nodes]])), kept[:nodes]
+        best = np.argsort(-bounds, kind="stable")
+        kept = best[: min(nodes, int((bounds > reached).sum()))]
+        left = max([left, *bounds[best[len(kept) :][:1]]])
         subsets, t = subsets[kept], t[kept]
     return subsets, left
 

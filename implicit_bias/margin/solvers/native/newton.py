@@ -19,6 +19,8 @@ from implicit_bias.margin.solvers.native.kernels import GroupKernels
 PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
 #: Refinements of a solution by a factor of single precision, and what it may miss, as a share, before each.
 STEPS, ASTRAY = 2, 1e-2
+#: What joins the diagonal of M, as a share of Σ_h η_h/ρ, where rounding leaves M not positive definite.
+SHIFT = 1e-14
 
 
 @dataclass
@@ -102,17 +104,26 @@ class NewtonSystem:
         self.corner[:H, -1] -= (q / at.rho**2 + 1) / 2
         self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
         self.corner[-1, -1] += corner
-        self.factorise = partial(kernels.factor, at.eta / at.rho, diagonal)
+        weights = at.eta / at.rho
+        self.factorise = partial(kernels.factor, weights)
+        self.diagonals = diagonal, diagonal + SHIFT * weights.sum()
         try:
             self._prepare(exact=False)
         except ArithmeticError:
-            self._prepare(exact=True)
+            self._prepare_exactly()
 
-    def _prepare(self, exact: bool) -> None:
+    def _prepare_exactly(self) -> None:
+        """In doubles, and with a shifted M where these do not suffice."""
+        try:
+            self._prepare(exact=True)
+        except ArithmeticError:
+            self._prepare(exact=True, shifted=True)
+
+    def _prepare(self, exact: bool, shifted: bool = False) -> None:
         """Factorise M and what the elimination of Δλ leaves."""
         # An earlier factor makes room.
         vars(self).pop("factor", None)
-        self.factor = self.factorise(exact)
+        self.factor = self.factorise(self.diagonals[shifted], exact)
         self.solved = self.factor.solve(self.columns)
         self.border = lu_factor(self.corner - self.columns.T @ self.solved)
         if self.border is None:
@@ -149,7 +160,7 @@ class NewtonSystem:
             missing = a - product(lam) - self.columns @ small
             rest = right - self.columns.T @ lam - self.corner @ small
             if not abs(missing).max() <= ASTRAY * abs(a).max():
-                self._prepare(exact=True)
+                self._prepare_exactly()
                 return self._solution(a, right)
             more, correction = self._solution(missing, rest)
             lam, small = lam + more, small + correction
