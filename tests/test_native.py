@@ -274,6 +274,20 @@ def test_where_doubles_do_not_fit_a_step_of_single_precision_is_the_last(gln, mo
     assert found.lower_bound > 0
 
 
+def test_a_system_that_breaks_down_between_two_steps_ends_with_the_best_so_far(gln, monkeypatch):
+    real, calls = newton.NewtonSystem.direction, iter(range(100))
+
+    def direction(*arguments):
+        if next(calls) == 9:
+            raise ArithmeticError("the bordered system is singular")
+        return real(*arguments)
+
+    monkeypatch.setattr(newton.NewtonSystem, "direction", direction)
+    found = solve(gln, "NATIVE")
+    assert found.status is Status.INACCURATE
+    assert 0 < found.lower_bound
+
+
 @pytest.mark.parametrize("astray", [1e-2, 0.0])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_factors_of_single_precision_lead_to_the_same_answer(gate, norm, astray, monkeypatch):

@@ -263,22 +263,21 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             at = moved
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
+    except ArithmeticError:
+        return best
     except TooLargeError as error:
         return replace(best, reason=str(error))
     raise AssertionError("unreachable")
 
 
 def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:
-    """Mehrotra's predictor and corrector; None if nothing can be gained any more."""
+    """Mehrotra's predictor and corrector; None, or ArithmeticError, if nothing can be gained any more."""
     mu = at.complementarity()
     if not mu > 0:
         return None
     P, f = P / at.rho, f / at.rho
     missing = program.residual(at, q, f)
-    try:
-        system = NewtonSystem(program.kernels, program.equalities, at, q, P, program.prices)
-    except ArithmeticError:
-        return None
+    system = NewtonSystem(program.kernels, program.equalities, at, q, P, program.prices)
     guess = system.direction(missing, at.products())
     affine = at.moved(at.room(guess), guess).complementarity()
     target = mu * min(1.0, max(LEAST_CENTRING, (affine / mu) ** 3))
