@@ -208,7 +208,7 @@ def means(dataset, *terms):
 
 def listed(values, form=".2f"):
     """Numbers in words, such as '8.03 and 7.11'."""
-    *before, last = (f"{value:{form}}" for value in values)
+    *before, last = (f"{value:{form}}".replace("-", "−") for value in values)
     return f"{', '.join(before)} and {last}" if before else last
 
 
@@ -233,7 +233,7 @@ def sentences():
             found = verdict.found.partition(" = ")[2].partition(" %")[0]
             yield verdict.claim.partition(", n=")[0], f"{verdict.claim.partition(',')[0]} by {found}"
     problems = TABLE[TABLE.model == "SVM-HL"]
-    for n, part in problems[problems.descent == "sgd"].groupby("train_size"):
+    for n, part in problems[(problems.descent == "sgd") & (problems.train_size > 500)].groupby("train_size"):
         proved = int(part.status.str.startswith("NOT_SEPARABLE").sum())
         yield f"hidden {n}", f"{proved} of {len(part)} SVM-HL at n = {n}"
     values = [test.p for test in verdicts.tests(TABLE) if np.isfinite(test.p)]
