@@ -187,7 +187,7 @@ def _grown(A: Array, B: Array, reached: float, nodes: int) -> tuple[np.ndarray, 
         bounds = length(sums - t @ B, axis=1) + 0.5 * float(sizes[open_].sum())
         best = np.argsort(-bounds, kind="stable")
         kept = best[: min(nodes, int((bounds > reached).sum()))]
-        left = max([left, *bounds[best[len(kept) :][:1]]])
+        left = max([left, *bounds[best[len(kept) :][:1]].tolist()])
         subsets, t = subsets[kept], t[kept]
     return subsets, left
 
