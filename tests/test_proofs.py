@@ -1,5 +1,6 @@
 """Claims at the edge of doubles: what is said is so, and what can be found is found. Problems are drawn at random."""
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -10,12 +11,14 @@ from implicit_bias import (
     Frobenius,
     GatedFeatures,
     GroupLasso,
+    HyperplaneGates,
     InputError,
     KernelFeatures,
     MarginProblem,
     Status,
     certify,
     solve,
+    svm_gln,
     svm_shallow,
 )
 from tests.fuzz import audit
@@ -225,3 +228,19 @@ def test_no_simplex_method_where_its_proof_would_be_too_long(monkeypatch):
     found = solve(case, "NATIVE")
     assert found.status is Status.NOT_SEPARABLE_BELOW
     assert found.lower_bound > 1e10
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_copies_with_opposite_labels_are_the_proof(intercept):
+    """Two of many, whatever the others are; copies with one label, or with other gates, are none."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(1000, 12)), np.where(rng.random(1000) < 0.5, 1.0, -1.0)
+    X[700], X[30], y[700], y[30] = X[3], X[4], -y[3], y[4]
+    gates = HyperplaneGates(10, 2, seed=1).fit(X)
+    found = solve(dataclasses.replace(svm_gln(X, y, gates), intercept=intercept))
+    assert (found.status, found.iterations) == (Status.NOT_SEPARABLE, 0)
+    np.testing.assert_array_equal(np.flatnonzero(found.dual), [3, 700])
+    pair = np.array([[1.0, 2.0], [1.0, 2.0], [-1.0, 1.0]])
+    G = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    other = solve(MarginProblem(GatedFeatures(pair, G), [1, -1, 1], GroupLasso([0, 1])))
+    assert other.status is Status.OPTIMAL

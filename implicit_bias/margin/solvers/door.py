@@ -11,7 +11,7 @@ from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
-from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate
+from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate, opposite_copies
 from implicit_bias.margin.solvers.judge import NEARLY_ZERO, certify
 from implicit_bias.margin.solvers.native import NativeSolver, PreciseSolver
 from implicit_bias.margin.solvers.obstacle import obstacle
@@ -110,11 +110,14 @@ def solve(
             raise InputError(f"{name} cannot take {problem.name}: {reason}")
         run.load()
     begin = time.perf_counter()
-    closed = closed_sample(problem) if problem.hard else None
-    if closed is None:
+    plain = None
+    if problem.hard:
+        plain = closed_sample(problem)
+        plain = opposite_copies(problem) if plain is None else plain
+    if plain is None:
         answer = _asked(problem, name, run, options)
     else:
-        answer = Answer(np.zeros((problem.features.k, problem.features.d)), closed, 0)
+        answer = Answer(np.zeros((problem.features.k, problem.features.d)), plain, 0)
     status, certificate = _judged(problem, answer, tol)
     tried = [(name, answer, certificate.gap)]
     if solver is None and _small(problem):

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from implicit_bias.features import Features
+from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.problem import MarginProblem
@@ -15,6 +15,8 @@ from implicit_bias.margin.problem import MarginProblem
 ENOUGH = 1e-13
 #: λ below this share of the largest does not count in a proof.
 NEGLIGIBLE = 1e-9
+#: Projections of copies are this near, as a share of their length, as sums are rounded in different orders.
+NEIGHBOURS = 1e-9
 #: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
 SEARCH_UP_TO = 5_000_000
 #: Independent samples of which rational arithmetic takes no proof; 70 is about the most.
@@ -35,6 +37,28 @@ def closed_sample(problem: MarginProblem) -> Array | None:
     lam = np.zeros(problem.features.n)
     lam[[np.flatnonzero(members)[0] for members in classes]] = 1.0
     return lam
+
+
+def opposite_copies(problem: MarginProblem) -> Array | None:
+    """λ = e_i + e_j for equal inputs and gates with opposite labels; None if there are none, or inputs are not at hand.
+
+    Copies are next to each other in the order of a random projection, up to its rounding.
+    """
+    features, y = problem.features, problem.y
+    if not isinstance(features, GatedFeatures):
+        return None
+    random = np.random.default_rng(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        place = features.X @ random.normal(size=features.d) * (1 + features.gate_values @ random.random(features.k))
+        order = np.argsort(place)
+        first, second = order[:-1], order[1:]
+        near = place[second] - place[first] <= NEIGHBOURS * features.row_norms()[first]
+    for i, j in np.stack([first, second], 1)[near & (y[first] != y[second])]:
+        if (features.X[i] == features.X[j]).all() and (features.gate_values[i] == features.gate_values[j]).all():
+            lam = np.zeros(features.n)
+            lam[[i, j]] = 1.0
+            return lam
+    return None
 
 
 def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
