@@ -68,6 +68,14 @@ def agree(one, other):
         assert other.lower_bound <= one.objective
 
 
+def agree_with_all_at_once(case, monkeypatch):
+    """Working sets, and all samples at once."""
+    one = solve(case, "NATIVE", tol=1e-7)
+    with monkeypatch.context() as patch:
+        patch.setattr(working_set, "ALL_UP_TO", 10**9)
+        agree(one, solve(case, "NATIVE", tol=1e-7))
+
+
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_steps_through_features_and_through_kernels_agree(gate, norm, monkeypatch):
     for case in variants(gate, norm):
@@ -94,11 +102,7 @@ def test_samples_at_their_price_as_one_row_agree_with_all_by_themselves(gate, no
     """Soft margins, where most or some samples are at their price."""
     through_features(monkeypatch, few)
     for C, case in zip((0.3, 0.01) if few else (0.003, 0.03), variants(gate, norm), strict=True):
-        case = dataclasses.replace(case, C=C)
-        one = solve(case, "NATIVE", tol=1e-7)
-        monkeypatch.setattr(working_set, "ALL_UP_TO", 10**9)
-        agree(one, solve(case, "NATIVE", tol=1e-7))
-        monkeypatch.setattr(working_set, "ALL_UP_TO", 0)
+        agree_with_all_at_once(dataclasses.replace(case, C=C), monkeypatch)
 
 
 @pytest.mark.usefixtures("sorted_first")
@@ -112,11 +116,7 @@ def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm,
     monkeypatch.setattr(coordinate_ascent, "DRAWN", 5)
     monkeypatch.setattr(working_set, "FEW", 3)
     for C, case in zip((3.0, np.inf), variants(gate, norm), strict=True):
-        case = dataclasses.replace(case, C=C)
-        one = solve(case, "NATIVE", tol=1e-7)
-        monkeypatch.setattr(working_set, "ALL_UP_TO", 10**9)
-        agree(one, solve(case, "NATIVE", tol=1e-7))
-        monkeypatch.setattr(working_set, "ALL_UP_TO", 0)
+        agree_with_all_at_once(dataclasses.replace(case, C=C), monkeypatch)
 
 
 @pytest.mark.usefixtures("sorted_first")
