@@ -288,6 +288,12 @@ def test_a_system_that_breaks_down_between_two_steps_ends_with_the_best_so_far(g
     assert found.lower_bound > 0
 
 
+def test_errors_of_a_callback_are_the_callers(gln):
+    """Of whichever kind: arithmetic that breaks down in the solver is another matter."""
+    with pytest.raises(ZeroDivisionError):
+        solve(gln, "NATIVE", callback=lambda told: 1 // (told.iteration - told.iteration))
+
+
 @pytest.mark.parametrize("astray", [1e-2, 0.0])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_factors_of_single_precision_lead_to_the_same_answer(gate, norm, astray, monkeypatch):

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from implicit_bias.experiments.limit.verdicts import CELL, Contrast, contrasts
-from implicit_bias.experiments.runner.verdicts import markdown
+from implicit_bias.experiments.runner.verdicts import markdown, percent
 
 #: Where a network may be, in the order of its columns.
 PLACES = {"sgd": "after training", "plain": "plain descent", "loss-scaled": "at the limit"}
@@ -45,17 +45,12 @@ def _ends(last: pd.DataFrame) -> str:
             own = {descent: part[part.descent == descent] for descent in known}
             limit = own[known[-1]]
             place = f"{units}, {momentum:g}" if not index else ""
-            errors = [_mean(own[descent].error) + _fewer(own[descent], seeds) for descent in known]
+            errors = [percent(own[descent].error) + _fewer(own[descent], seeds) for descent in known]
             ratios = limit.ratio.dropna()
             span = " to ".join(dict.fromkeys((f"{ratios.min():.3f}", f"{ratios.max():.3f}"))) if len(ratios) else ""
-            away = ", ".join(_mean(own[descent].inconsistency) for descent in far)
-            rows.append([place, f"`{name}`", *errors, _mean(limit.svm_error), span, away])
+            away = ", ".join(percent(own[descent].inconsistency) for descent in far)
+            rows.append([place, f"`{name}`", *errors, percent(limit.svm_error), span, away])
     return markdown(rows)
-
-
-def _mean(shares: pd.Series) -> str:
-    """In percent; a dash if none is known."""
-    return f"{100 * shares.mean():.2f}" if shares.notna().any() else "–"
 
 
 def _fewer(part: pd.DataFrame, seeds: int) -> str:

@@ -116,6 +116,15 @@ def as_markdown(verdicts: Sequence[Verdict]) -> str:
     return markdown([["claim", "found", "threshold", "outcome"], *(list(one.row().values()) for one in verdicts)])
 
 
+def percent(shares: pd.Series) -> str:
+    """Their mean in percent; a dash if none is known.
+
+    >>> percent(pd.Series([0.25, 0.5])), percent(pd.Series([float("nan")]))
+    ('37.50', '–')
+    """
+    return f"{100 * shares.mean():.2f}" if shares.notna().any() else "–"
+
+
 def markdown(rows: Sequence[Sequence[str]]) -> str:
     """A table, its head first.
 

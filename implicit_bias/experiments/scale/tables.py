@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from implicit_bias.experiments.runner.verdicts import markdown
+from implicit_bias.experiments.runner.verdicts import markdown, percent, where
 from implicit_bias.experiments.scale.config import MODELS
 from implicit_bias.experiments.scale.verdicts import Quantity
 
@@ -59,7 +59,6 @@ def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: 
 def _mean(table: pd.DataFrame, quantity: Quantity, seeds: int) -> str:
     """In percent; nothing if none is known."""
     network, descent, model, column = quantity
-    part = table[(table.network == network) & (table.descent == descent) & (table.model == model)]
-    values = part[column].dropna()
+    values = where(table, network=network, descent=descent, model=model)[column].dropna()
     fewer = f" ({len(values)})" if len(values) < seeds else ""
-    return f"{100 * values.mean():.2f}{fewer}" if len(values) else ""
+    return percent(values) + fewer if len(values) else ""

@@ -136,7 +136,7 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
     """A proof by rank + 1 samples at most out of one by more, which rational arithmetic finds too many.
 
     Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. `lam` itself where the simplex method finds none,
-    or where the rank is so large that they, too, would be too many.
+    or where the rank is so large that they, too, may be too many: then it takes long.
     """
     support, constant = np.flatnonzero(lam > 0), _constant(problem)
     rows = problem.features.select(support)

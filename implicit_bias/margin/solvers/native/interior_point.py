@@ -257,14 +257,15 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             if done or stop or iteration == max_iterations:
                 return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
             astray = start is not None and iteration == WARM_STEPS and best.bounds.gap >= 1
-            moved = program.start() if astray else None if stuck else _step(program, at, q, P, f)
+            try:
+                moved = program.start() if astray else None if stuck else _step(program, at, q, P, f)
+            except ArithmeticError:
+                return best
             if moved is None:
                 return best
             at = moved
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
-    except ArithmeticError:
-        return best
     except TooLargeError as error:
         return replace(best, reason=str(error))
     raise AssertionError("unreachable")

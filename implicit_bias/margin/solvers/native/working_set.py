@@ -177,7 +177,8 @@ def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
     else:
         between = (lam > 0) | low
         between[away.argsort()[:FEW]] = True
-    beyond = xp.where(between, abs(away), np.inf).argsort()[scaled.n if scaled.prices is None else SUPPORTING :]
+    most = scaled.n if scaled.prices is None else SUPPORTING
+    beyond = xp.where(between, abs(away), np.inf).argsort()[most:]
     joined = priced or bool(between[beyond].any())
     between[beyond] = False
     for side in (scaled.positive, ~scaled.positive):
