@@ -53,6 +53,11 @@ def sparse_on_device(matrix: sp.coo_array, device: str) -> Tensor:
     return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=True).to(device)
 
 
+def device_of(values: Tensor) -> str:
+    """Where they are."""
+    return CPU if library(values) is np else str(values.device)
+
+
 def free_on_device(device: str) -> float | None:
     """Bytes of a GPU that are free; None for the machine's own memory."""
     if not str(device).startswith("cuda"):

@@ -9,6 +9,7 @@ from implicit_bias.ground.memory import check_memory
 from implicit_bias.margin.solvers.native.arrays import (
     Tensor,
     add_to_diagonal_,
+    device_of,
     filled,
     free_on_device,
     gram,
@@ -49,7 +50,7 @@ class GroupKernels(ABC):
         """
         if exact or self.n < SINGLE_FROM or eta.dtype == object:
             if self.n >= SINGLE_FROM:
-                free = free_on_device(str(self.ones.device))
+                free = free_on_device(device_of(self.ones))
                 check_memory(16 * self.n**2, f"a step of {self.n} samples in double precision", FEWER, free)
             matrix = self.weighted(eta)
             add_to_diagonal_(matrix, diagonal)
