@@ -22,7 +22,7 @@ from implicit_bias import (
 )
 from implicit_bias.experiments.best import COLLECTION, planar
 from implicit_bias.margin.relu import pricing
-from implicit_bias.margin.relu.network import bound_of
+from implicit_bias.margin.relu.network import basic, bound_of, units_of
 from implicit_bias.margin.relu.pricing import pull
 from tests.experiments import page_of, told
 
@@ -292,6 +292,14 @@ def test_images_are_certified_by_the_tree_and_bounded_where_a_limit_came_first()
     assert cut.end == "max_rounds"
     assert 0 < cut.lower_bound <= best.objective
     assert best.lower_bound <= cut.objective
+
+
+def test_an_answer_with_a_gap_has_as_few_units_as_a_certified_one():
+    data = load_binary("digits", train_size=40)
+    best = best_network(data.X_train, data.y_train, max_rounds=2, nodes=50)
+    assert best.gap > 0.1
+    fewer = basic(*units_of(best.network), data.X_train, data.y_train)[0]
+    assert len(fewer) == best.network.units[0]
 
 
 def test_a_search_goes_on_from_a_network_and_stops_when_told(capsys):

@@ -203,6 +203,11 @@ class _Search:
         """(upper − lower)/upper; infinity without a network."""
         return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
 
+    @property
+    def allowed(self) -> float:
+        """The gap that fewer units may leave: `tol`, and where that is not reached, `tol` more than there is."""
+        return self.tol if self.gap <= self.tol else self.gap + self.tol
+
     def answer(self, stopped: str, table: pd.DataFrame) -> BestNetwork:
         """The best so far, of as few units as margins are 1, where the gap allows it, and what ended the search."""
         if stopped != "interrupted" and self.end == "" and not self.listed:
@@ -210,7 +215,7 @@ class _Search:
             self.nodes = min(self.nodes, LAST)
             self._prove(self.last, True)
         if self.network is not None:
-            self._measure(*basic(*units_of(self.network), self.X, self.y, self.C), max(self.gap, self.tol))
+            self._measure(*basic(*units_of(self.network), self.X, self.y, self.C), self.allowed)
             for layer in self.network.layers:
                 layer.data /= self.unit**0.5
         bounds, end = (self.upper / self.unit, self.lower / self.unit, self.gap), self.end or stopped or "max_rounds"
