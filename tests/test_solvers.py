@@ -181,6 +181,16 @@ def test_a_limit_of_the_next_solver_takes_nothing_back(monkeypatch):
     assert found.lower_bound == alone.lower_bound
 
 
+def test_nobody_is_asked_where_nobody_could_prove_more(monkeypatch):
+    def unasked(*given):
+        raise AssertionError("Φᵀ(λ∘y) is zero but for rounding, of too many samples for rational arithmetic")
+
+    monkeypatch.setattr(CvxpySolver, "__call__", unasked)
+    rng = np.random.default_rng(1)
+    case = MarginProblem(GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), Frobenius())
+    assert solve(case).status is Status.NOT_SEPARABLE_BELOW
+
+
 def test_constraints_can_be_added():
     case = problem("contexts 2", "group lasso")
     free = solve(case).objective

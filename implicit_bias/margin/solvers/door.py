@@ -11,7 +11,7 @@ from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solvers.answer import Answer
 from implicit_bias.margin.solvers.base import Solver
 from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
-from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate, opposite_copies
+from implicit_bias.margin.solvers.farkas import closed_sample, farkas_candidate, final, opposite_copies
 from implicit_bias.margin.solvers.judge import NEARLY_ZERO, certify
 from implicit_bias.margin.solvers.native import NativeSolver, PreciseSolver
 from implicit_bias.margin.solvers.obstacle import obstacle
@@ -143,7 +143,8 @@ def _tried_again(
     """What all make of it who are asked after an answer without a conclusion; each is added to those `tried`."""
     for other in AFTERWARDS:
         left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)
-        if status not in (Status.INACCURATE, Status.NOT_SEPARABLE_BELOW) or (left is not None and left <= 0):
+        unsettled = status is Status.INACCURATE or (status is Status.NOT_SEPARABLE_BELOW and not final(certificate))
+        if not unsettled or (left is not None and left <= 0):
             break
         limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
         if other == tried[0][0] or SOLVERS[other].refuses(problem, limited):

@@ -10,6 +10,7 @@ from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.ground.checks import Array
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solvers.solution import Certificate
 
 #: A candidate with this residual is good enough to offer; the judge measures for itself.
 ENOUGH = 1e-13
@@ -75,6 +76,11 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
         return None if lam is None else (lam, None)
     return _searched(problem)
+
+
+def final(proof: Certificate) -> bool:
+    """Whether Φᵀ(λ∘y) is zero but for rounding, of more samples than rational arithmetic takes: nobody proves more."""
+    return proof.farkas_residual <= ENOUGH and int((proof.dual > 0).sum()) > INDEPENDENT
 
 
 def _in_own_units(problem: MarginProblem) -> MarginProblem:
