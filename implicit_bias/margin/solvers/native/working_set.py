@@ -27,7 +27,7 @@ MANY_SAMPLES = 1000
 TOLERANCES = (3e-2, 1e-2, 1e-3)
 #: Where samples are violated, those join them whose margins are within this share of what is asked.
 NEAR = 0.03
-#: The most that a round adds, as a share of the working set.
+#: The most that a round adds, as a share of the working set, or until it is of FEW.
 GROWTH = 0.4
 #: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
 WARM_SHARE, WARM_GAP = 0.3, 0.1
@@ -93,7 +93,7 @@ class WorkingSet:
         beyond = least - f
         beyond[self.priced] *= -1
         beyond[self.rows] = -float("inf")
-        most = max(1, int(GROWTH * len(self.rows)))
+        most = max(FEW - len(self.rows), 1, int(GROWTH * len(self.rows)))
         order = (-beyond).argsort()[: most + 1]
         wrong = int((beyond[order] > 0).sum())
         new = order[beyond[order] > -NEAR * max(least, 0.0)] if wrong else order[:0]
