@@ -80,7 +80,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
             for ax, (quantity, lines) in zip(column, rows.items(), strict=True):
                 _panel(ax, part, quantity, lines)
             column[0].set_title(f"{DATASETS[dataset]}, H = {units}")
-            column[-1].set_xlabel("training samples $n$")
+            column[-1].set_xlabel("training samples $n$, thousands")
         for ax, quantity in zip(axes[:, 0], rows, strict=True):
             ax.set_ylabel(QUANTITIES[quantity])
         for row in axes:
@@ -99,7 +99,7 @@ def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
         trend(ax, values, "mean", **style(shown, label))
     sizes = sorted(table.train_size.unique())
     ax.set_xscale("log")
-    ax.set_xticks(sizes, [f"{size}" for size in sizes])
+    ax.set_xticks(sizes, [f"{size / 1000:g}" for size in sizes])
     ax.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
     if quantity == "ratio":
         ax.set_yscale("log")
