@@ -152,7 +152,6 @@ def test_few_features_are_sorted_unless_that_costs_too_much_or_tells_too_little(
 def test_first_sets_that_are_too_small_agree_with_clarabel(gate, priced, monkeypatch):
     """Five of 30 samples, sorted as where many or few are at their price."""
     monkeypatch.setattr(coordinate_ascent, "PRICED", priced)
-    monkeypatch.setattr(coordinate_ascent, "MANY", 5)
     monkeypatch.setattr(working_set, "SUPPORTING", 5)
     for case in variants(gate, "frobenius"):
         case = dataclasses.replace(case, C=1.0)

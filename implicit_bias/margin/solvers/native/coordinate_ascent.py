@@ -29,8 +29,8 @@ POWER, MOST_POWER = 4.0, 0.5
 FASTEST = 1.25
 #: The gap that sorts well, and the epochs after which whatever was found has to do.
 COARSE, EPOCHS = 1e-2, 40
-#: The gap that is enough where few samples are at their price, and not more than MANY carry the weights.
-LOOSE, MANY = 0.3, 4000
+#: The gap that is enough where few samples are at their price.
+LOOSE = 0.3
 #: Where all samples could be solved for at once: the visits to a sample that a sorting may cost, for each product of a
 #: step, which makes it a fifth of what solving at once costs; and the gap above which that does better than what was
 #: found. Products of a step: those of the columns for its factor, and of H + 3 right-hand sides, each as slow as many.
@@ -142,8 +142,7 @@ def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
                 f = at.margins()
                 best = at.judged(f, best, epoch)
             stop, priced = watch(epoch, best.bounds), many_priced(at.lam, scaled.prices)
-            enough = COARSE if priced or (at.lam > 0).sum() > MANY else LOOSE
-            if stop or best.bounds.gap <= max(enough, tol):
+            if stop or best.bounds.gap <= max(COARSE if priced else LOOSE, tol):
                 return replace(best, stopped=stop, iterations=epoch)
             if looks:
                 rows = at.open(f)
