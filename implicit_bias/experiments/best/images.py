@@ -30,8 +30,11 @@ def grid(quick: bool) -> list[Settings]:
     fixed = {"split": ("own",), "units": (64,), "max_steps": (1000,)}
     if quick:
         return product(dataset=("digits",), **fixed, train_size=(20,), seed=(1,))
-    fixed["dataset"] = ("digits", "mnist")
-    return product(**fixed, train_size=(20, 40), seed=(1, 2, 3)) + product(**fixed, train_size=(60,), seed=(1,))
+    both = ("digits", "mnist")
+    return [
+        *product(dataset=both, **fixed, train_size=(20, 40), seed=(1, 2, 3)),
+        *product(dataset=both, **fixed, train_size=(60,), seed=(1,)),
+    ]
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:

@@ -23,7 +23,7 @@ from implicit_bias.margin.solvers.solution import Certificate, Solution, Status
 SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECISE": PreciseSolver()}
 #: What may end a solver early; that an answer is optimal, or that there is none, only the judge says.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
-#: Who tries in turn where nobody was named and the first one's answer is INACCURATE, up to how many entries of Φ.
+#: Who tries in turn where nobody was named and the first one's answer leaves room, up to how many entries of Φ.
 AFTERWARDS, TRIED_AGAIN_UP_TO = ("CLARABEL", "PRECISE", "ECOS"), 3_000_000
 
 
@@ -57,10 +57,10 @@ def solve(
     problem : MarginProblem
     solver : str or function, optional
         One of `solver_names()`. If not given: NATIVE, our interior-point method, where the norm is a sum of group
-        norms and there are no constraints, else CLARABEL; where its answer is INACCURATE and the problem is not large,
-        CLARABEL, PRECISE and ECOS in turn, and `solver` and `reason` of the solution say so. OSQP takes hard margins
-        with a quadratic norm only. The choice changes the time, not the answer. A function of the problem and the
-        options that returns an `Answer` is a solver of your own.
+        norms and there are no constraints, else CLARABEL; where its answer is INACCURATE, or NOT_SEPARABLE_BELOW that
+        others may sharpen, and the problem is not large, CLARABEL, PRECISE and ECOS in turn, and `solver` and `reason`
+        of the solution say so. OSQP takes hard margins with a quadratic norm only. The choice changes the time, not the
+        answer. A function of the problem and the options that returns an `Answer` is a solver of your own.
     tol : float
         The relative gap asked for, below 1. A larger certified gap gives INACCURATE.
     max_iterations : int, optional

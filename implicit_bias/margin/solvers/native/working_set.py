@@ -93,7 +93,7 @@ class WorkingSet:
         beyond = least - f
         beyond[self.priced] *= -1
         beyond[self.rows] = -float("inf")
-        most = max(FEW - len(self.rows), 1, int(GROWTH * len(self.rows)))
+        most = max(FEW - len(self.rows), int(GROWTH * len(self.rows)))
         order = (-beyond).argsort()[: most + 1]
         wrong = int((beyond[order] > 0).sum())
         new = order[beyond[order] > -NEAR * max(least, 0.0)] if wrong else order[:0]
