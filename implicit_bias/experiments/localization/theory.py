@@ -29,6 +29,9 @@ CASES = {
 TIMES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 #: A share of ‖w‖ that the steps and the samples explain.
 NEAR = 0.1
+REVISION = 2
+#: What joins the diagonal from one entry to the next, as a share of its mean.
+RAMP = 1e-8
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -77,18 +80,29 @@ def _gates(opened: np.ndarray, case: str) -> Array:
 
 
 def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
-    """The weights (k, n) that the notes' equations give, the 1/K of (5) left in Kτ = K."""
+    """The weights (k, n) that the notes' equations give, the 1/K of (5) left in Kτ = K.
+
+    What is positive, |q|, depends on the eigenvectors, whose signs are free; ours are those of `_eigenvectors`.
+    """
     A, b = moments.dense(), moments.b.ravel()
     if case == "redundant":
         n = moments.d
-        values, P = np.linalg.eigh(A[:n, :n])
+        values, P = _eigenvectors(A[:n, :n])
         q = P.T @ (A[:n, :n] @ start.sum(axis=0) - b[:n])
         one = np.linalg.solve(A[:n, :n], P @ (np.exp(-values * time / moments.k) * q) + b[:n]) / 2
         return np.stack([one, one - (start[0] - start[1])])
-    values, P = np.linalg.eigh(A)
+    values, P = _eigenvectors(A)
     q = np.abs(P.T @ (A @ start.ravel() - b))
     found = np.linalg.solve(A, P @ (np.exp(-values * time / moments.k) * q) + b)
     return np.asarray(found.reshape(start.shape))
+
+
+def _eigenvectors(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors, the same on every machine: a small ramp tells equal eigenvalues apart, and the sum
+    of an eigenvector's entries, weighted by the ramp's roots, is positive."""
+    ramp = np.arange(1.0, len(A) + 1)
+    values, P = np.linalg.eigh(A + np.diag(RAMP * np.trace(A) / len(A) * ramp))
+    return values, P * np.sign(np.sqrt(ramp) @ P)
 
 
 def cost(settings: Settings) -> float:

@@ -63,7 +63,10 @@ def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tup
 
 
 def basic(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tuple[Array, Array]:
-    """The least sum of multiples of these units with margins of 1, or slack at C: a vertex, of no more units than n."""
+    """The least sum of multiples of these units with margins of 1, or slack at C: a vertex, of no more units than n.
+
+    A simplex method's tolerance may leave units that it does without when asked again, of those it left.
+    """
     from scipy.optimize import linprog
 
     units = W / length(W, axis=1)[:, None]
@@ -72,4 +75,7 @@ def basic(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tupl
     costs = np.append(np.ones(len(W)), np.full(slack.shape[1], C))
     found = linprog(costs, A_ub=-np.hstack([outputs, slack]), b_ub=-np.ones(len(X)), method="highs-ds")
     used = found.x[: len(W)] > 0 if found.status == 0 else np.zeros(len(W), dtype=bool)
-    return (units * found.x[: len(W), None])[used] if used.any() else W, signs[used] if used.any() else signs
+    if not used.any():
+        return W, signs
+    W, fewer = (units * found.x[: len(W), None])[used], not used.all()
+    return basic(W, signs[used], X, y, C) if fewer else (W, signs)
