@@ -250,7 +250,7 @@ def test_the_same_numbers_with_torch_whichever_way_is_taken(path, device, reques
 
 @pytest.mark.parametrize("seed", range(3))
 def test_prices_over_eight_decades_are_solved_for(seed):
-    """Rounding leaves normal matrices that are not positive definite; how near NATIVE comes alone differs by machine."""
+    """Rounding leaves normal matrices not positive definite; how near NATIVE comes alone differs by machine."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(56, 5)), np.where(rng.random(56) < 0.5, 1.0, -1.0)
     case = svm_gln(X, y, HyperplaneGates(5, 1, seed=1).fit(X), C=5e4)
