@@ -32,7 +32,7 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.ground import memory
-from implicit_bias.margin.solvers.native import kernels, newton, scaled, working_set
+from implicit_bias.margin.solvers.native import gated_kernels, kernels, newton, scaled, working_set
 from implicit_bias.margin.solvers.native import solver as native
 from implicit_bias.margin.solvers.native.interior_point import descend
 from tests.cases import PAIRS, problem
@@ -305,6 +305,29 @@ def test_factors_of_single_precision_lead_to_the_same_answer(gate, norm, astray,
     single = solve(case, "NATIVE", tol=1e-8)
     assert single.status is Status.OPTIMAL
     assert single.objective == pytest.approx(exact.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.5])
+@pytest.mark.parametrize("patience", [10**6, 0])
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_partial_factors_lead_to_the_same_answer(gate, norm, patience, C, monkeypatch):
+    """By conjugate gradients, and where these take too many products."""
+    case = problem(gate, norm, C)
+    exact = solve(case, "NATIVE", tol=1e-6)
+    monkeypatch.setattr(gated_kernels.GatedKernels, "patience", patience)
+    monkeypatch.setattr(gated_kernels, "PATIENCE", 0)
+    partial = solve(case, "NATIVE", tol=1e-6)
+    assert partial.status is exact.status
+    assert partial.objective == pytest.approx(exact.objective, rel=2e-6)
+
+
+def test_a_partial_factor_is_kept_where_a_whole_one_has_no_room(gln, monkeypatch):
+    monkeypatch.setattr(gated_kernels.GatedKernels, "patience", 5)
+    monkeypatch.setattr(gated_kernels, "PATIENCE", 0)
+    monkeypatch.setattr(gated_kernels, "free_memory", lambda: 0.0)
+    monkeypatch.setattr(gated_kernels.GatedKernels, "single", None)
+    found = solve(gln, "NATIVE", tol=1e-3)
+    assert found.gap < 0.5
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.ground.checks import Array
+from implicit_bias.ground.memory import free_memory
 from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solvers.solution import Certificate
@@ -24,6 +25,8 @@ SEARCH_UP_TO = 5_000_000
 INDEPENDENT = 100
 #: Supports that are polished in turn: the λ above these shares of the largest.
 SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
+#: The matrices of the products of all samples of a support that are held at once.
+MATRICES = 3
 
 
 def closed_sample(problem: MarginProblem) -> Array | None:
@@ -172,7 +175,7 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
 def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
     """A vector near 1 in the null space of Aᵀ, A the features of `rows` and a constant, times `factors`; or None.
 
-    Few features: 1 less its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v.
+    Few features: 1 less its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v, where memory suffices.
     """
     v = np.ones(rows.n)
     if 4 * rows.k * rows.d <= rows.n:
@@ -185,7 +188,7 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
         return v
     # Of mean square length 1: the squares of large features overflow.
     scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
-    if not 0 < scale < np.inf:
+    if not 0 < scale < np.inf or MATRICES * 8.0 * rows.n**2 > free_memory():
         return None
     K = (rows.scaled(1 / scale).gram() + np.square(constant / scale)) * np.outer(scale * factors, scale * factors)
     K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)

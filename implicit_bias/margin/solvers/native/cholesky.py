@@ -27,7 +27,7 @@ def cholesky_(matrix: Tensor) -> bool:
         if not _corner_(matrix[j:end, j:end]):
             return False
         if end < n:
-            matrix[end:, j:end] = _divided(matrix[end:, j:end], matrix[j:end, j:end])
+            matrix[end:, j:end] = divided(matrix[end:, j:end], matrix[j:end, j:end])
     return True
 
 
@@ -66,7 +66,7 @@ def _corner_(matrix: Tensor) -> bool:
     return not failed
 
 
-def _divided(rows: Tensor, corner: Tensor) -> Tensor:
+def divided(rows: Tensor, corner: Tensor) -> Tensor:
     """`rows` L⁻ᵀ, L the corner."""
     if library(rows) is np:
         return _lapack("trtrs", corner)(corner, rows.T, lower=True)[0].T

@@ -6,10 +6,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias
 
-from implicit_bias.ground.scaling import TINY
-from implicit_bias.margin.solvers.native.arrays import Tensor, add_to_diagonal_, in_precision, library
-from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
+import numpy as np
 
+from implicit_bias.ground.scaling import TINY
+from implicit_bias.margin.solvers.native.arrays import (
+    Tensor,
+    add_to_diagonal_,
+    as_numpy,
+    filled,
+    gram,
+    in_precision,
+    library,
+)
+from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve, divided
+
+#: Of a partial factor: pivots of a block, columns at most as a share of n, the mean of what is left, and what makes up
+#: for rounding.
+PIVOTS, RANK, LEFT, SAFE = 512, 0.125, 0.3, 1e-6
 Product: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -70,3 +83,69 @@ class LowRankFactor(Factor):
     def _once(self, right: Tensor) -> Tensor:
         small = self.inner.solve(self.B.T @ (right / self.D))
         return (right - self.B @ small) / self.D
+
+
+class PartialFactor(Factor):
+    """K + D for a kernel K (n, n) of whose columns few are known, by a partial Cholesky factor.
+
+    With D^(−½)KD^(−½) = LLᵀ + what is left, L (n, r), M⁻¹ ≈ D^(−½)(1 − L(1 + LᵀL)⁻¹Lᵀ)D^(−½), to be refined by
+    conjugate gradients. The first column is `first`, with K − first firstᵀ positive semidefinite. Then pivots are
+    drawn, a block at a time, in proportion to the diagonal of what is left, until its mean is LEFT or r a share RANK
+    of n (randomly pivoted Cholesky).
+
+    Parameters
+    ----------
+    columns : callable
+        The columns of K of these samples, shape (n, m), in single precision.
+    diagonal, first : array or tensor, shape (n,)
+        Of K.
+    """
+
+    product: Product
+
+    def __init__(
+        self, columns: Callable[[np.ndarray], Tensor], diagonal: Tensor, first: Tensor, D: Tensor, product: Product
+    ) -> None:
+        self.product, n = product, len(D)
+        self.root = in_precision("float32", D**-0.5)
+        random, most = np.random.default_rng(0), max(1, int(RANK * n))
+        self.L, r = filled(self.root, (n, most), 0.0), 1
+        self.L[:, 0] = in_precision("float32", (1 + SAFE) * first) * self.root
+        left = self._less(as_numpy(diagonal / D), self.L[:, :1])
+        while r < most and left.mean() > LEFT:
+            pivots = np.unique(random.choice(n, min(PIVOTS, most - r), p=left / left.sum()))
+            new = columns(pivots) * self.root[:, None]
+            new *= self.root[pivots]
+            new -= self.L[:, :r] @ self.L[pivots, :r].T
+            corner = 1 * new[pivots]
+            add_to_diagonal_(corner, SAFE * corner.diagonal().max())
+            if not cholesky_(corner):
+                break
+            self.L[:, r : r + len(pivots)] = divided(new, corner)
+            left = self._less(left, self.L[:, r : r + len(pivots)])
+            left[pivots] = 0.0
+            r += len(pivots)
+        self.L = self.L[:, :r]
+        try:
+            self.inner = self._inner(1.0)
+        except ArithmeticError:
+            self.inner = self._inner(1.0 + SAFE * float((self.L**2).sum()))
+
+    def _inner(self, shift: float) -> DenseFactor:
+        """shift + LᵀL, shape (r, r)."""
+        inner = gram(self.L.T)
+        add_to_diagonal_(inner, shift)
+        return DenseFactor(inner)
+
+    @staticmethod
+    def _less(left: np.ndarray, columns: Tensor) -> np.ndarray:
+        """The diagonal of what is left without these columns."""
+        return np.maximum(left - as_numpy((columns**2).sum(axis=1)), 0.0)
+
+    def solve(self, right: Tensor) -> Tensor:
+        """By two products with L; columns may be of any length."""
+        scale = library(right).amax(abs(right), axis=0).clip(TINY)
+        v = in_precision("float32", right / scale) * self.root[:, None]
+        v -= self.L @ self.inner.solve(self.L.T @ v)
+        v *= self.root[:, None]
+        return in_precision("float64", v) * scale

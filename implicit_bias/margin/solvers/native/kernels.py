@@ -16,7 +16,7 @@ from implicit_bias.margin.solvers.native.arrays import (
     in_precision,
     library,
 )
-from implicit_bias.margin.solvers.native.factors import DenseFactor, Factor, LowRankFactor, SingleFactor
+from implicit_bias.margin.solvers.native.factors import DenseFactor, Factor, LowRankFactor, Product, SingleFactor
 
 #: Samples from which factors may be of single precision.
 SINGLE_FROM = 1000
@@ -34,17 +34,26 @@ class GroupKernels(ABC):
 
     def __init__(self, rows: Tensor, H: int) -> None:
         self.n, self.H, self.ones = len(rows), H, filled(rows, len(rows), 1.0)
+        #: Whether a partial factor took too many products.
+        self.stiff = False
 
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
         """K(η) = Σ_h η_h K_h for η (H,); a new array, shape (n, n)."""
 
+    @property
+    def patience(self) -> int:
+        """The products of a refinement that take as long as factorising K(η); 0 where no factor is partial."""
+        return 0
+
     def single(self, eta: Tensor) -> Tensor:
         """K(η) in single precision."""
         return in_precision("float32", self.weighted(eta))
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True) -> Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
         """K(η) + diag(`diagonal`), factorised; unless `exact`, in single precision for many samples.
+
+        `first` (n,) with K(η) − first firstᵀ positive semidefinite is what a partial factor starts from.
 
         Raises ArithmeticError if it is not positive definite in that precision, TooLargeError where doubles do not fit.
         """
@@ -57,7 +66,11 @@ class GroupKernels(ABC):
             return DenseFactor(matrix)
         matrix = self.single(eta)
         add_to_diagonal_(matrix, in_precision("float32", diagonal))
-        return SingleFactor(matrix, lambda x: self.sweep(x)[1] @ eta + diagonal * x)
+        return SingleFactor(matrix, self._product(eta, diagonal))
+
+    def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
+        """x ↦ K(η)x + diag(`diagonal`)x."""
+        return lambda x: self.sweep(x)[1] @ eta + diagonal * x
 
     @abstractmethod
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,114 +106,6 @@ class LinearKernels(GroupKernels):
         return self.squares(V), self.columns(V)
 
 
-class GatedKernels(LinearKernels):
-    """K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights S.
-
-    Parameters
-    ----------
-    X : array or tensor, shape (n, d)
-        Inputs that carry the signs y.
-    G : array or tensor, shape (n, k)
-    share : array or tensor, shape (k, H)
-        S ≥ 0: how much column j counts in group h; sparse for many groups.
-    """
-
-    def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
-        super().__init__(X, share.shape[1])
-        self.X, self.G, self.share = X, G, share
-
-    @cached_property
-    def halved(self) -> GatedKernels:
-        """In single precision."""
-        return GatedKernels(*(in_precision("float32", values) for values in (self.X, self.G, self.share)))
-
-    @cached_property
-    def inner(self) -> Tensor:
-        """XXᵀ, shape (n, n); with one group, its whole kernel."""
-        products = gram(self.X)
-        if self.H == 1:
-            products *= (self.G * self.share[:, 0]) @ self.G.T
-        return products
-
-    def weighted(self, eta: Tensor) -> Tensor:
-        """(G diag(Sη) Gᵀ) ∘ (XXᵀ)."""
-        if self.H == 1:
-            return self.inner * eta
-        kernel = (self.G * (self.share @ eta)) @ self.G.T
-        kernel *= self.inner
-        return kernel
-
-    def single(self, eta: Tensor) -> Tensor:
-        """From rounded inputs and gate values, never in doubles."""
-        return self.halved.weighted(in_precision("float32", eta))
-
-    def adjoint(self, lam: Tensor) -> Tensor:
-        """V_j = Σ_i λ_i g_ij x_i, shape (k, d)."""
-        return (self.G * lam[:, None]).T @ self.X
-
-    def squares(self, V: Tensor) -> Tensor:
-        """Σ_j S_jh ‖V_j‖²."""
-        return (V * V).sum(axis=1) @ self.share
-
-    def columns(self, V: Tensor) -> Tensor:
-        """Σ_j S_jh g_j ∘ XV_j."""
-        products = self.X @ V.T
-        products *= self.G
-        return products @ self.share
-
-    def part(self, rows: slice) -> GatedKernels:
-        """Rows of inputs and gates."""
-        return GatedKernels(self.X[rows], self.G[rows], self.share)
-
-    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """Through XXᵀ for few samples."""
-        if self.H == 1:
-            P = (self.inner @ change)[:, None]
-        elif self.n < 2 * self.X.shape[1]:
-            products = self.inner @ (self.G * change[:, None])
-            products *= self.G
-            P = products @ self.share
-        else:
-            return self.sweep(change)
-        return change @ P, P
-
-
-class BorderedKernels(GroupKernels):
-    """Gated kernels and one sample more, with features A (k, d) that are no product of gates and inputs."""
-
-    def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
-        super().__init__(filled(A, kernels.n + 1, 1.0), kernels.H)
-        self.own, self.A = kernels, A
-        self.border, self.corner = kernels.columns(A), kernels.squares(A)
-
-    def weighted(self, eta: Tensor) -> Tensor:
-        """With a border of one row: Σ_j S_jh g_j ∘ XA_j."""
-        return self._bordered(self.own.weighted(eta), eta)
-
-    def single(self, eta: Tensor) -> Tensor:
-        """As of the others alone."""
-        return self._bordered(self.own.single(eta), eta)
-
-    def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
-        matrix = filled(inside, (self.n, self.n), 0.0)
-        matrix[:-1, :-1] = inside
-        matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
-        matrix[-1, -1] = self.corner @ eta
-        return matrix
-
-    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """With V = Φᵀλ + λ̄A."""
-        V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
-        border = (self.A * V).sum(axis=1) @ self.own.share
-        return self.own.squares(V), library(V).vstack([self.own.columns(V), border])
-
-    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """As without the border, and with it."""
-        P = self.own.directional(change[:-1])[1] + change[-1] * self.border
-        P = library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
-        return change @ P, P
-
-
 class StackedKernels(LinearKernels):
     """K_h = A_hA_hᵀ, kept as one stack unless `low_rank`; A (n, H, r) carries the signs y."""
 
@@ -208,10 +113,10 @@ class StackedKernels(LinearKernels):
         super().__init__(A, A.shape[1])
         self.A, self.short = A, low_rank(A.shape[1] * A.shape[2], self.n)
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True) -> Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
         """Through the factors if they are smaller."""
         if not self.short:
-            return super().factor(eta, diagonal, exact)
+            return super().factor(eta, diagonal, exact, first)
         return LowRankFactor((self.A * (eta**0.5)[:, None]).reshape(self.n, -1), diagonal)
 
     @cached_property

@@ -13,12 +13,15 @@ from implicit_bias.margin.solvers.native.arrays import (
     lu_factor,
     lu_solve,
 )
+from implicit_bias.margin.solvers.native.factors import PartialFactor, Product
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 
 #: The complementary pairs: of the products, each tends to zero.
 PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
 #: Refinements of a solution by a factor of single precision, and what it may miss, as a share, before each.
 STEPS, ASTRAY = 2, 1e-2
+#: What conjugate gradients leave of a right-hand side, in the norm of the factor's inverse.
+ENOUGH = 1e-3
 #: What joins the diagonal of M, as a share of Σ_h η_h/ρ, where rounding leaves M not positive definite.
 SHIFT = 1e-14
 
@@ -105,7 +108,8 @@ class NewtonSystem:
         self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
         self.corner[-1, -1] += corner
         weights = at.eta / at.rho
-        self.factorise = partial(kernels.factor, weights)
+        self.kernels = kernels
+        self.factorise = partial(kernels.factor, weights, first=f / (at.eta @ q / at.rho) ** 0.5)
         self.diagonals = diagonal, diagonal + SHIFT * weights.sum()
         try:
             self._prepare(exact=False)
@@ -152,6 +156,8 @@ class NewtonSystem:
 
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """The same to double precision: a factor that does not lead there is computed in doubles."""
+        if isinstance(self.factor, PartialFactor):
+            return self._by_conjugate_gradients(self.factor.product, a, right)
         lam, small = self._solution(a, right)
         product = self.factor.product
         if product is None:
@@ -164,4 +170,22 @@ class NewtonSystem:
                 return self._solution(a, right)
             more, correction = self._solution(missing, rest)
             lam, small = lam + more, small + correction
+        return lam, small
+
+    def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for a partial factor of M, in few products, or the kernels are stiff; all other rows always hold."""
+        lam, small = self._solution(a, right)
+        left = a - product(lam) - self.columns @ small
+        enough = ENOUGH**2 * (a @ self.factor.solve(a[:, None])[:, 0])
+        ahead, beside = self._solution(left, 0 * right)
+        size, steps = left @ ahead, 0
+        along = ahead, beside
+        while size > enough and steps < self.kernels.patience:
+            change = product(along[0]) + self.columns @ along[1]
+            length = size / (along[0] @ change)
+            lam, small, left = lam + length * along[0], small + length * along[1], left - length * change
+            ahead, beside = self._solution(left, 0 * right)
+            new = left @ ahead
+            along, size, steps = (ahead + new / size * along[0], beside + new / size * along[1]), new, steps + 1
+        self.kernels.stiff |= not 0 <= size <= enough
         return lam, small

@@ -22,12 +22,12 @@ from implicit_bias.margin.solvers.native.arrays import (
 )
 from implicit_bias.margin.solvers.native.cholesky import BLOCK
 from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
+from implicit_bias.margin.solvers.native.factors import PIVOTS, RANK
+from implicit_bias.margin.solvers.native.gated_kernels import KEPT, PATIENCE, BorderedKernels, GatedKernels, products
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
     FEWER,
     SINGLE_FROM,
-    BorderedKernels,
-    GatedKernels,
     GroupKernels,
     LinearKernels,
     StackedKernels,
@@ -226,9 +226,14 @@ class GatedProblem(ScaledProblem):
         return StackedKernels((self.moved(grouped)[..., None] * X[:, None, None]).reshape(len(rows), self.H, -1))
 
     def kept(self, samples: int) -> int:
-        """XXᵀ, its products with gates, each in single precision for many samples; the rows of inputs and gates."""
+        """A factor, XXᵀ unless that is made anew, in single precision for many samples; rows of inputs and gates."""
         columns, d = self.share.shape[0], self.problem.features.d
-        square = 2 * samples**2 // (2 if samples >= SINGLE_FROM else 1)
+        if products(samples, d * columns) >= PATIENCE:
+            square = int((RANK / 2 + RANK**2) * samples**2) + 2 * PIVOTS * samples
+        elif samples < SINGLE_FROM:
+            square = 2 * samples**2
+        else:
+            square = samples**2 // (1 if self.H == 1 or samples <= KEPT * d else 2)
         return square + 3 * samples * d + 4 * samples * columns + 2 * columns * d
 
     def linear(self, rows: Tensor) -> GatedKernels:

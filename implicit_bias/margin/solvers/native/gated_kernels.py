@@ -1,0 +1,162 @@
+"""The group kernels of gates and inputs, K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from implicit_bias.ground.blocks import row_blocks
+from implicit_bias.ground.memory import free_memory
+from implicit_bias.margin.solvers.native.arrays import Tensor, filled, gram, in_precision, library
+from implicit_bias.margin.solvers.native.factors import RANK, Factor, PartialFactor
+from implicit_bias.margin.solvers.native.kernels import GroupKernels, LinearKernels
+
+#: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
+KEPT = 20
+#: How much slower the products of a refinement are than those of a factor; of how many a partial factor must have use.
+SLOWER, PATIENCE = 10, 20
+
+
+def products(samples: int, columns: int) -> int:
+    """How many products with features of so many columns, and a partial factor, take as long as a whole factor.
+
+    About n³/3 operations against 4n(columns + r) each.
+    """
+    return int(samples**2 / (12 * SLOWER * (columns + RANK * samples)))
+
+
+class GatedKernels(LinearKernels):
+    """K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights S.
+
+    Parameters
+    ----------
+    X : array or tensor, shape (n, d)
+        Inputs that carry the signs y.
+    G : array or tensor, shape (n, k)
+    share : array or tensor, shape (k, H)
+        S ≥ 0: how much column j counts in group h; sparse for many groups.
+    """
+
+    def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
+        super().__init__(X, share.shape[1])
+        self.X, self.G, self.share = X, G, share
+
+    @cached_property
+    def halved(self) -> GatedKernels:
+        """In single precision."""
+        return GatedKernels(*(in_precision("float32", values) for values in (self.X, self.G, self.share)))
+
+    @cached_property
+    def inner(self) -> Tensor:
+        """XXᵀ, shape (n, n); with one group, its whole kernel."""
+        products = gram(self.X)
+        if self.H == 1:
+            products *= (self.G * self.share[:, 0]) @ self.G.T
+        return products
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        """(G diag(Sη) Gᵀ) ∘ (XXᵀ)."""
+        if self.H == 1:
+            return self.inner * eta
+        kernel = (self.G * (self.share @ eta)) @ self.G.T
+        kernel *= self.inner
+        return kernel
+
+    def single(self, eta: Tensor) -> Tensor:
+        """From rounded inputs and gate values, never in doubles; of many samples the lower triangle, XXᵀ made anew."""
+        half, eta = self.halved, in_precision("float32", eta)
+        if self.H == 1 or self.n <= KEPT * self.X.shape[1]:
+            return half.weighted(eta)
+        kernel, left = filled(half.X, (self.n, self.n), 0.0), half.G * (half.share @ eta)
+        for rows in row_blocks(self.n):
+            kernel[rows, : rows.stop] = left[rows] @ half.G[: rows.stop].T
+            kernel[rows, : rows.stop] *= half.X[rows] @ half.X[: rows.stop].T
+        return kernel
+
+    @property
+    def patience(self) -> int:
+        """Where products have columns of kd features."""
+        return products(self.n, self.X.shape[1] * self.G.shape[1])
+
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
+        """A partial one of many samples, as long as that does, or a whole one has no room."""
+        many = not exact and first is not None and self.patience >= PATIENCE
+        if not many or (self.stiff and 8 * self.n**2 <= free_memory()):
+            return super().factor(eta, diagonal, exact)
+        half = self.halved
+        left, own = half.G * in_precision("float32", self.share @ eta), self.G**2 @ (self.share @ eta)
+
+        def columns(pivots: np.ndarray) -> Tensor:
+            found = left @ half.G[pivots].T
+            found *= half.X @ half.X[pivots].T
+            return found
+
+        own *= (self.X**2).sum(axis=1)
+        return PartialFactor(columns, own, first, diagonal, self._product(eta, diagonal))
+
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """V_j = Σ_i λ_i g_ij x_i, shape (k, d)."""
+        return (self.G * lam[:, None]).T @ self.X
+
+    def squares(self, V: Tensor) -> Tensor:
+        """Σ_j S_jh ‖V_j‖²."""
+        return (V * V).sum(axis=1) @ self.share
+
+    def columns(self, V: Tensor) -> Tensor:
+        """Σ_j S_jh g_j ∘ XV_j."""
+        products = self.X @ V.T
+        products *= self.G
+        return products @ self.share
+
+    def part(self, rows: slice) -> GatedKernels:
+        """Rows of inputs and gates."""
+        return GatedKernels(self.X[rows], self.G[rows], self.share)
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """Through XXᵀ for few samples."""
+        if self.H == 1:
+            P = (self.inner @ change)[:, None]
+        elif self.n < 2 * self.X.shape[1]:
+            products = self.inner @ (self.G * change[:, None])
+            products *= self.G
+            P = products @ self.share
+        else:
+            return self.sweep(change)
+        return change @ P, P
+
+
+class BorderedKernels(GroupKernels):
+    """Gated kernels and one sample more, with features A (k, d) that are no product of gates and inputs."""
+
+    def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
+        super().__init__(filled(A, kernels.n + 1, 1.0), kernels.H)
+        self.own, self.A = kernels, A
+        self.border, self.corner = kernels.columns(A), kernels.squares(A)
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        """With a border of one row: Σ_j S_jh g_j ∘ XA_j."""
+        return self._bordered(self.own.weighted(eta), eta)
+
+    def single(self, eta: Tensor) -> Tensor:
+        """As of the others alone."""
+        return self._bordered(self.own.single(eta), eta)
+
+    def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
+        matrix = filled(inside, (self.n, self.n), 0.0)
+        matrix[:-1, :-1] = inside
+        matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
+        matrix[-1, -1] = self.corner @ eta
+        return matrix
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        """With V = Φᵀλ + λ̄A."""
+        V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
+        border = (self.A * V).sum(axis=1) @ self.own.share
+        return self.own.squares(V), library(V).vstack([self.own.columns(V), border])
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """As without the border, and with it."""
+        P = self.own.directional(change[:-1])[1] + change[-1] * self.border
+        P = library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
+        return change @ P, P
