@@ -321,13 +321,16 @@ def test_partial_factors_lead_to_the_same_answer(gate, norm, patience, C, monkey
     assert partial.objective == pytest.approx(exact.objective, rel=2e-6)
 
 
-def test_a_partial_factor_is_kept_where_a_whole_one_has_no_room(gln, monkeypatch):
-    monkeypatch.setattr(gated_kernels.GatedKernels, "patience", 5)
+def test_where_a_whole_factor_does_not_fit_a_partial_one_is_the_last(gln, monkeypatch):
+    monkeypatch.setattr(gated_kernels.GatedKernels, "patience", 3)
     monkeypatch.setattr(gated_kernels, "PATIENCE", 0)
-    monkeypatch.setattr(gated_kernels, "free_memory", lambda: 0.0)
-    monkeypatch.setattr(gated_kernels.GatedKernels, "single", None)
-    found = solve(gln, "NATIVE", tol=1e-3)
-    assert found.gap < 0.5
+    need = native.scaled(gln, gln.norm.group_form(gln.features.k), "cpu").need(300)
+    free = iter([need, need, *([0.0] * 9)])
+    monkeypatch.setattr(memory, "free_memory", lambda: next(free))
+    found = solve(gln, "NATIVE")
+    assert found.status is Status.INACCURATE
+    assert "a step of 300 samples needs about" in found.reason
+    assert found.lower_bound > 0
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)

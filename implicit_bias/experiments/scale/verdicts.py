@@ -44,9 +44,9 @@ CLAIMS: dict[str, dict[str, tuple[Quantity, ...]]] = {
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Student's interval for every claim on each data set; how near to the optimum descents end; certificates.
 
-    Only sizes are taken that every seed has, for a trend only H with all n, and of the limits of fixed gates only cells
-    whose ratio is at most `REACHED`. Each seed gives one value, the mean over H. The intervals know nothing of their
-    number.
+    Only sizes are taken that every seed has, for a trend only H with all n, for a mean only n with all H, and of the
+    limits of fixed gates only cells whose ratio is at most `REACHED`. Each seed gives one value, the mean over H. The
+    intervals know nothing of their number.
 
     >>> place = {"dataset": "digits", "units": 5, "network": "gln", "descent": "sgd", "model": "SVM-GLN", "gap": 1e-8}
     >>> rows = [place | {"train_size": n, "seed": s, "inconsistency": 0.4 / n + s / 1e3, "error": 0.1, "ratio": 1.0}
@@ -90,6 +90,9 @@ def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ..
     if kind == "trend":
         every = max(sizes.train_size.nunique(), 2)
         values = values[(sizes.groupby("units").train_size.transform("size") == every).to_numpy()]
+    elif kind == "mean":
+        every = sizes.units.nunique()
+        values = values[(sizes.groupby("train_size").units.transform("size") == every).to_numpy()]
     elif kind == "largest":
         values = values[(sizes.train_size == sizes.train_size.max()).to_numpy()]
     if values.empty:

@@ -20,9 +20,10 @@ from implicit_bias.margin.solvers.native.arrays import (
 )
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve, divided
 
-#: Of a partial factor: pivots of a block, columns at most as a share of n, the mean of what is left, and what makes up
-#: for rounding.
-PIVOTS, RANK, LEFT, SAFE = 512, 0.125, 0.3, 1e-6
+#: Of a partial factor: pivots of a block, columns at most as a share of n, and the mean of what is left.
+PIVOTS, RANK, LEFT = 512, 0.125, 0.3
+#: What makes up for rounding, as shares: of diagonals, and of the first column, which outweighs all that is in its way.
+SAFE, FIRM = 1e-6, 1e-4
 Product: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -110,7 +111,7 @@ class PartialFactor(Factor):
         self.root = in_precision("float32", D**-0.5)
         random, most = np.random.default_rng(0), max(1, int(RANK * n))
         self.L, r = filled(self.root, (n, most), 0.0), 1
-        self.L[:, 0] = in_precision("float32", (1 + SAFE) * first) * self.root
+        self.L[:, 0] = in_precision("float32", (1 + FIRM) * first) * self.root
         left = self._less(as_numpy(diagonal / D), self.L[:, :1])
         while r < most and left.mean() > LEFT:
             pivots = np.unique(random.choice(n, min(PIVOTS, most - r), p=left / left.sum()))

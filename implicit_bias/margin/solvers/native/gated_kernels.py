@@ -7,10 +7,19 @@ from functools import cached_property
 import numpy as np
 
 from implicit_bias.ground.blocks import row_blocks
-from implicit_bias.ground.memory import free_memory
-from implicit_bias.margin.solvers.native.arrays import Tensor, filled, gram, in_precision, library
+from implicit_bias.ground.memory import check_memory
+from implicit_bias.margin.solvers.native.arrays import (
+    Tensor,
+    device_of,
+    filled,
+    free_on_device,
+    gram,
+    in_precision,
+    library,
+)
+from implicit_bias.margin.solvers.native.cholesky import BLOCK
 from implicit_bias.margin.solvers.native.factors import RANK, Factor, PartialFactor
-from implicit_bias.margin.solvers.native.kernels import GroupKernels, LinearKernels
+from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, LinearKernels
 
 #: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
 KEPT = 20
@@ -80,9 +89,12 @@ class GatedKernels(LinearKernels):
         return products(self.n, self.X.shape[1] * self.G.shape[1])
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """A partial one of many samples, as long as that does, or a whole one has no room."""
-        many = not exact and first is not None and self.patience >= PATIENCE
-        if not many or (self.stiff and 8 * self.n**2 <= free_memory()):
+        """A partial one of many samples, as long as that does."""
+        if exact or first is None or self.patience < PATIENCE:
+            return super().factor(eta, diagonal, exact)
+        if self.stiff:
+            need = 4 * self.n**2 + 8 * self.n * BLOCK
+            check_memory(need, f"a step of {self.n} samples", FEWER, free_on_device(device_of(self.X)))
             return super().factor(eta, diagonal, exact)
         half = self.halved
         left, own = half.G * in_precision("float32", self.share @ eta), self.G**2 @ (self.share @ eta)

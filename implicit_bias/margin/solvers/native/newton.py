@@ -157,7 +157,11 @@ class NewtonSystem:
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """The same to double precision: a factor that does not lead there is computed in doubles."""
         if isinstance(self.factor, PartialFactor):
-            return self._by_conjugate_gradients(self.factor.product, a, right)
+            found = self._by_conjugate_gradients(self.factor.product, a, right)
+            if found is not None:
+                return found
+            self.kernels.stiff = True
+            self._prepare(exact=False)
         lam, small = self._solution(a, right)
         product = self.factor.product
         if product is None:
@@ -172,8 +176,11 @@ class NewtonSystem:
             lam, small = lam + more, small + correction
         return lam, small
 
-    def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """The same for a partial factor of M, in few products, or the kernels are stiff; all other rows always hold."""
+    def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The same for a partial factor of M, all other rows holding always; None where it takes too many products.
+
+        So it does where rounding leaves the factor indefinite beside the other rows.
+        """
         lam, small = self._solution(a, right)
         left = a - product(lam) - self.columns @ small
         enough = ENOUGH**2 * (a @ self.factor.solve(a[:, None])[:, 0])
@@ -187,5 +194,4 @@ class NewtonSystem:
             ahead, beside = self._solution(left, 0 * right)
             new = left @ ahead
             along, size, steps = (ahead + new / size * along[0], beside + new / size * along[1]), new, steps + 1
-        self.kernels.stiff |= not 0 <= size <= enough
-        return lam, small
+        return (lam, small) if 0 <= size <= enough else None
