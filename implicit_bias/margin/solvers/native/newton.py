@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from implicit_bias.ground.scaling import TINY
 from implicit_bias.margin.solvers.native.arrays import (
     Tensor,
     add_to_diagonal_,
@@ -109,7 +110,7 @@ class NewtonSystem:
         self.corner[-1, -1] += corner
         weights = at.eta / at.rho
         self.kernels = kernels
-        self.factorise = partial(kernels.factor, weights, first=f / (at.eta @ q / at.rho) ** 0.5)
+        self.factorise = partial(kernels.factor, weights, first=f / (at.eta @ q / at.rho + TINY) ** 0.5)
         self.diagonals = diagonal, diagonal + SHIFT * weights.sum()
         try:
             self._prepare(exact=False)
