@@ -32,6 +32,7 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.ground import memory
+from implicit_bias.margin.solvers import farkas
 from implicit_bias.margin.solvers.native import gated_kernels, kernels, newton, scaled, working_set
 from implicit_bias.margin.solvers.native import solver as native
 from implicit_bias.margin.solvers.native.interior_point import descend
@@ -272,6 +273,13 @@ def test_where_doubles_do_not_fit_a_step_of_single_precision_is_the_last(gln, mo
     assert found.status is Status.INACCURATE
     assert "double precision needs about" in found.reason
     assert found.lower_bound > 0
+
+
+def test_no_proof_is_sought_that_memory_has_no_room_for(gln, monkeypatch):
+    features = gln.features.select(np.arange(20))
+    assert farkas._in_null_space(features, np.ones(20), 0.0) is not None
+    monkeypatch.setattr(farkas, "free_memory", lambda: 0.0)
+    assert farkas._in_null_space(features, np.ones(20), 0.0) is None
 
 
 def test_a_system_that_breaks_down_between_two_steps_ends_with_the_best_so_far(gln, monkeypatch):

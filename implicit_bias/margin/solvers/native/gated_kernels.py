@@ -27,7 +27,7 @@ KEPT = 20
 SLOWER, PATIENCE = 10, 20
 
 
-def products(samples: int, columns: int) -> int:
+def affordable(samples: int, columns: int) -> int:
     """How many products with features of so many columns, and a partial factor, take as long as a whole factor.
 
     About n³/3 operations against 4n(columns + r) each.
@@ -86,7 +86,7 @@ class GatedKernels(LinearKernels):
     @property
     def patience(self) -> int:
         """Where products have columns of kd features."""
-        return products(self.n, self.X.shape[1] * self.G.shape[1])
+        return affordable(self.n, self.X.shape[1] * self.G.shape[1])
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
         """A partial one of many samples, as long as that does."""
@@ -100,6 +100,7 @@ class GatedKernels(LinearKernels):
         left, own = half.G * in_precision("float32", self.share @ eta), self.G**2 @ (self.share @ eta)
 
         def columns(pivots: np.ndarray) -> Tensor:
+            """K(η) of these samples with all."""
             found = left @ half.G[pivots].T
             found *= half.X @ half.X[pivots].T
             return found

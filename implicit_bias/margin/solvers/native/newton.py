@@ -112,6 +112,10 @@ class NewtonSystem:
         self.kernels = kernels
         self.factorise = partial(kernels.factor, weights, first=f / (at.eta @ q / at.rho + TINY) ** 0.5)
         self.diagonals = diagonal, diagonal + SHIFT * weights.sum()
+        self._prepare_quickly()
+
+    def _prepare_quickly(self) -> None:
+        """As the kernels like best, in doubles where that breaks down."""
         try:
             self._prepare(exact=False)
         except ArithmeticError:
@@ -162,7 +166,7 @@ class NewtonSystem:
             if found is not None:
                 return found
             self.kernels.stiff = True
-            self._prepare(exact=False)
+            self._prepare_quickly()
         lam, small = self._solution(a, right)
         product = self.factor.product
         if product is None:

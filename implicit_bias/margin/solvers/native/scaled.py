@@ -23,7 +23,7 @@ from implicit_bias.margin.solvers.native.arrays import (
 from implicit_bias.margin.solvers.native.cholesky import BLOCK
 from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.factors import PIVOTS, RANK
-from implicit_bias.margin.solvers.native.gated_kernels import KEPT, PATIENCE, BorderedKernels, GatedKernels, products
+from implicit_bias.margin.solvers.native.gated_kernels import KEPT, PATIENCE, BorderedKernels, GatedKernels, affordable
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
     FEWER,
@@ -228,7 +228,7 @@ class GatedProblem(ScaledProblem):
     def kept(self, samples: int) -> int:
         """A factor, XXᵀ unless that is made anew, in single precision for many samples; rows of inputs and gates."""
         columns, d = self.share.shape[0], self.problem.features.d
-        if products(samples, d * columns) >= PATIENCE:
+        if affordable(samples, d * columns) >= PATIENCE:
             square = int((RANK / 2 + RANK**2) * samples**2) + 2 * PIVOTS * samples
         elif samples < SINGLE_FROM:
             square = 2 * samples**2
