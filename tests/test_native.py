@@ -329,6 +329,16 @@ def test_partial_factors_lead_to_the_same_answer(gate, norm, patience, C, monkey
     assert partial.objective == pytest.approx(exact.objective, rel=2e-6)
 
 
+def test_partial_factors_alone_lead_to_coarse_answers(gln, monkeypatch):
+    exact = solve(gln)
+    monkeypatch.setattr(gated_kernels.GatedKernels, "patience", 10**6)
+    monkeypatch.setattr(gated_kernels, "PATIENCE", 0)
+    monkeypatch.setattr(kernels.GroupKernels, "factor", None)
+    found = solve(gln, "NATIVE", tol=1e-2)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(exact.objective, rel=1e-2)
+
+
 def test_where_a_whole_factor_does_not_fit_a_partial_one_is_the_last(gln, monkeypatch):
     monkeypatch.setattr(gated_kernels.GatedKernels, "patience", 3)
     monkeypatch.setattr(gated_kernels, "PATIENCE", 0)
