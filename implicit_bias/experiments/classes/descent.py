@@ -50,7 +50,7 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Digits at n = 60, 150 and 300, ReLU networks at the first, and MNIST from n = 500 to 2000; quick: 60 digits."""
+    """Digits at n = 60, 150 and 300, ReLU networks at the first, and MNIST from n = 500 to 5000; quick: 60 digits."""
     fixed = {"held_out": (0,), "tolerance": (3e-3,)}
     if quick:
         return product(dataset=("digits",), train_size=(60,), units=(3,), network=(["ten", "own"],), seed=(1,), **fixed)
@@ -60,7 +60,7 @@ def grid(quick: bool) -> list[Settings]:
         *product(dataset=("digits",), train_size=(60,), network=([*NETWORKS],), seed=(1, 2, 3), **fixed),
         *product(dataset=("digits",), train_size=(150, 300), network=(few,), seed=(1, 2, 3), **fixed),
         *product(dataset=("mnist",), train_size=(500, 1000), network=(few,), seed=(1, 2), **fixed),
-        *product(dataset=("mnist",), train_size=(2000,), network=(few,), seed=(1,), **fixed),
+        *product(dataset=("mnist",), train_size=(2000, 5000), network=(few,), seed=(1,), **fixed),
     ]
 
 

@@ -27,8 +27,9 @@ BLOCK, PASSES, FETCHED = 64, 3, 2048
 POWER, MOST_POWER = 4.0, 0.5
 #: What ‖V_h‖ counts at most and its inverse at least: before V has followed η it may be far from 1.
 FASTEST = 1.25
-#: The gap that sorts well, and the epochs after which whatever was found has to do.
-COARSE, EPOCHS = 1e-2, 40
+#: The gap that sorts well, and the epochs after which whatever was found has to do: so many where it is too many
+#: samples for a whole factor that are left.
+COARSE, EPOCHS, LONGEST = 1e-2, 40, 100
 #: The gap that is enough where few samples are at their price.
 LOOSE = 0.3
 #: Where all samples could be solved for at once: the visits to a sample that a sorting may cost, for each product of a
@@ -130,9 +131,9 @@ def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
     products = scaled.columns * (scaled.columns + SIDES * (scaled.H + 3))
     visits = VISITS * products * scaled.n if scaled.few_features else np.inf
     try:
-        for epoch in range(1, min(most, EPOCHS) + 1):
+        for epoch in range(1, min(most, LONGEST) + 1):
             visits -= len(rows)
-            if visits < 0:
+            if visits < 0 or (epoch > EPOCHS and not scaled.partial(len(rows))):
                 break
             # In the first epoch V means nothing yet.
             power = min(POWER * BLOCK / max(len(rows), 1), MOST_POWER) if epoch > 1 else 0.0

@@ -126,16 +126,14 @@ class PartialFactor(Factor):
             left = self._less(left, self.L[:, r : r + len(pivots)])
             left[pivots] = 0.0
             r += len(pivots)
-        self.L = self.L[:, :r]
-        try:
-            self.inner = self._inner(1.0)
-        except ArithmeticError:
-            self.inner = self._inner(1.0 + SAFE * float((self.L**2).sum()))
+        # Built in single precision, used in doubles: else rounding would hide what is small beside the first columns.
+        self.L, self.root = in_precision("float64", self.L[:, :r]), D**-0.5
+        self.inner = self._inner()
 
-    def _inner(self, shift: float) -> DenseFactor:
-        """shift + LᵀL, shape (r, r)."""
+    def _inner(self) -> DenseFactor:
+        """1 + LᵀL, shape (r, r)."""
         inner = gram(self.L.T)
-        add_to_diagonal_(inner, shift)
+        add_to_diagonal_(inner, 1.0)
         return DenseFactor(inner)
 
     @staticmethod
@@ -144,9 +142,8 @@ class PartialFactor(Factor):
         return np.maximum(left - as_numpy((columns**2).sum(axis=1)), 0.0)
 
     def solve(self, right: Tensor) -> Tensor:
-        """By two products with L; columns may be of any length."""
-        scale = library(right).amax(abs(right), axis=0).clip(TINY)
-        v = in_precision("float32", right / scale) * self.root[:, None]
+        """By two products with L."""
+        v = right * self.root[:, None]
         v -= self.L @ self.inner.solve(self.L.T @ v)
         v *= self.root[:, None]
-        return in_precision("float64", v) * scale
+        return v

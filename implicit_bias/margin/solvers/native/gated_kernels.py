@@ -24,13 +24,13 @@ from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, Lin
 #: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
 KEPT = 20
 #: How much slower the products of a refinement are than those of a factor; of how many a partial factor must have use.
-SLOWER, PATIENCE = 10, 20
+SLOWER, PATIENCE = 6, 33
 
 
 def affordable(samples: int, columns: int) -> int:
     """How many products with features of so many columns, and a partial factor, take as long as a whole factor.
 
-    About n³/3 operations against 4n(columns + r) each.
+    About n³/3 operations against 4n(columns + r) each, which are SLOWER.
     """
     return int(samples**2 / (12 * SLOWER * (columns + RANK * samples)))
 

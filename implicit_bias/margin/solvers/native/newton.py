@@ -175,14 +175,17 @@ class NewtonSystem:
             missing = a - product(lam) - self.columns @ small
             rest = right - self.columns.T @ lam - self.corner @ small
             if not abs(missing).max() <= ASTRAY * abs(a).max():
-                self._prepare_exactly()
-                return self._solution(a, right)
+                found = self._by_conjugate_gradients(product, a, right)
+                if found is None:
+                    self._prepare_exactly()
+                    found = self._solution(a, right)
+                return found
             more, correction = self._solution(missing, rest)
             lam, small = lam + more, small + correction
         return lam, small
 
     def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The same for a partial factor of M, all other rows holding always; None where it takes too many products.
+        """The same for a coarse factor of M, all other rows holding always; None where it takes too many products.
 
         So it does where rounding leaves the factor indefinite beside the other rows.
         """

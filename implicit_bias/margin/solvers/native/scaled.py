@@ -86,12 +86,12 @@ class ScaledProblem(ABC):
 
     def check_room(self, samples: int) -> None:
         """Raise TooLargeError where a step of so many samples takes more memory than the device has free."""
-        check_memory(
-            self.need(samples),
-            f"a step of {samples} samples in {self.H} groups",
-            FEWER,
-            free_on_device(self.device),
-        )
+        what = f"a step of {samples} samples in {self.H} groups"
+        check_memory(self.need(samples), what, FEWER, free_on_device(self.device))
+
+    def partial(self, samples: int) -> bool:
+        """Whether steps of so many samples begin with partial factors."""
+        return False
 
     @property
     @abstractmethod
@@ -146,8 +146,7 @@ class ScaledProblem(ABC):
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
         """W (k, d) of (λ, η), computed in the original coordinates."""
-        problem, dual = self.problem, self.dual(lam)
-        features, a = problem.features, dual * problem.y
+        features, a = self.problem.features, self.dual(lam) * self.problem.y
         used = np.flatnonzero(a)
         # Most samples of many are outside the working set.
         if 0 < 4 * len(used) < len(a):
@@ -181,11 +180,10 @@ class GatedProblem(ScaledProblem):
 
     def _prepare(self, gate_scale: float, input_scale: float, found: Contrasts) -> None:
         """What is kept beside inputs and gate values."""
-        self.gate_scale, self.contrasts = gate_scale, found
+        self.gate_scale, self.contrasts, share = gate_scale, found, found.share
         self.signs = self.moved(np.broadcast_to(self.problem.y / self.problem.required_margin, self.n) / input_scale)
         self.members = [np.flatnonzero(self.index == h) for h in range(self.H)]
         self.inputs = np.flatnonzero(self.problem.features.largest().any(axis=0))
-        share = found.share
         small = share.shape[0] * share.shape[1] <= DENSE_UP_TO
         self.share = self.moved(share.toarray()) if small else sparse_on_device(share, self.device)
 
@@ -228,13 +226,17 @@ class GatedProblem(ScaledProblem):
     def kept(self, samples: int) -> int:
         """A factor, XXᵀ unless that is made anew, in single precision for many samples; rows of inputs and gates."""
         columns, d = self.share.shape[0], self.problem.features.d
-        if affordable(samples, d * columns) >= PATIENCE:
-            square = int((RANK / 2 + RANK**2) * samples**2) + 2 * PIVOTS * samples
+        if self.partial(samples):
+            square = int((1.5 * RANK + RANK**2) * samples**2) + 2 * PIVOTS * samples
         elif samples < SINGLE_FROM:
             square = 2 * samples**2
         else:
             square = samples**2 // (1 if self.H == 1 or samples <= KEPT * d else 2)
         return square + 3 * samples * d + 4 * samples * columns + 2 * columns * d
+
+    def partial(self, samples: int) -> bool:
+        """Of those whose products a refinement can afford."""
+        return affordable(samples, self.problem.features.d * self.share.shape[0]) >= PATIENCE
 
     def linear(self, rows: Tensor) -> GatedKernels:
         """With all inputs; V has a row for each column of gate values, shape (k, d)."""
