@@ -266,6 +266,7 @@ def test_steps_take_the_memory_that_was_counted(gln, single, monkeypatch):
 def test_where_doubles_do_not_fit_a_step_of_single_precision_is_the_last(gln, monkeypatch):
     monkeypatch.setattr(kernels, "SINGLE_FROM", 1)
     monkeypatch.setattr(newton, "ASTRAY", 0.0)
+    monkeypatch.setattr(newton, "ENOUGH", 0.0)
     need = native.scaled(gln, gln.norm.group_form(gln.features.k), "cpu").need(300)
     free = iter([need, need, *([0.0] * 9)])
     monkeypatch.setattr(memory, "free_memory", lambda: next(free))
@@ -302,14 +303,16 @@ def test_errors_of_a_callback_are_the_callers(gln):
         solve(gln, "NATIVE", callback=lambda told: 1 // (told.iteration - told.iteration))
 
 
-@pytest.mark.parametrize("astray", [1e-2, 0.0])
+@pytest.mark.parametrize(("astray", "enough"), [(1e-2, 0.0), (0.0, 1e-3), (0.0, 0.0)])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_factors_of_single_precision_lead_to_the_same_answer(gate, norm, astray, monkeypatch):
-    """Refined, and where refining is given up."""
+def test_factors_of_single_precision_lead_to_the_same_answer(gate, norm, astray, enough, monkeypatch):
+    """Refined, by conjugate gradients, and where refining is given up."""
     case = problem(gate, norm, 0.5)
     exact = solve(case, "NATIVE", tol=1e-8)
     monkeypatch.setattr(kernels, "SINGLE_FROM", 1)
     monkeypatch.setattr(newton, "ASTRAY", astray)
+    monkeypatch.setattr(gated_kernels.GatedKernels, "patience", 100)
+    monkeypatch.setattr(newton, "ENOUGH", enough)
     single = solve(case, "NATIVE", tol=1e-8)
     assert single.status is Status.OPTIMAL
     assert single.objective == pytest.approx(exact.objective, rel=1e-7)
