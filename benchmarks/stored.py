@@ -1,23 +1,25 @@
 """More images than memory: SVM-GLN over MNIST's images and distorted copies of them, bytes on disk; see --help.
 
-Each size runs in a process of its own. Seconds are of the processor, which other work on the machine changes little;
-memory is the process's peak, libraries and the pages of the file among it.
+Each size runs in a process of its own. Seconds are of the processor, which other work on the machine changes little,
+and of the wall; memory is the process's peak, libraries and the pages of the file among it.
 """
 
 import argparse
-import resource
 import time
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from common import Child, markdown, surroundings, surroundings_line
+from common import Child, markdown, memory_peak, surroundings, surroundings_line
 from threadpoolctl import threadpool_limits
 
 from implicit_bias import ChunkedInputs, HyperplaneGates, Progress, Solution, solve, svm_gln
 from implicit_bias.datasets import distorted_images
 
-COLUMNS = ("n", "status", "gap", "objective", "iterations", "support vectors", "built, s", "solved, s", "peak, GiB")
+COLUMNS = (
+    *("n", "status", "gap", "objective", "iterations", "support vectors"),
+    *("built, s", "solved, s", "of the wall", "peak, GiB"),
+)
 #: Seconds after which a size is given up: ten days.
 LONGEST = 864_000.0
 #: What scales bytes to [−1, 1], with the constant input.
@@ -32,20 +34,20 @@ def measure(connection: Connection, n: int, options: argparse.Namespace) -> None
         X = ChunkedInputs(images, **PIXELS)
         gates = HyperplaneGates(options.units, 2, seed=1).fit(X)
         problem = svm_gln(X, np.where(labels < 5, 1.0, -1.0), gates)
-        built = time.process_time()
+        built, start = time.process_time(), time.perf_counter()
 
         def told(progress: Progress) -> None:
             print(progress, f"{time.process_time() - built:.0f} s of the processor", flush=True)
 
         found = solve(problem, "NATIVE", tol=options.tol, max_seconds=options.max_seconds, callback=told)
-    connection.send(row(n, found, built - begin, time.process_time() - built))
+    connection.send(row(n, found, built - begin, time.process_time() - built, time.perf_counter() - start))
 
 
-def row(n: int, found: Solution, built: float, solved: float) -> dict[str, str]:
+def row(n: int, found: Solution, built: float, solved: float, wall: float) -> dict[str, str]:
     """A row of the table."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     numbers = f"{found.gap:.1e}", f"{found.objective:.7g}", str(found.iterations), str(len(found.support))
-    cells = (str(n), found.status.name, *numbers, f"{built:.1f}", f"{solved:.0f}", f"{peak:.2f}")
+    peak = f"{memory_peak() / 1024:.2f}"
+    cells = (str(n), found.status.name, *numbers, f"{built:.1f}", f"{solved:.0f}", f"{wall:.0f}", peak)
     return dict(zip(COLUMNS, cells, strict=True))
 
 
