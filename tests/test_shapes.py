@@ -11,6 +11,7 @@ from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProb
 from implicit_bias.margin.solvers.native import (
     chunked,
     coordinate_ascent,
+    gated_kernels,
     group_set,
     interior_point,
     kernels,
@@ -106,12 +107,16 @@ def test_samples_at_their_price_as_one_row_agree_with_all_by_themselves(gate, no
 
 
 @pytest.mark.usefixtures("sorted_first")
+@pytest.mark.parametrize("partial", [False, True])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm, monkeypatch):
+def test_samples_that_carry_the_weights_first_agree_with_all_at_once(gate, norm, partial, monkeypatch):
     """Hard margins, separable or not, and so dear a slack that few samples are at their price.
 
-    A first draw of few says how large η is.
+    A first draw of few says how large η is. As where steps take whole factors, and where they take partial ones.
     """
+    if partial:
+        monkeypatch.setattr(gated_kernels, "PATIENCE", 0)
+        monkeypatch.setattr(scaled.GatedProblem, "partial", lambda ours, samples: True)
     monkeypatch.setattr(coordinate_ascent, "PRICED", 2.0)
     monkeypatch.setattr(coordinate_ascent, "DRAWN", 5)
     monkeypatch.setattr(working_set, "FEW", 3)
@@ -130,6 +135,16 @@ def test_hard_margins_are_sorted_first(monkeypatch):
     first = next(size for size in sizes if size < case.features.n)
     assert abs(first - len(found.support)) < 0.2 * len(found.support)
     agree(found, solve(case, "CLARABEL", tol=1e-7))
+
+
+@pytest.mark.parametrize(("partial", "epochs"), [(False, 2), (True, 5)])
+def test_samples_too_many_for_a_whole_factor_are_sorted_for_longer(partial, epochs, gln, monkeypatch):
+    for name, value in {"EPOCHS": 2, "LONGEST": 5, "LOOSE": 0.0}.items():
+        monkeypatch.setattr(coordinate_ascent, name, value)
+    monkeypatch.setattr(scaled.GatedProblem, "partial", lambda ours, samples: partial)
+    ours, seen = chunked.scaled(gln, gln.norm.group_form(gln.features.k), "cpu"), []
+    coordinate_ascent.ascend(ours, 0.0, 100, lambda epoch, bounds: seen.append(epoch))
+    assert seen == list(range(1, epochs + 1))
 
 
 @pytest.mark.parametrize(("constants", "sorts"), [({}, True), ({"VISITS": 0}, False), ({"EPOCHS": 3}, False)])

@@ -27,8 +27,8 @@ BLOCK, PASSES, FETCHED = 64, 3, 2048
 POWER, MOST_POWER = 4.0, 0.5
 #: What ‖V_h‖ counts at most and its inverse at least: before V has followed η it may be far from 1.
 FASTEST = 1.25
-#: The gap that sorts well, and the epochs after which whatever was found has to do: so many where it is too many
-#: samples for a whole factor that are left.
+#: The gap that sorts well, and the epochs after which whatever was found has to do: the first number, or the second
+#: as long as so many samples are left that steps take partial factors.
 COARSE, EPOCHS, LONGEST = 1e-2, 40, 100
 #: The gap that is enough where few samples are at their price.
 LOOSE = 0.3
@@ -120,7 +120,7 @@ class Ascent:
 
 
 def ascend(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
-    """Ascend to a gap of COARSE or `tol`, or of LOOSE where that is enough, in so many epochs, its iterations.
+    """Ascend to a gap of COARSE or `tol`, or of LOOSE where that is enough, in EPOCHS or LONGEST, its iterations.
 
     The first epoch passes over a draw, the others over samples that are not settled at the last look at all of them.
     The λ of its weights is at its bounds, 0 and p, wherever it met them. Where the features are few, VISITS may end it
