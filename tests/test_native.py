@@ -33,7 +33,7 @@ from implicit_bias import (
 )
 from implicit_bias.ground import memory
 from implicit_bias.margin.solvers import farkas
-from implicit_bias.margin.solvers.native import gated_kernels, kernels, newton, scaled, working_set
+from implicit_bias.margin.solvers.native import factors, gated_kernels, kernels, newton, scaled, working_set
 from implicit_bias.margin.solvers.native import solver as native
 from implicit_bias.margin.solvers.native.interior_point import descend
 from tests.cases import PAIRS, problem
@@ -253,14 +253,32 @@ def test_steps_take_the_memory_that_was_counted(gln, single, monkeypatch):
         for module in (kernels, scaled):
             monkeypatch.setattr(module, "SINGLE_FROM", 1)
     ours = native.scaled(gln, gln.norm.group_form(gln.features.k), "cpu")
-    program = ours.program(np.arange(300))
+    assert taken_by_three_steps(ours) <= ours.need(300) < 3 * taken_by_three_steps(ours)
+
+
+def test_steps_by_partial_factors_take_the_memory_that_was_counted(monkeypatch):
+    """At their largest."""
+    task = load_binary("digits", train_size=1400)
+    case = svm_gln(task.X_train, task.y_train, HyperplaneGates(12, 2, seed=1).fit(task.X_pool))
+    for module, name, value in (
+        *((module, "PATIENCE", 0) for module in (gated_kernels, scaled)),
+        *((module, "PIVOTS", 32) for module in (factors, scaled)),
+        (factors, "LEFT", 0.0),
+        (gated_kernels.GatedKernels, "patience", 10**6),
+    ):
+        monkeypatch.setattr(module, name, value)
+    ours = native.scaled(case, case.norm.group_form(case.features.k), "cpu")
+    assert taken_by_three_steps(ours) <= ours.need(1400) < 3 * taken_by_three_steps(ours)
+
+
+def taken_by_three_steps(ours):
+    program = ours.program(np.arange(ours.n))
     tracemalloc.start()
     try:
         descend(program, 1e-9, 3, None, lambda iteration, bounds: None)
-        taken = tracemalloc.get_traced_memory()[1]
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert taken <= ours.need(300) < 3 * taken
 
 
 def test_where_doubles_do_not_fit_a_step_of_single_precision_is_the_last(gln, monkeypatch):
