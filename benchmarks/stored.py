@@ -14,6 +14,7 @@ from common import Child, markdown, memory_peak, surroundings, surroundings_line
 from threadpoolctl import threadpool_limits
 
 from implicit_bias import ChunkedInputs, HyperplaneGates, Progress, Solution, solve, svm_gln
+from implicit_bias.command_line.execution import guarded
 from implicit_bias.datasets import distorted_images
 
 COLUMNS = (
@@ -51,7 +52,7 @@ def row(n: int, found: Solution, built: float, solved: float, wall: float) -> di
     return dict(zip(COLUMNS, cells, strict=True))
 
 
-def main() -> None:
+def main() -> int:
     """Run the sizes one after the other and print their table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -71,9 +72,16 @@ def main() -> None:
     add("--data-root", help="folder of the image files; else IMPLICIT_BIAS_DATA, else data")
     add("--folder", default="results/images", help="where the bytes are written, 784 an image")
     options = parser.parse_args()
+    return guarded(lambda: run(options))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Every size in a process of its own."""
     rows = []
     about = surroundings()
     for n in options.sizes:
+        # Files that are missing are told of here, not by a process that dies.
+        distorted_images(options.dataset, n, options.folder, options.data_root)
         child = Child(measure, n, options)
         try:
             rows.append(child.answer(LONGEST))
@@ -81,7 +89,8 @@ def main() -> None:
             child.stop()
         print(markdown(rows), flush=True)
     print(surroundings_line(about, f"{options.threads} threads"))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
