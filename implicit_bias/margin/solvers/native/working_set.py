@@ -223,8 +223,8 @@ def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: O
             left[chosen.rows[idle | paid]] = True
             near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
             chosen, start = chosen.changed(idle, paid, new, near)
-            if scaled.partial(len(chosen.rows)):
-                # Their factors are small far from the boundary: from the start anew takes no longer, and is safer.
+            if scaled.partial(len(chosen.rows)) and len(chosen.priced) == 0:
+                # Partial factors are small far from the boundary: from the start anew takes no longer, and is safer.
                 start = None
     except KeyboardInterrupt:
         return replace(best, stopped=Status.INTERRUPTED)
