@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Units shorter than this share of the longest are left out of a network.
 IDLE = 1e-9
+#: Units shorter than this share of the longest are no part of a vertex if others make up for them.
+SHORT = 1e-6
 
 
 def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
@@ -65,7 +67,8 @@ def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tup
 def basic(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tuple[Array, Array]:
     """The least sum of multiples of these units with margins of 1, or slack at C: a vertex, of no more units than n.
 
-    A simplex method's tolerance may leave units that it does without when asked again, of those it left.
+    A simplex method's tolerance may leave units that it does without when asked again, of those it left, and so may
+    units of nearly no length that others make up for.
     """
     from scipy.optimize import linprog
 
@@ -74,8 +77,9 @@ def basic(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tupl
     slack = np.eye(len(X)) if np.inf > C else np.zeros((len(X), 0))
     costs = np.append(np.ones(len(W)), np.full(slack.shape[1], C))
     found = linprog(costs, A_ub=-np.hstack([outputs, slack]), b_ub=-np.ones(len(X)), method="highs-ds")
-    used = found.x[: len(W)] > 0 if found.status == 0 else np.zeros(len(W), dtype=bool)
+    lengths = found.x[: len(W)] if found.status == 0 else np.zeros(len(W))
+    used = lengths > SHORT * lengths.max()
     if not used.any():
         return W, signs
-    W, fewer = (units * found.x[: len(W), None])[used], not used.all()
+    W, fewer = (units * lengths[:, None])[used], not used.all()
     return basic(W, signs[used], X, y, C) if fewer else (W, signs)

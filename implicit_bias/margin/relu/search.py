@@ -25,17 +25,17 @@ from implicit_bias.margin.followed import Progress, followed
 from implicit_bias.margin.relu.answer import BestNetwork, starting_units
 from implicit_bias.margin.relu.network import basic, bound_of, network_of, units_of
 from implicit_bias.margin.relu.pricing import Pull, Rotated, listed, pull
-from implicit_bias.margin.relu.problem import patterned
-from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
-from implicit_bias.margin.solvers.options import Options, as_tolerance
+from implicit_bias.margin.solvers.native.cones import solve_in_cones
+from implicit_bias.margin.solvers.native.interior_point import upper_bound
+from implicit_bias.margin.solvers.options import as_tolerance
 
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
 
 #: λ_i below this share of the largest are set to 0, which any dual may be.
 IDLE = 1e-9
-#: Patterns that join in a round, and from how many on those without weights leave.
-JOIN, LEAVE = 40, 400
+#: Patterns that join in a round, and the share of the longest unit below which those of others leave.
+JOIN, LEAVE = 40, 1e-6
 #: Subsets that the tree keeps where a limit ends the search before it came to the tree.
 LAST = 100
 #: Until a network separates: the first price of slack, the factor by which it rises where no pattern joins, and the
@@ -54,7 +54,7 @@ def best_network(
     tol: float = 1e-6,
     max_rounds: int = 100,
     max_seconds: float | None = None,
-    nodes: int = 20_000,
+    nodes: int = 2000,
     seed: int = 1,
     progress: Progress | None = None,
 ) -> BestNetwork:
@@ -170,8 +170,8 @@ class _Search:
 
     def _round(self) -> str | None:
         """Solve for the patterns there are, judge both sides, let patterns join; why the search ends, if it does."""
-        problem = patterned(self.longer * self.inputs.T, self.y, self.patterns.astype(float), self.signs, C=self.price)
-        answer = CVXPY_SOLVERS["CLARABEL"](problem, Options(self.tol * FINER))
+        inputs, tol = self.longer * self.inputs.T, self.tol * FINER
+        answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.price, tol)
         self._measure(self.longer * answer.weights @ self.inputs.Q.T, self.signs)
         dual = np.clip(answer.dual, 0.0, self.C)
         dual = np.where(dual > IDLE * dual.max(), dual, 0.0)
@@ -223,8 +223,8 @@ class _Search:
 
     def _prove(self, dual: Array, bounded: bool) -> Pull:
         """The pulls under λ, and the lower bound that they prove if it is the best; none unless `bounded`."""
-        nodes = self.nodes if bounded else 0
-        found = pull(self.inputs.T, self.y, dual, accuracy=FINER * self.tol, nodes=nodes, seed=self.seed)
+        finer, nodes = FINER * self.tol, self.nodes if bounded else 0
+        found = pull(self.inputs.T, self.y, dual, accuracy=finer, nodes=nodes, enough=1 + finer, seed=self.seed)
         self.pull = float(np.abs(found.values).max(initial=0.0))
         size = max(self.inputs.bound(found.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
         lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0
@@ -236,12 +236,12 @@ class _Search:
         """Keep the network of units W (k, d) if it is the best, or leaves a gap that is allowed."""
         if not W.any():
             return
-        if np.inf == self.C:
-            upper, margins = bound_of(network_of(W, signs > 0), self.X, self.y)
-            if upper == np.inf:
-                return
-            W = W / margins.min()
-        network = network_of(W, signs > 0)
+        margins = bound_of(network_of(W, signs > 0), self.X, self.y)[1]
+        prices = None if np.inf == self.C else np.full(len(self.X), self.C)
+        asked = upper_bound(math.fsum(length(W, axis=1).tolist()), margins, prices)[1]
+        if not 0 < asked < np.inf:
+            return
+        network = network_of(W / asked, signs > 0)
         upper, margins = bound_of(network, self.X, self.y, self.C)
         if upper < self.upper or upper - self.lower <= allowed * upper:
             self.network, self.upper, self.margins = network, upper, margins
@@ -259,8 +259,7 @@ class _Search:
         return len(new)
 
     def _leave(self, W: Array) -> None:
-        """Of many patterns those without weights leave; the last, which just joined, have none yet."""
-        if len(W) > LEAVE:
-            lengths = length(W, axis=1)
-            kept = np.append(lengths > IDLE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
-            self.patterns, self.signs = self.patterns[kept], self.signs[kept]
+        """Patterns whose units have no weights leave; the last, which just joined, have none yet."""
+        lengths = length(W, axis=1)
+        kept = np.append(lengths >= LEAVE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
+        self.patterns, self.signs = self.patterns[kept], self.signs[kept]
