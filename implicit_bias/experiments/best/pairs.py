@@ -18,8 +18,7 @@ TITLE = "How far from the best network: pairs of digits"
 SOURCE = "ours"
 CLAIM = "On pairs of digits the best network can be certified, and descent that is wide enough ends there."
 PAIRS = {"0-1": "0 and 1", "1-7": "1 and 7", "3-5": "3 and 5", "4-9": "4 and 9"}
-#: Units up to which SVM-LC is solved in cones, the dearest part of a cell.
-CONES = 16
+REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -38,23 +37,10 @@ def _task(pair: str, n: int, seed: int) -> BinaryTask:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each width and method: objective (NaN where nothing separates), error on held-out digits, end (of the limit).
-
-    And what is proved of the best network: best, lower_bound, gap, complete, ended, patterns, best_units.
-    """
+    """Those of `methods.beside`."""
     task = _task(settings["data"], settings["n"], settings["seed"])
     X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
-    best = best_network(X, y, tol=methods.TOLERANCE)
-    assert best.network is not None
-    held = {
-        **{"best": best.objective, "lower_bound": best.lower_bound, "gap": best.gap, "complete": best.complete},
-        **{"ended": best.end, "patterns": int(best.table.patterns.iloc[-1]), "best_units": best.network.units[0]},
-    }
-    wrong = methods.network_error(best.network, fresh)
-    found: Rows = [{"units": 0, "method": "best", "objective": best.objective, "error": wrong}]
-    for units in settings["units"]:
-        found += [{"units": units} | row for row in methods.at_width(units, settings, X, y, fresh, units <= CONES)]
-    return [row | held for row in found]
+    return methods.beside(best_network(X, y, tol=methods.TOLERANCE), settings, X, y, fresh)
 
 
 def cost(settings: Settings) -> float:

@@ -26,6 +26,7 @@ from implicit_bias.margin.solvers import solve
 TITLE = "How far from the best two-layer ReLU network"
 SOURCE = "ours"
 CLAIM = "Descent on a ReLU network that is wide enough ends at the best network there is."
+REVISION = 2
 DATA = {"rings": "two rings", "moons": "two moons", "xor": "XOR"}
 #: Test points.
 FRESH = 2000
