@@ -39,7 +39,7 @@ def grid(quick: bool) -> list[Settings]:
     both = ("digits", "mnist")
     return [
         *product(dataset=both, **fixed, rounds=(60,), nodes=(2000,), train_size=(20, 40, 60, 100), seed=(1, 2, 3)),
-        *product(dataset=("mnist",), **fixed, rounds=(40,), nodes=(1,), train_size=(250, 500), seed=(1,)),
+        *product(dataset=("mnist",), **fixed, rounds=(30,), nodes=(1,), train_size=(250, 500), seed=(1,)),
     ]
 
 

@@ -102,6 +102,8 @@ class SignBound:
         v = cho_solve((self.L, True), q.T).T
         e = q - v @ self.Z
         terms = share(len(self.d) + self.F.shape[1] + 16)
-        missed = length(e, axis=1) + self.lost * sizes + terms * length(np.abs(v) @ np.abs(self.Z), axis=1)
-        forms = (v * (q + e)).sum(axis=1) + 2 * self.lost * sizes * length(v, axis=1) + missed**2 / (self.least / 2)
+        reach = length(v, axis=1)
+        missed = length(e, axis=1) + terms * length(np.abs(v) @ np.abs(self.Z), axis=1)
+        missed += self.lost * (sizes + float(length(self.F)) * reach)
+        forms = (v * (q + e)).sum(axis=1) + 2 * self.lost * sizes * reach + missed**2 / (self.least / 2)
         return np.asarray(np.sqrt(np.maximum(self.d.sum() + sizes**2 + forms, 0.0)) * (1 + 4 * terms))

@@ -30,6 +30,8 @@ from implicit_bias.margin.relu.tree import grown, nearest, planned
 LISTED = 20_000
 #: Sweeps over t, and the change below which the last one ends.
 SWEEPS, STILL = 50, 1e-10
+#: The share of the accuracy that samples may add which the tree leaves out.
+SHORT = 0.5
 #: Ascents from each start, and starts at random.
 ASCENTS, STARTS = 20, 100
 
@@ -127,10 +129,11 @@ def pull(
     sides = [_Side(A[signs == sign], A[signs != sign], accuracy) for sign in (1.0, -1.0) if (signs == sign).any()]
     for side in sides:
         side.ascend(starts @ turned.Q)
-    if nodes:
+    if nodes and sides:
+        reached = max(side.reached for side in sides)
         for side in sides:
-            side.relax(rng)
-        reached = max((side.reached for side in sides), default=0.0)
+            side.relax(reached, rng)
+        reached = max(side.reached for side in sides)
         for side in sides:
             side.grow(reached, nodes if reached <= enough else 1)
     # The terms λ_i x_i are rounded once, t_j times them once more, and sums have as many terms as there are samples.
@@ -138,7 +141,7 @@ def pull(
     bound = max((side.bound for side in sides), default=0.0) * (1 + lost) + lost * float(length(A, axis=1).sum())
     units = np.vstack([np.zeros((0, X.shape[1])), *(side.units @ turned.Q.T for side in sides)])
     values = np.maximum(units @ whole.T, 0.0) @ signs
-    complete = all(side.left <= max(side.best for side in sides) * (1 + accuracy) for side in sides)
+    complete = all(side.bound <= max(side.best for side in sides) * (1 + accuracy) for side in sides)
     return Pull(turned.bound(bound, np.ones(len(A))), units, values, complete)
 
 
@@ -149,13 +152,13 @@ class _Side:
         self.A, self.B, self.accuracy = A, B, accuracy
         #: The most that a subset reaches, and what bounds those that were not followed; units of those that were.
         self.best, self.left, self.units = 0.0, np.inf, np.zeros((0, A.shape[1]))
-        #: Rough distances are bounds, too.
-        self.rough = 0.0
+        #: Rough distances are bounds, too. What samples add that are too short for the tree.
+        self.rough = self.short = 0.0
 
     @property
     def bound(self) -> float:
         """Of all subsets."""
-        return max(self.rough, self.left)
+        return max(self.rough, self.left) + self.short
 
     @property
     def reached(self) -> float:
@@ -170,17 +173,24 @@ class _Side:
             self.left = 0.0
         self._follow(_risen(starts, self.A, self.B) @ self.A.T > 0 if subsets is None else subsets)
 
-    def relax(self, rng: np.random.Generator) -> None:
-        """Plan, and ascend from where the plan's relaxation is largest."""
+    def relax(self, reached: float, rng: np.random.Generator) -> None:
+        """Plan, and ascend from where the plan's relaxation is largest; samples that are too short are left out."""
         if self.left:
-            self.plan, guesses = planned(self.A, self.B, rng)
+            sizes = length(self.A, axis=1)
+            order = np.argsort(sizes)
+            out = order[np.cumsum(sizes[order]) <= SHORT * self.accuracy * reached]
+            self.short, self.long = float(sizes[out].sum()), np.delete(np.arange(len(self.A)), out)
+            self.plan, guesses = planned(self.A[self.long], self.B, rng)
             self._follow(_risen(guesses, self.A, self.B) @ self.A.T > 0)
 
     def grow(self, reached: float, nodes: int) -> None:
         """Follow what the tree finds to reach more."""
         if self.left:
-            more, self.left = grown(self.A, self.B, self.plan, reached * (1 + self.accuracy), nodes)
-            self._follow(more)
+            enough = reached * (1 + (1 - SHORT) * self.accuracy)
+            more, self.left = grown(self.A[self.long], self.B, self.plan, enough, nodes)
+            subsets = np.zeros((len(more), len(self.A)), dtype=bool)
+            subsets[:, self.long] = more
+            self._follow(subsets)
 
     def _follow(self, subsets: np.ndarray) -> None:
         """Subsets (N, m): exactly those that may reach more than the best."""

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from implicit_bias.ground.checks import Array
-from implicit_bias.ground.scaling import length
+from implicit_bias.ground.scaling import TINY, length
 from implicit_bias.margin.relu.elliptope import SignBound, relaxed
 
 #: Sweeps over t at every step of the tree, from the t before it.
@@ -93,6 +93,10 @@ def planned(A: Array, B: Array, rng: np.random.Generator) -> tuple[Array, Array]
         Y[:, some] = _descended(A, B[some], squares[some])
     # Sums are capped but for their rounding.
     P = Y[1:] / np.maximum(Y[1:].sum(axis=0), 1.0)
+    # What is longer than before gives less.
+    r = A - P @ B
+    taken, longer = P @ B, length(r, axis=1) > length(A, axis=1)
+    P[longer] *= np.clip((A * taken).sum(axis=1) / np.maximum((taken**2).sum(axis=1), TINY), 0.0, 1.0)[longer, None]
     F = _rows(Y, A, B)
     spread, axes = np.linalg.eigh(relaxed(F @ F.T, ROUGH)[1])
     return P, (rng.normal(size=(GUESSES, len(F))) * np.sqrt(np.maximum(spread, 0.0))) @ axes.T @ F

@@ -1,0 +1,64 @@
+"""Time the native solver on ReLU units in the cones of given patterns beside CLARABEL, on MNIST; see --help.
+
+Patterns are those of units drawn at random, each with both signs; the problem is that of `svm_relu`. The norm of an
+answer is that of the network of its units over its least margin; the gap is that of λ to it. Seconds are of the CPU.
+"""
+
+import argparse
+import time
+from functools import partial
+
+import numpy as np
+from common import alternately, markdown, surroundings, surroundings_line
+
+from implicit_bias import load_binary
+from implicit_bias.command_line.execution import guarded
+from implicit_bias.margin.relu.network import bound_of, network_of
+from implicit_bias.margin.relu.problem import patterned
+from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
+from implicit_bias.margin.solvers.native.cones import solve_in_cones
+from implicit_bias.margin.solvers.options import Options
+
+#: The relative gap asked for.
+TOLERANCE = 1e-7
+
+
+def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]:
+    """The row of n images."""
+    task = load_binary("mnist", n, root=root)
+    X, y = task.X_train, task.y_train
+    drawn = np.random.default_rng(1).normal(size=(units, X.shape[1]))
+    patterns = np.unique(drawn @ X.T >= 0, axis=0)
+    both, signs = np.vstack([patterns, patterns]), np.repeat([1.0, -1.0], len(patterns))
+    contestants = {"native": partial(solve_in_cones, X, y, both, signs, np.inf, TOLERANCE)}
+    if n <= limit:
+        problem = patterned(X, y, both.astype(float), signs)
+        contestants["clarabel"] = partial(CVXPY_SOLVERS["CLARABEL"], problem, Options(TOLERANCE))
+    taken, found = alternately(contestants, 1, time.process_time)
+    norms = {name: bound_of(network_of(answer.weights, signs > 0), X, y)[0] for name, answer in found.items()}
+    row = {"n": str(n), "cones": str(len(both)), "native, CPU s": f"{taken['native']:.2f}"}
+    row |= {"native, gap": f"{1 - found['native'].dual.sum() / norms['native']:.0e}"}
+    if "clarabel" not in taken:
+        return row | {"CLARABEL, CPU s": "–", "ratio": "–", "norms": "–"}
+    ratio = f"{taken['clarabel'] / taken['native']:.0f}"
+    return row | {
+        **{"CLARABEL, CPU s": f"{taken['clarabel']:.2f}", "ratio": ratio},
+        "norms": f"{norms['clarabel'] / norms['native'] - 1:+.0e}",
+    }
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=(50, 100, 250, 500), help="default: %(default)s")
+    parser.add_argument("--units", type=int, default=10, help="random units (default: %(default)s)")
+    parser.add_argument("--limit", type=int, default=250, help="of CLARABEL, in images (default: %(default)s)")
+    parser.add_argument("--data-root", help="folder of MNIST's files; else IMPLICIT_BIAS_DATA, else data")
+    options = parser.parse_args()
+    print(surroundings_line(surroundings(), "1 thread"), "\n")
+    print(markdown([compared(n, options.units, options.limit, options.data_root) for n in options.sizes]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(guarded(main))
