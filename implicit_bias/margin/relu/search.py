@@ -66,7 +66,8 @@ def best_network(
     bound p of what units pull, |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ p‖u‖, proves the **lower bound** Σλ_i/p: for margins of at
     least 1, Σ_i λ_i ≤ Σ_i λ_i y_i f(x_i) ≤ Σ_j |a_j| p ‖w_j‖. Patterns of units that pull more than 1 join, and so on.
     The largest pull is a distance between two zonotopes, which is computed over subsets of one class: listed where the
-    samples have rank 2 to 4, and else grown in a tree, whose bound holds wherever it is cut off, but need not be tight.
+    samples have rank 2 to 4, and else grown in a tree and bounded by a semidefinite relaxation of signs, which holds
+    wherever the tree is cut off, but need not be tight.
     The answer is a certified optimum where `gap` is within `tol`; else what is proved is that the optimum lies between
     the two bounds, whatever `end` says.
 
@@ -87,7 +88,7 @@ def best_network(
     max_rounds : int; max_seconds : float, optional
         Limits, looked at after each round.
     nodes : int
-        Subsets that the tree keeps at once.
+        Subsets that the tree keeps at once; 1 leaves little more than the relaxation of all.
     seed : int
         Of random directions from which pulls are looked for.
     progress : callable(row), optional
