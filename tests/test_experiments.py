@@ -44,7 +44,7 @@ SHORTER = {
     "limit": {"network": "linear", "max_seconds": 1e6},
     "scale": {"train_size": 60, "units": 3, "steps": 40, "max_steps": 40},
     "best planar": {"n": 12, "units": [8], "steps": 50, "max_steps": 50},
-    "best images": {"train_size": 12, "units": 8, "max_steps": 50},
+    "best images": {"train_size": 12, "units": [8], "steps": 50, "max_steps": 50},
     "best pairs": {"n": 20, "units": [8], "steps": 50, "max_steps": 50},
     "classes descent": {"train_size": 30, "units": 2, "tolerance": 0.03},
     "classes classifiers": {"train_size": 60, "units": 3, "method": ["ovr", "joint"]},
@@ -109,7 +109,7 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
 
 def summary(name, settings, table):
     """The revision, the number of rows, and the means of the numbers that the rows say, and that no rounding turns."""
-    left = {UNITS, "patterns", *settings}
+    left = {UNITS, "patterns", "rounds", *settings}
     numbers = table.drop(columns=[column for column in table if column in left or "seconds" in column])
     means = numbers.select_dtypes("number").replace([np.inf, -np.inf], np.nan).mean().dropna().items()
     revision = EXPERIMENTS[name].revision
