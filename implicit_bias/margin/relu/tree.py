@@ -25,6 +25,8 @@ SOLVED = 16
 ROUGH, FINE = 1e-5, 1e-7
 #: Steps of descent for the plan, and the share of its value that so many steps must gain.
 PLANNED, SPAN, GAIN = 600, 20, 1e-3
+#: Relaxations that a plan or a tree may solve, times the cubes of their sizes: of up to 180 samples all of those above.
+AFFORDED = 4e9
 #: Units that are drawn where the plan ends.
 GUESSES = 100
 #: Samples whose squares are at most this share of the other class's take away nothing worth a plan.
@@ -40,11 +42,15 @@ def grown(A: Array, B: Array, P: Array, reached: float, nodes: int) -> tuple[np.
     order = np.argsort(-length(nearer, axis=1))
     subsets, left, t = np.zeros((1, len(A)), dtype=bool), 0.0, np.zeros((1, len(B)))
     known: list[Array] = []
+    afforded = AFFORDED
     for depth in range(len(A) + 1):
         open_ = order[depth:]
+        size = (len(open_) + 1) ** 3
+        solved = min(SOLVED, int(afforded / size))
+        afforded -= solved * size
         sums = subsets @ A + 0.5 * nearer[open_].sum(axis=0)
         t = nearest(sums, B, t, GROWING, np.maximum(1.0 - P[open_].sum(axis=0), 0.0))
-        bounds, known = _bounds(sums - t @ B, 0.5 * nearer[open_], known, reached)
+        bounds, known = _bounds(sums - t @ B, 0.5 * nearer[open_], known, solved, reached)
         best = np.argsort(-bounds, kind="stable")
         kept = best[: min(nodes, int((bounds > reached).sum()))]
         left = max([left, *bounds[best[len(kept) :][:1]].tolist()])
@@ -56,8 +62,8 @@ def grown(A: Array, B: Array, P: Array, reached: float, nodes: int) -> tuple[np.
     return subsets, left
 
 
-def _bounds(f: Array, F: Array, known: list[Array], reached: float) -> tuple[Array, list[Array]]:
-    """Of ‖f_0 + Σ_i σ_i F_i‖ for the rows f_0 of f: by lengths, by d that are known, and by those of the worst rows.
+def _bounds(f: Array, F: Array, known: list[Array], most: int, reached: float) -> tuple[Array, list[Array]]:
+    """Of ‖f_0 + Σ_i σ_i F_i‖ for the rows f_0 of f: by lengths, by d that are known, and by those of `most` bad rows.
 
     And all d that bound a row best which may reach more than is reached.
     """
@@ -66,7 +72,7 @@ def _bounds(f: Array, F: Array, known: list[Array], reached: float) -> tuple[Arr
         found.append(SignBound(F, d)(f))
         ways.append(d)
     bounds, solved = np.min(found, axis=0), np.zeros(len(f), dtype=bool)
-    for _ in range(SOLVED if len(F) else 0):
+    for _ in range(most if len(F) else 0):
         one = int(np.where(solved, 0.0, bounds).argmax())
         if solved[one] or bounds[one] <= reached:
             break
@@ -109,7 +115,7 @@ def _descended(A: Array, B: Array, squares: Array) -> Array:
     steepest, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0
     value, slope = _relaxation(ahead, A, B)
     values = [value]
-    while len(values) < PLANNED:
+    while len(values) < min(PLANNED, AFFORDED / (len(A) + 1) ** 3):
         Y = _capped(ahead - slope / (steepest * squares))
         change = Y - ahead
         new, _ = _relaxation(Y, A, B)
