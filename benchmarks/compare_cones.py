@@ -6,7 +6,9 @@ answer is that of the network of its units over its least margin; the gap is tha
 
 import argparse
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from common import alternately, markdown, surroundings, surroundings_line
@@ -28,11 +30,13 @@ def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]
     task = load_binary("mnist", n, root=root)
     X, y = task.X_train, task.y_train
     drawn = np.random.default_rng(1).normal(size=(units, X.shape[1]))
-    patterns = np.unique(drawn @ X.T >= 0, axis=0)
+    patterns = np.unique(drawn @ X.T >= 0, axis=0).astype(float)
     both, signs = np.vstack([patterns, patterns]), np.repeat([1.0, -1.0], len(patterns))
-    contestants = {"native": partial(solve_in_cones, X, y, both, signs, np.inf, TOLERANCE)}
+    contestants: dict[str, Callable[[], Any]] = {
+        "native": partial(solve_in_cones, X, y, both, signs, np.inf, TOLERANCE)
+    }
     if n <= limit:
-        problem = patterned(X, y, both.astype(float), signs)
+        problem = patterned(X, y, both, signs)
         contestants["clarabel"] = partial(CVXPY_SOLVERS["CLARABEL"], problem, Options(TOLERANCE))
     taken, found = alternately(contestants, 1, time.process_time)
     norms = {name: bound_of(network_of(answer.weights, signs > 0), X, y)[0] for name, answer in found.items()}
