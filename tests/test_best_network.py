@@ -122,7 +122,7 @@ def test_products_of_any_number_of_digits_are_exact(size):
 
 
 def cones(n, d, patterns, seed=1, zero=False):
-    """Samples and labels, the patterns of random units and of all units open, and their signs."""
+    """Samples, the last one 0 if asked for, and labels; the patterns of random units, with either sign; the signs."""
     X, y = task(n, d, seed)
     X[-1] *= not zero
     on = np.unique(np.random.default_rng(seed).normal(size=(patterns, d)) @ X.T >= 0, axis=0)
@@ -133,9 +133,9 @@ def cones(n, d, patterns, seed=1, zero=False):
 @pytest.mark.parametrize("C", [np.inf, 0.5, 1e4])
 def test_units_in_cones_are_those_of_another_solver(n, d, zero, C):
     X, y, patterns, signs = cones(n, d, 40, zero=zero)
-    # Nothing separates a sample that is zero.
     found = solve_in_cones(X, y, patterns, signs, C, 1e-8)
     if zero and np.inf == C:
+        # Nothing separates a sample that is zero.
         assert not found.weights.any()
         return
     known = solve(patterned(X, y, patterns, signs, C=C), "CLARABEL")

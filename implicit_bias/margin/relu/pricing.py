@@ -195,7 +195,7 @@ class _Side:
     def _follow(self, subsets: np.ndarray) -> None:
         """Subsets (N, m): exactly those that may reach more than the best."""
         sums = subsets.astype(float) @ self.A
-        t = nearest(sums, self.B, np.full((len(sums), len(self.B)), 0.5), SWEEPS, np.ones(len(self.B)), STILL)
+        t = _settled(sums, self.B)
         distances = length(sums - t @ self.B, axis=1)
         for one in np.argsort(-distances):
             if distances[one] <= self.best * (1 + self.accuracy):
@@ -221,8 +221,7 @@ def _risen(units: Array, A: Array, B: Array) -> Array:
     """Units (N, d) of no smaller h: each time the subset that is open at u, and the best u for this subset."""
     for _ in range(ASCENTS):
         sums = (units @ A.T > 0).astype(float) @ A
-        half = np.full((len(sums), len(B)), 0.5)
-        rest = sums - nearest(sums, B, half, SWEEPS, np.ones(len(B)), STILL) @ B
+        rest = sums - _settled(sums, B) @ B
         sizes = length(rest, axis=1)
         moved = rest[sizes > 0] / sizes[sizes > 0, None]
         _, first = np.unique(moved.round(9), axis=0, return_index=True)
@@ -230,6 +229,11 @@ def _risen(units: Array, A: Array, B: Array) -> Array:
             break
         units = moved[np.sort(first)]
     return units
+
+
+def _settled(sums: Array, B: Array) -> Array:
+    """t (N, m) in [0, 1] that make ‖c − Σ t_j b_j‖ small for rows c of `sums`, from the middle until none moves."""
+    return nearest(sums, B, np.full((len(sums), len(B)), 0.5), SWEEPS, np.ones(len(B)), STILL)
 
 
 def _refined(c: Array, B: Array) -> Array:

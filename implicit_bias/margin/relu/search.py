@@ -102,7 +102,8 @@ def best_network(
     Raises
     ------
     InputError
-        For bad arrays or labels, sizes out of range, a start of another shape, or bad options.
+        For bad arrays or labels, sizes out of range, a start of another shape, or bad options; a TooLargeError where a
+        step takes more memory than is free.
 
     Examples
     --------

@@ -100,8 +100,8 @@ def planned(A: Array, B: Array, rng: np.random.Generator) -> tuple[Array, Array]
     # Sums are capped but for their rounding.
     P = Y[1:] / np.maximum(Y[1:].sum(axis=0), 1.0)
     # What is longer than before gives less.
-    r = A - P @ B
-    taken, longer = P @ B, length(r, axis=1) > length(A, axis=1)
+    taken = P @ B
+    longer = length(A - taken, axis=1) > length(A, axis=1)
     P[longer] *= np.clip((A * taken).sum(axis=1) / np.maximum((taken**2).sum(axis=1), TINY), 0.0, 1.0)[longer, None]
     F = _rows(Y, A, B)
     spread, axes = np.linalg.eigh(relaxed(F @ F.T, ROUGH)[1])

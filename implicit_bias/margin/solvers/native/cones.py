@@ -107,17 +107,17 @@ class ConeKernels(GroupKernels):
 
     def factor(self, eta: Array, diagonal: Array, exact: bool = True, first: Array | None = None) -> ArrowFactor:
         """As an arrow, in doubles."""
-        A, own = self.weighted(eta), np.split(diagonal[self.samples :], self.H)
+        A = self.weighted(eta)
         add_to_diagonal_(A, diagonal[: self.samples])
+        return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))
+
+    def _blocks(self, eta: Array, own: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
+        """D_h with its own diagonal, B_h and the samples that are open, one group after the other."""
         inside, across = self.gram[np.ix_(self.walls, self.walls)], self.gram[self.walls]
-
-        def blocks() -> Iterable[tuple[Array, Array, np.ndarray]]:
-            for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
-                D, open_ = eta[h] * c[:, None] * inside * c, g != 0
-                add_to_diagonal_(D, own[h])
-                yield D, eta[h] * c[:, None] * across[:, open_] * g[open_], open_
-
-        return ArrowFactor(A, blocks())
+        for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
+            D, open_ = eta[h] * c[:, None] * inside * c, g != 0
+            add_to_diagonal_(D, own[h])
+            yield D, eta[h] * c[:, None] * across[:, open_] * g[open_], open_
 
     def pulled(self, lam: Array) -> Array:
         """V_h = Σ_i (λ_i g_ih + μ_ih c_ih) x_i, shape (H, d), for all multipliers (N,)."""
