@@ -31,10 +31,12 @@ from implicit_bias import (
 )
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, ScaledIteration
+from implicit_bias.training.layer import values_at
 from implicit_bias.training.limit import Descent, descend_to_limit
 from implicit_bias.training.losses import log_sum_exp
-from implicit_bias.training.span import SpanFunction, _values
+from implicit_bias.training.span import SpanFunction
 from implicit_bias.training.stationarity import stationarity
+from implicit_bias.training.weights import WeightFunction
 from tests.cases import inputs
 
 X = inputs(n=60)
@@ -140,8 +142,8 @@ ONE_LAYER = {
     ("kinds", "y", "kind"),
     [*((ONE_LAYER, Y, kind) for kind in ONE_LAYER), *((CLASSES, LABELS, kind) for kind in ("gln", "relu", *PARALLEL))],
 )
-def test_steps_in_the_span_are_those_of_autograd(kinds, y, kind, samples, monkeypatch):
-    """The same path, though samples far above the smallest margin are left out; by both products of the kernel."""
+def test_steps_of_one_layer_are_those_of_autograd(kinds, y, kind, samples, monkeypatch):
+    """The same path, though samples far above the smallest margin are left out; in the span, and on the weights."""
     network = kinds[kind]().double()
     if "relu" in kind:
         # Large from the start: with gates that learn, the norm grows late.
@@ -149,9 +151,9 @@ def test_steps_in_the_span_are_those_of_autograd(kinds, y, kind, samples, monkey
             p.data *= 5
     function = MarginFunction(network, X[:samples], y[:samples])
     quick = ScaledIteration(function, LossScaled())
-    monkeypatch.setattr("implicit_bias.training.iterations.steps_of", lambda function: function)
+    monkeypatch.setattr("implicit_bias.training.iterations.steps_of", lambda function, _: function)
     plain = ScaledIteration(function, LossScaled())
-    assert isinstance(quick.function, SpanFunction)
+    assert isinstance(quick.function, SpanFunction if samples < 2 * 12 else WeightFunction)
     fewest = samples
     for _ in range(400):
         for one in (quick, plain):
@@ -163,18 +165,18 @@ def test_steps_in_the_span_are_those_of_autograd(kinds, y, kind, samples, monkey
     assert fewest < samples or (y is LABELS and (samples == 20 or "relu" in kind))
 
 
+@pytest.mark.parametrize("samples", [20, 60])
 @pytest.mark.parametrize("kind", ["gln", "frozen", "relu"])
-def test_products_of_single_precision_keep_the_values_of_the_weights(kind, monkeypatch):
+def test_products_of_single_precision_keep_the_values_of_the_weights(kind, samples, monkeypatch):
     """V of all units is off by the rounding of single precision, however many steps; all tables have doubles."""
-    monkeypatch.setattr("implicit_bias.training.span.SINGLE_FROM", len(Y))
-    function = MarginFunction(ONE_LAYER[kind](), X, Y)
-    stepper = ScaledIteration(function, LossScaled())
-    span, off = stepper.function, []
-    assert span.factor.dtype == np.float32
+    monkeypatch.setattr("implicit_bias.training.layer.SINGLE_FROM", samples)
+    stepper = ScaledIteration(MarginFunction(ONE_LAYER[kind](), X[:samples], Y[:samples]), LossScaled())
+    function, off = stepper.function, []
+    assert function.precision is np.float32
     for _ in range(300):
         stepper.step()
-        values, _ = span._split(stepper.u[0])
-        expected = _values(span.own_X, span.own_gates, span._explicit(stepper.u)[0])
+        values, _ = function._split(stepper.u)
+        expected = values_at(function.own_X, function.own_gates, function._explicit(stepper.u)[0])
         off.append(abs(values - expected).max() / abs(expected).max())
     assert 1e-12 < max(off) < 1e-5
 
@@ -183,7 +185,7 @@ def test_products_of_single_precision_keep_the_values_of_the_weights(kind, monke
 def test_products_of_single_precision_lead_to_the_same_limit(kind, monkeypatch):
     """By both ways the normalised margin comes within what is asked of the certified one."""
     for least in (len(Y), 2000):
-        monkeypatch.setattr("implicit_bias.training.span.SINGLE_FROM", least)
+        monkeypatch.setattr("implicit_bias.training.layer.SINGLE_FROM", least)
         network = ONE_LAYER[kind]()
         problem = svm_gln(X, Y, network.gates()) if kind == "gln" else svm_lc(X, Y, network)
         best = solve(problem)
@@ -192,16 +194,69 @@ def test_products_of_single_precision_lead_to_the_same_limit(kind, monkeypatch):
         assert 1 <= optimality_ratio(problem, network.effective_weights(), best.lower_bound) <= 1 / 0.99 + 1e-6
 
 
-def test_a_step_out_of_the_ball_sees_all_samples():
+@pytest.mark.parametrize("way", [SpanFunction, WeightFunction])
+def test_a_step_out_of_the_ball_sees_all_samples(way):
     """There the loss is that of all margins, among them one that was left out and is now the smallest."""
     function = MarginFunction(gln(), X, Y)
-    span = SpanFunction(function)
-    parts, readout = span._turned(function.start.numpy() / float(function.start.norm()))
-    unit, _ = span._rebase(np.arange(5), np.stack([parts, parts]), np.stack([readout, readout]))
-    few = span.loss(unit, 3.0)
-    span.ball = 1e-9
-    assert span.loss(-1.0 * unit, 3.0) == pytest.approx(function.loss(-span.flat(unit), 3.0), rel=1e-12)
-    assert few != pytest.approx(function.loss(span.flat(unit), 3.0), rel=1e-3)
+    layer = way(function)
+    parts, readout = layer._turned(function.start.numpy() / float(function.start.norm()))
+    unit, _ = layer._rebase(np.arange(5), np.stack([parts, parts]), np.stack([readout, readout]))
+    few = layer.loss(unit, 3.0)
+    layer.ball = 1e-9
+    assert layer.loss(-1.0 * unit, 3.0) == pytest.approx(function.loss(-layer.flat(unit), 3.0), rel=1e-12)
+    assert few != pytest.approx(function.loss(layer.flat(unit), 3.0), rel=1e-3)
+
+
+#: Far from the origin, as images are, and of directions whose sizes are far apart.
+SKEWED = np.hstack([5.0 + X[:, :-1] * np.geomspace(1.0, 0.01, X.shape[1] - 1), np.ones((len(X), 1))])
+FIXED = [(ONE_LAYER, Y, kind) for kind in ("gln", "four contexts", "frozen", "galu", "soft gates")]
+FIXED += [(CLASSES, LABELS, kind) for kind in ("gln", "parallel glns")]
+
+
+@pytest.mark.parametrize(("kinds", "y", "kind"), FIXED)
+def test_preconditioned_steps_go_downhill_on_the_sphere(kinds, y, kind):
+    """Every direction is a tangent, has the V of its own weights, and ⟨direction, ∇F_R⟩ > 0."""
+    function = MarginFunction(kinds[kind](), SKEWED, y)
+    layer = WeightFunction(function, preconditioned=True)
+    stepper = ScaledIteration(function, LossScaled(preconditioned=True))
+    for _ in range(30):
+        stepper.step()
+        u, radius = stepper.u, stepper.radius
+        _, gradient, _ = layer.gradient(u, radius)
+        radial = layer.dot(gradient, u)
+        tangent = layer.tangent(gradient, radial, u)
+        direction = layer.direction(tangent, radial, u, radius)
+        assert abs(layer.dot(direction, u)) <= 1e-12 * layer.dot(direction, direction) ** 0.5
+        assert layer.dot(direction, tangent) > 0
+        values, _ = layer._split(direction)
+        expected = values_at(function.inputs.numpy(), layer.gates, layer._parts(direction))
+        np.testing.assert_allclose(values, expected, atol=1e-9 * abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", ["gln", "four contexts", "frozen"])
+def test_preconditioned_descent_ends_at_the_certified_optimum(kind):
+    network = FrozenReLUNetwork(12, 8)
+    if kind != "frozen":
+        contexts = HyperplaneGates(4, 2, seed=1) if kind == "gln" else HyperplaneGates(3, 4, seed=1)
+        network = GatedLinearNetwork(contexts.fit(SKEWED))
+    problem = svm_lc(SKEWED, Y, network) if kind == "frozen" else svm_gln(SKEWED, Y, network.gates())
+    config = LossScaled(tolerance=0.01, max_steps=20_000, preconditioned=True)
+    assert descend_to_limit(network, SKEWED, Y, config).end == "converged"
+    assert 1 - 1e-9 <= optimality_ratio(problem, network.effective_weights(), solve(problem).lower_bound) <= 1.01
+
+
+@pytest.mark.parametrize("kind", ["gln", "frozen"])
+def test_preconditioned_descent_takes_half_the_steps_on_digits_and_ends_there(kind):
+    """On 1000 images of MNIST it takes a fifth."""
+    task, weights, steps = load_binary("digits", train_size=200), [], []
+    for preconditioned in (True, False):
+        network = gln(task.X_pool) if kind == "gln" else FrozenReLUNetwork(task.X_train.shape[1], 8)
+        config = LossScaled(tolerance=0.01, max_steps=20_000, preconditioned=preconditioned)
+        descent = descend_to_limit(network, task.X_train, task.y_train, config)
+        weights.append(network.effective_weights())
+        steps.append(descent.table.step.iloc[-1])
+    assert steps[0] <= steps[1] / 2
+    assert alignment(*weights) >= 0.999
 
 
 def test_linear_descent_ends_at_the_certified_svm(digits):
@@ -466,6 +521,10 @@ def zeroed():
         (lambda: descend_to_limit(gln(), X[:, :5], Y), "5 columns"),
         (lambda: descend_to_limit(zeroed(), X, Y), "all zero"),
         (lambda: descend_to_limit(gln(), X, Y, PlainDescent(lr=1e200)), "smaller lr"),
+        *(
+            (lambda kind=kind: descend_to_limit(NETWORKS[kind](), X, Y, LossScaled(preconditioned=True)), "fixed gates")
+            for kind in ("relu", "deep gln", "deep relu", "linear")
+        ),
         (lambda: LossScaled(tolerance=0), "tolerance"),
         (lambda: LossScaled(stationarity=1), "below 1"),
         (lambda: LossScaled(growth=1.0), "above 1"),

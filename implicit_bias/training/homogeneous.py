@@ -165,6 +165,16 @@ class MarginFunction:
         """s a + t b."""
         return s * a + t * b
 
+    @staticmethod
+    def tangent(gradient: Tensor, radial: float, w: Tensor) -> Tensor:
+        """The gradient less its part along w."""
+        return gradient - radial * w
+
+    @staticmethod
+    def direction(tangent: Tensor, radial: float, w: Tensor, radius: float) -> Tensor:
+        """Against which a step goes: the gradient itself."""
+        return tangent
+
     def flat(self, w: Tensor) -> Tensor:
         """All weights as one vector: w."""
         return w

@@ -9,8 +9,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from implicit_bias.ground.checks import InputError, as_count, as_positive
+from implicit_bias.networks import ParallelNetwork
 from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.span import steps_of
+from implicit_bias.training.layer import LayerFunction
+from implicit_bias.training.span import SpanFunction
+from implicit_bias.training.two_layers import has_one_layer
+from implicit_bias.training.weights import WeightFunction
 
 #: A norm may grow while the residual is below this multiple of the gap between the mean and the minimum margin.
 SLACK = 0.25
@@ -49,6 +53,10 @@ class LossScaled:
         False leaves out the extrapolation (v = u_k).
     max_steps, max_seconds : int, float
         The descent ends there at the latest.
+    preconditioned : bool
+        Step along P M⁻¹ P∇F_R(v) instead, M the curvature of F_R in blocks (`WeightFunction`): where samples are many,
+        several times fewer steps. For networks with one hidden layer and fixed gates, whose stationary points are the
+        same; where gates learn, the path decides which one is found.
     margin : float
         And only once the normalised margin min_i q_i/‖w‖^L is at least this: with gates that are fixed, what a margin
         problem's certificate says can be had, but for some percent.
@@ -71,6 +79,7 @@ class LossScaled:
     momentum: bool = True
     max_steps: int = 1_000_000
     max_seconds: float = 600.0
+    preconditioned: bool = False
     margin: float = 0.0
 
     def __post_init__(self) -> None:
@@ -117,7 +126,7 @@ class ScaledIteration:
     """The iteration of `LossScaled`."""
 
     def __init__(self, function: MarginFunction, config: LossScaled) -> None:
-        self.function, self.config = steps_of(function), config
+        self.function, self.config = steps_of(function, config.preconditioned), config
         start: Any = self.function.start
         self.radius = self.function.dot(start, start) ** 0.5
         self.u: Any = start / self.radius
@@ -133,7 +142,7 @@ class ScaledIteration:
 
     def step(self) -> None:
         """One step from u_k to u_{k+1}, and R."""
-        # Its vectors are its own: tensors, or the rows of `SpanFunction`.
+        # Its vectors are its own: tensors, or arrays that hold the units' values, too.
         function: Any = self.function
         sharpness = self.radius**function.degree
         self.u, self.before = function.around(self.u, self.before, self.radius)
@@ -141,26 +150,28 @@ class ScaledIteration:
         v = self._unit(function.mix(1 + pull, self.u, -pull, self.before))
         value, gradient, margins = function.gradient(v, self.radius)
         radial = function.dot(gradient, v)
-        tangent = function.mix(1.0, gradient, -radial, v)
+        tangent = function.tangent(gradient, radial, v)
         # Of rows of the span rounding may leave it negative.
         square = max(function.dot(tangent, tangent), 0.0)
         # As a share of u, which large gradients of large inputs would leave far behind.
         least = 1e-12 / max(1.0, square**0.5 / sharpness)
         if function.has_kinks and square + radial**2 > 0:
             least = max(least, KINK / (square + radial**2))
-        new = self._search(v, value / sharpness, tangent, square, sharpness, least)
+        direction = function.direction(tangent, radial, v, self.radius)
+        promised = square if direction is tangent else function.dot(tangent, direction)
+        new = self._search(v, value / sharpness, direction, promised, sharpness, least)
         uphill = function.dot(tangent, new) > function.dot(tangent, self.u)
         self.run = 0 if uphill or not self.config.momentum else self.run + 1
         self.before, self.u = self.u, new
         self._grow(margins, -radial, square**0.5, sharpness)
 
-    def _search(self, v: Any, value: float, tangent: Any, square: float, sharpness: float, least: float) -> Any:
-        """The step from v along −P∇F_R, its length halved until it brings what it promises, or is below `least`."""
+    def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
+        """The step from v against a direction: halved until it brings what is promised, or is shorter than `least`."""
         while True:
             rate = self.length / sharpness
-            new = self._unit(self.function.mix(1.0, v, -rate, tangent))
+            new = self._unit(self.function.mix(1.0, v, -rate, direction))
             reached = self.function.loss(new, self.radius) / sharpness
-            kept = reached <= value - ARMIJO * rate * square + 1e-14 * abs(value)
+            kept = reached <= value - ARMIJO * rate * promised + 1e-14 * abs(value)
             if kept or self.length < least:
                 self.crossing = self.function.has_kinks and not kept
                 self.length *= 1.05
@@ -216,3 +227,17 @@ class PlainIteration:
     def _mean_logistic(self, margins: Tensor) -> Tensor:
         """log(1 + Σ_c e^{−q_ic}), in the mean over samples."""
         return softplus(torch.logsumexp(-margins.view(len(self.function.y), -1), 1)).mean()
+
+
+def steps_of(function: MarginFunction, preconditioned: bool) -> MarginFunction | LayerFunction:
+    """What descent steps on: the span of few samples, the weights of one layer, or any network's."""
+    network = function.network
+    each = network.parts if isinstance(network, ParallelNetwork) else [network]
+    alike = len({(type(one), getattr(one, "shape", [(0, 0)])[0][1]) for one in each}) == 1
+    one_layer = alike and all(map(has_one_layer, each))
+    if preconditioned and (function.has_kinks or not one_layer):
+        raise InputError("preconditioned steps take networks with one hidden layer and fixed gates")
+    if not one_layer:
+        return function
+    n, d = function.inputs.shape
+    return WeightFunction(function, preconditioned) if preconditioned or n > 2 * d else SpanFunction(function)

@@ -66,7 +66,12 @@ def _timed(call: Callable[[], Timed]) -> Timed:
 
 def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings) -> Trained:
     """The trained network where descent from there ends; its steps are those of both."""
-    config = LossScaled(settings["tolerance"], max_steps=settings["max_steps"], max_seconds=settings["max_seconds"])
+    config = LossScaled(
+        settings["tolerance"],
+        max_steps=settings["max_steps"],
+        max_seconds=settings["max_seconds"],
+        preconditioned=not isinstance(network, ReLUNetwork),
+    )
     descent = driven(network, task.X_train, task.y_train, config, MODELS[settings["network"]])
     if descent.end == "interrupted":
         raise KeyboardInterrupt
@@ -111,4 +116,6 @@ EXPERIMENT = Experiment(
     columns=COLUMNS,
     limits=("max_seconds",),
     coordinates=tuple(GRID),
+    #: Since 2 descents behind fixed gates are preconditioned.
+    revision=2,
 )

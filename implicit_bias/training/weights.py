@@ -1,0 +1,123 @@
+"""Descent of networks with one hidden layer on their weights, for many samples, and preconditioned."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from implicit_bias.ground.checks import Array
+from implicit_bias.training.homogeneous import MarginFunction
+from implicit_bias.training.layer import LayerFunction, slopes_of, values_at
+
+#: Steps after which the readout's part of the preconditioner is computed anew.
+REFRESH = 20
+
+
+class WeightFunction(LayerFunction):
+    """Steps on the weights themselves; vectors are [V, A, W], gradients [A, W], and V of a step takes one product.
+
+    Preconditioned, a step goes along P M⁻¹ P∇F_R(u), P = I − uuᵀ, with the curvature of F_R in blocks:
+
+        M = I + (R²/ρ) E_p[(∂f/∂w)²],  ρ = |⟨∇F_R(u), u⟩|,  p = softmax(−q)
+        for w_mhj:   E_p[(∂f/∂w_mhj)²] ≈ Σ_c a_ch² · E[g_mh²] · E[x_j²],    E over all samples
+        for a_c:     E_p[V Vᵀ]  (H, H), anew every `REFRESH` steps
+
+    ρ is the curvature of the sphere, the rest that of log Σ exp(−q), which along the mean of the inputs is thousands of
+    times that along most others. Gates, inputs and softmax are taken for independent, units for uncorrelated; networks
+    whose inputs are rotated to their principal axes have a diagonal E[x xᵀ]. Ours.
+    """
+
+    def __init__(self, function: MarginFunction, preconditioned: bool = False) -> None:
+        self.preconditioned, self.refreshed = preconditioned, 0
+        super().__init__(function)
+
+    def _prepare(self) -> None:
+        self.tail = self.free.size + len(self.turn) * self.free.shape[1] * self.X.shape[1]
+        if self.preconditioned and self.gates is not None:
+            #: E[g_mh²] E[x_j²], shape (M, H, d).
+            self.spectrum = (self.gates**2).mean(2)[..., None] * (self.X**2).mean(0)
+
+    def dot(self, a: Array, b: Array) -> float:
+        """⟨a, b⟩."""
+        return float(a[-self.tail :] @ b[-self.tail :])
+
+    def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
+        self.take(kept)
+        self.own_factors = None if self.own_gates is None else self.own_gates.astype(self.precision, copy=False)
+        values = (values_at(self.own_X, self.own_gates, one).ravel() for one in parts)
+        present, last = (
+            np.concatenate([own, readout.ravel(), part.ravel()])
+            for own, readout, part in zip(values, readouts, parts, strict=True)
+        )
+        self.centre = present[-self.tail :]
+        return present, last
+
+    def _split(self, vector: Array) -> tuple[Array, Array]:
+        first = len(vector) - self.tail
+        readout = vector[first : first + self.free.size].reshape(self.free.shape)
+        return vector[:first].reshape(-1, len(self.own_y)), readout
+
+    def _explicit(self, vector: Array) -> tuple[Array, Array]:
+        return self._parts(vector), self._split(vector)[1]
+
+    def _parts(self, vector: Array) -> Array:
+        """The turned weights (M, H, d), of a gradient too."""
+        return vector[self.free.size - self.tail :].reshape(len(self.turn), -1, self.X.shape[1])
+
+    def _cosine(self, vector: Array) -> float:
+        return self.dot(self.centre, vector)
+
+    def gradient(self, vector: Array, radius: float) -> tuple[float, Array, Array]:
+        """log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) for the samples that take part."""
+        values, readout = self._split(vector)
+        units, value, softmax, margins = self.forward(vector, radius)
+        if self.preconditioned and self.refreshed % REFRESH == 0:
+            self.moments = (units * softmax.sum(0)) @ units.T
+        slopes = slopes_of(softmax, self.own_y)
+        found = np.empty(self.tail)
+        found[: self.free.size] = (self.free * (slopes @ units.T)).ravel()
+        parts, slopes = self._parts(found), slopes.astype(self.precision, copy=False)
+        alpha = readout.T.astype(self.precision, copy=False) @ slopes
+        if self.own_factors is None:
+            alpha *= values > 0
+            parts[0] = alpha @ self.factor
+        else:
+            if self.constant:
+                parts[0] = (readout.T * self.turn[0, 0]) @ (slopes @ self.factor)
+            for part, gate in zip(parts[self.constant :], self.own_factors[self.constant :], strict=True):
+                part[:] = (gate * alpha) @ self.factor
+        return value, found, margins
+
+    def tangent(self, gradient: Array, radial: float, vector: Array) -> Array:
+        """The gradient less its part along the vector."""
+        tangent: Array = gradient - radial * vector[-self.tail :]
+        return tangent
+
+    def direction(self, tangent: Array, radial: float, vector: Array, radius: float) -> Array:
+        """Against which a step goes, with its V."""
+        if self.preconditioned:
+            tangent = self._steered(tangent, radius**2 / max(abs(radial), np.finfo(float).tiny), vector)
+        found = np.empty_like(vector)
+        found[-self.tail :] = tangent
+        found[: -self.tail] = self._forward(self._parts(tangent)).ravel()
+        return found
+
+    def _steered(self, tangent: Array, sharpness: float, vector: Array) -> Array:
+        """P M⁻¹ of a tangent."""
+        self.refreshed += 1
+        readout, identity = self._split(vector)[1], np.eye(self.free.shape[1])
+        squares = (readout**2).sum(0)[:, None]
+        steered = np.empty_like(tangent)
+        self._parts(steered)[:] = self._parts(tangent) / (1.0 + sharpness * squares * self.spectrum)
+        pulls = tangent[: self.free.size].reshape(self.free.shape)
+        moved = np.linalg.solve(identity + sharpness * self.moments, pulls.T).T
+        steered[: self.free.size] = (self.free * moved).ravel()
+        return self.mix(1.0, steered, -self.dot(steered, vector), vector[-self.tail :])
+
+    def _forward(self, parts: Array) -> Array:
+        """V (H, n) of weights (M, H, d)."""
+        rows = parts.reshape(-1, parts.shape[2]).astype(self.precision, copy=False)
+        products = (rows @ self.factor.T).reshape(*parts.shape[:2], -1)
+        if self.own_factors is None:
+            return products[0]
+        products *= self.own_factors
+        return products.sum(0)
