@@ -21,9 +21,9 @@ class WeightFunction(LayerFunction):
         for w_mhj:   E_p[(∂f/∂w_mhj)²] ≈ Σ_c a_ch² · E[g_mh²] · E[x_j²],    E over all samples
         for a_c:     E_p[V Vᵀ]  (H, H), anew every `REFRESH` steps
 
-    ρ is the curvature of the sphere, the rest that of log Σ exp(−q), which along the mean of the inputs is thousands of
-    times that along most others. Gates, inputs and softmax are taken for independent, units for uncorrelated; networks
-    whose inputs are rotated to their principal axes have a diagonal E[x xᵀ]. Ours.
+    ρ is the curvature of the sphere, the rest that of log Σ exp(−q), which for images is thousands of times larger
+    along their mean than along most other directions. Gates, inputs and softmax are taken for independent, units for
+    uncorrelated; inputs that are rotated to their principal axes have a diagonal E[x xᵀ]. Ours.
     """
 
     def __init__(self, function: MarginFunction, preconditioned: bool = False) -> None:

@@ -8,6 +8,7 @@ from torch import nn
 
 import implicit_bias as ib
 from implicit_bias import SGD, Adam, LossScaled, PlainDescent, datasets
+from implicit_bias.training.two_layers import has_one_layer
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
@@ -72,16 +73,18 @@ def _descend(draw: Draw) -> None:
     """A few steps of any network on any data; without kinks to cross they lead no worse than the start."""
     options = _task(draw)
     net, steps, zero = options["network"], draw.pick([1, 7, 60]), draw.chance(0.1)
-    config = draw.pick([LossScaled(max_steps=steps), PlainDescent(lr=draw.pick([1e-3, 1.0]), max_steps=steps)])
+    lr, metric = draw.pick([1e-3, 1.0]), draw.chance(0.3)
+    config = draw.pick([LossScaled(max_steps=steps, preconditioned=metric), PlainDescent(lr=lr, max_steps=steps)])
     for parameter in net.parameters() if zero else ():
         nn.init.zeros_(parameter)
     # Plain descent may diverge, and the squares of inputs overflow, which is said.
-    plain, must = isinstance(config, PlainDescent), lambda c: zero or _not_signs(c)
+    plain, kinks = isinstance(config, PlainDescent), net.contexts(np.zeros((1, net.inputs))) is None
+    steered = not plain and metric and (kinks or not has_one_layer(net))
+    must = lambda c: zero or steered or _not_signs(c)  # noqa: E731
     may = lambda c: plain or not in_range(*np.array([1e180, 1e-180], np.longdouble) * np.abs(c.X).max())  # noqa: E731
     options["network"] = draw.scalar([net], never)
     losses = draw.call(ib.descend_to_limit, config=config, must=must, may=may, **options).table["log_loss"]
     size = np.abs(net.decision_function(options["X"].plain)).max()
-    kinks = net.contexts(np.zeros((1, net.inputs))) is None
     expect(plain or kinks or losses.iloc[-1] <= losses.iloc[0] + 1e-9 * (1 + size), "uphill")
 
 

@@ -27,6 +27,8 @@ COLUMNS = (
     *(*GRID, "model", "status", "end", "train_error", "closed", "error", "inconsistency", "expected_inconsistency"),
     *("objective", "ratio", "gap", "farkas_residual", "iterations", "seconds"),
 )
+#: Steps that a preconditioned descent takes, about.
+STEPS = 3000
 Timed = TypeVar("Timed", Trained, Solved)
 
 
@@ -93,11 +95,12 @@ def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iter
 
 
 def cost(settings: Settings) -> float:
-    """Training, margin problems, and for the limit all steps that a descent may take, a step like n H."""
+    """Training, margin problems, and the steps of a descent, all it may take where gates learn, a step like n H."""
     n, units, frozen = settings["train_size"], settings["units"], settings["network"] == "retrained-relu"
+    steps = settings["max_steps"] if settings["network"] == "learned-relu" else min(STEPS, settings["max_steps"])
     training = (0.7 + 0.05 * units) * (2 if frozen else 1)
     problems = (0.1 + 0.5 * (n / 2000) ** 1.6 * (1 + units / 100)) * (1 if frozen else 3)
-    descent = 1e-7 * settings["max_steps"] * n * units if settings["descent"] == "limit" else 0.0
+    descent = 1e-7 * steps * n * units if settings["descent"] == "limit" else 0.0
     return float(training + problems + descent)
 
 
