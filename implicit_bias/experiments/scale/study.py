@@ -6,10 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+import numpy as np
+
 from implicit_bias.comparison import error
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.experiments.limit.networks import begun, driven
 from implicit_bias.experiments.limit.references import margin_problem
+from implicit_bias.experiments.limit.verdicts import REACHED
 from implicit_bias.experiments.paper.study import Solved, Trained, comparison_rows, solved, trained
 from implicit_bias.experiments.runner.cells import binary_task
 from implicit_bias.experiments.runner.experiment import Experiment, Rows, Settings
@@ -50,7 +53,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     if settings["descent"] == "limit" and judge is not None and judge.scores is None:
         one.row["end"] = judge.solution.status.name
     elif settings["descent"] == "limit":
-        one = _timed(lambda: _descended(network, task, settings, one.row))
+        least = judge.solution.lower_bound if judge else np.inf
+        one = _timed(lambda: _descended(network, task, settings, one.row, least))
     solutions = [judge or judged()]
     solutions += [_timed(partial(solved, problem, task, settings)) for problem in _others(network, task, settings)]
     found = comparison_rows(MODELS[settings["network"]], one, solutions, solutions[0], version="corrected")
@@ -66,13 +70,17 @@ def _timed(call: Callable[[], Timed]) -> Timed:
     return found
 
 
-def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings) -> Trained:
-    """The trained network where descent from there ends; its steps are those of both."""
+def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings, least: float) -> Trained:
+    """The trained network where descent from there ends; its steps are those of both.
+
+    Its norm is then proved to be at most `REACHED` times the `least` there is: ‖w‖² ≥ 2 Σ_h ‖ζ_h‖.
+    """
     config = LossScaled(
         settings["tolerance"],
         max_steps=settings["max_steps"],
         max_seconds=settings["max_seconds"],
         preconditioned=not isinstance(network, ReLUNetwork),
+        margin=1 / (2 * REACHED * least),
     )
     descent = driven(network, task.X_train, task.y_train, config, MODELS[settings["network"]])
     if descent.end == "interrupted":
