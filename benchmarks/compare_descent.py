@@ -68,7 +68,7 @@ def _problem(task: BinaryTask, network: GatedNetwork) -> MarginProblem:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=(500, 2000, 8000), help="default: %(default)s")
+    parser.add_argument("--sizes", type=int, nargs="+", default=(500, 2000), help="default: %(default)s")
     parser.add_argument("--units", type=int, nargs="+", default=(50,), help="H (default: %(default)s)")
     parser.add_argument("--data-root", help="folder of MNIST's files; else IMPLICIT_BIAS_DATA, else data")
     options = parser.parse_args()

@@ -233,6 +233,26 @@ def test_preconditioned_steps_go_downhill_on_the_sphere(kinds, y, kind):
         np.testing.assert_allclose(values, expected, atol=1e-9 * abs(expected).max())
 
 
+@pytest.mark.parametrize("start", ["readout", "hidden"])
+def test_preconditioned_descent_leaves_a_start_of_no_outputs(start):
+    """There ⟨∇F_R, u⟩ = 0, and one layer's gradient, too."""
+    network = gln()
+    (network.readout.weight if start == "readout" else network.hidden_weights[0]).data.zero_()
+    descent = descend_to_limit(network, X, Y, LossScaled(tolerance=0.01, max_steps=20_000, preconditioned=True))
+    assert descent.end == "converged"
+    assert np.isfinite(network.effective_weights()).all()
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1e14, 1e30, 1e99, np.geomspace(1e99, 1e-99, X.shape[1])])
+def test_preconditioned_steps_of_inputs_of_any_size_are_numbers(scale):
+    """A softmax of one sample has a curvature of rank one, which must not be taken for singular."""
+    network = gln(scale * X)
+    table = descend_to_limit(network, scale * X, Y, LossScaled(max_steps=300, preconditioned=True)).table
+    assert np.isfinite(network.effective_weights()).all()
+    assert np.isfinite(table.log_loss).all()
+    assert table.log_loss.iloc[-1] <= table.log_loss.iloc[0]
+
+
 @pytest.mark.parametrize("kind", ["gln", "four contexts", "frozen"])
 def test_preconditioned_descent_ends_at_the_certified_optimum(kind):
     network = FrozenReLUNetwork(12, 8)

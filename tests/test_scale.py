@@ -177,6 +177,13 @@ def test_the_limit_counts_where_its_ratio_is_near_one_only():
     assert [verdicts.verdicts(pd.DataFrame(one))[-2].holds for one in (near, far)] == [True, False]
 
 
+def test_gates_without_an_optimum_do_not_count_among_the_ends():
+    ended = rows(lambda m, n, s: {"error": 0.1, "ratio": 1.005 if s > 1 else np.nan}, descent="limit")
+    verdict = verdicts.verdicts(pd.DataFrame(ended))[-2]
+    assert verdict.holds is True
+    assert verdict.found.startswith("4 of 4 cells")
+
+
 def test_one_draw_decides_nothing():
     found = verdicts.verdicts(pd.DataFrame(rows(lambda m, n, s: {"error": 0.1 + 0.05 * (m == "SVM-L2")}, seeds=(1,))))
     assert next(one for one in found if "errs less than SVM-L2" in one.claim).holds is None

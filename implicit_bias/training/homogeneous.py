@@ -172,7 +172,7 @@ class MarginFunction:
 
     @staticmethod
     def direction(tangent: Tensor, radial: float, w: Tensor, radius: float) -> Tensor:
-        """Against which a step goes: the gradient itself."""
+        """Against which a step goes: the tangent itself."""
         return tangent
 
     def flat(self, w: Tensor) -> Tensor:

@@ -54,9 +54,10 @@ class LossScaled:
     max_steps, max_seconds : int, float
         The descent ends there at the latest.
     preconditioned : bool
-        Step along P M⁻¹ P∇F_R(v) instead, M the curvature of F_R in blocks (`WeightFunction`): where samples are many,
-        several times fewer steps. For networks with one hidden layer and fixed gates, whose stationary points are the
-        same; where gates learn, the path decides which one is found.
+        Step along P M⁻¹ P∇F_R(v) instead, M a bound on the curvature of F_R (`WeightFunction`): several times fewer
+        steps where inputs are far from the origin or many, none saved where weights are far too large. For networks
+        with one hidden layer and fixed gates, whose stationary points are the same; where gates learn, the path
+        decides which one is found.
     margin : float
         And only once the normalised margin min_i q_i/‖w‖^L is at least this: with gates that are fixed, what a margin
         problem's certificate says can be had, but for some percent.
@@ -153,12 +154,14 @@ class ScaledIteration:
         tangent = function.tangent(gradient, radial, v)
         # Of rows of the span rounding may leave it negative.
         square = max(function.dot(tangent, tangent), 0.0)
+        direction = function.direction(tangent, radial, v, self.radius)
+        promised, long = square, square**0.5
+        if direction is not tangent:
+            promised, long = function.dot(tangent, direction), function.dot(direction, direction) ** 0.5
         # As a share of u, which large gradients of large inputs would leave far behind.
-        least = 1e-12 / max(1.0, square**0.5 / sharpness)
+        least = 1e-12 / max(1.0, long / sharpness)
         if function.has_kinks and square + radial**2 > 0:
             least = max(least, KINK / (square + radial**2))
-        direction = function.direction(tangent, radial, v, self.radius)
-        promised = square if direction is tangent else function.dot(tangent, direction)
         new = self._search(v, value / sharpness, direction, promised, sharpness, least)
         uphill = function.dot(tangent, new) > function.dot(tangent, self.u)
         self.run = 0 if uphill or not self.config.momentum else self.run + 1

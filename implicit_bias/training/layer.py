@@ -131,7 +131,7 @@ class LayerFunction(ABC):
         ]
         return torch.as_tensor(np.concatenate([part for own in zip(*both, strict=True) for part in own]))
 
-    def take(self, kept: Array | None) -> None:
+    def _take(self, kept: Array | None) -> None:
         """Let these samples take part, or all."""
         self.own_X, self.own_y, self.own_gates = self.X, self.y, self.gates
         if kept is not None:
@@ -142,7 +142,7 @@ class LayerFunction(ABC):
     def _units(self, values: Array) -> Array:
         return values if self.gates is not None else np.maximum(values, 0.0)
 
-    def forward(self, vector: Array, radius: float) -> tuple[Array, float, Array, Array]:
+    def _evaluated(self, vector: Array, radius: float) -> tuple[Array, float, Array, Array]:
         """The units (H, n); log Σ exp(−q) at `radius` times a unit vector, the softmax of −q, and q (K, n)."""
         values, readout = self._split(vector)
         units = self._units(values)
@@ -152,7 +152,7 @@ class LayerFunction(ABC):
     def loss(self, vector: Array, radius: float) -> float:
         """log Σ_i exp(−q_i) at `radius` times a unit vector, over all samples outside the ball."""
         if self._angle(vector) <= self.ball:
-            return self.forward(vector, radius)[1]
+            return self._evaluated(vector, radius)[1]
         return softmin(radius**2 * self._all_margins(*self._explicit(vector)))[0]
 
     def _all_margins(self, parts: Array, readout: Array) -> Array:

@@ -27,7 +27,7 @@ class SpanFunction(LayerFunction):
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
         """Both weights are B."""
-        self.take(kept)
+        self._take(kept)
         self.parts = parts
         self.own_kernel = self.kernel if kept is None else self.kernel[np.ix_(kept, kept)]
         self.values = np.stack([values_at(self.own_X, self.own_gates, one).ravel() for one in parts])
@@ -58,7 +58,7 @@ class SpanFunction(LayerFunction):
     def gradient(self, vector: Array, radius: float) -> tuple[float, Array, Array]:
         """log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) for the samples that take part."""
         values, readout = self._split(vector)
-        units, value, softmax, margins = self.forward(vector, radius)
+        units, value, softmax, margins = self._evaluated(vector, radius)
         slopes = slopes_of(softmax, self.own_y)
         alpha = readout.T @ slopes
         if self.own_gates is None:
@@ -81,7 +81,7 @@ class SpanFunction(LayerFunction):
         return self.mix(1.0, gradient, -radial, vector)
 
     def direction(self, tangent: Array, radial: float, vector: Array, radius: float) -> Array:
-        """Against which a step goes: the gradient itself."""
+        """Against which a step goes: the tangent itself."""
         return tangent
 
     def _gated(self, alpha: Array, gate: Array) -> Array:

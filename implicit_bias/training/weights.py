@@ -8,22 +8,23 @@ from implicit_bias.ground.checks import Array
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.layer import LayerFunction, slopes_of, values_at
 
-#: Steps after which the readout's part of the preconditioner is computed anew.
-REFRESH = 20
+#: Steps after which the readout's part of the preconditioner is computed anew; the least ρ, as a share of ‖∇F_R‖.
+REFRESH, LEAST = 20, 1e-6
 
 
 class WeightFunction(LayerFunction):
     """Steps on the weights themselves; vectors are [V, A, W], gradients [A, W], and V of a step takes one product.
 
-    Preconditioned, a step goes along P M⁻¹ P∇F_R(u), P = I − uuᵀ, with the curvature of F_R in blocks:
+    Preconditioned, a step goes along P M⁻¹ P∇F_R(u), P = I − uuᵀ, M a bound on the curvature of F_R, in blocks:
 
-        M = I + (R²/ρ) E_p[(∂f/∂w)²],  ρ = |⟨∇F_R(u), u⟩|,  p = softmax(−q)
-        for w_mhj:   E_p[(∂f/∂w_mhj)²] ≈ Σ_c a_ch² · E[g_mh²] · E[x_j²],    E over all samples
-        for a_c:     E_p[V Vᵀ]  (H, H), anew every `REFRESH` steps
+        M = I + (R²/ρ) E_p[∂f ∂fᵀ],  ρ = |⟨∇F_R(u), u⟩|,  p = softmax(−q)
+        for w_mhj:        E_p[(∂f/∂w_mhj)²] ≈ Σ_c a_ch² · E[g_mh²] · E[x_j²],    E over all samples
+        for the readout:  E_p[V Vᵀ]  (H, H), anew every `REFRESH` steps; of it the free entries take part
 
-    ρ is the curvature of the sphere, the rest that of log Σ exp(−q), which for images is thousands of times larger
-    along their mean than along most other directions. Gates, inputs and softmax are taken for independent, units for
-    uncorrelated; inputs that are rotated to their principal axes have a diagonal E[x xᵀ]. Ours.
+    ρ is the curvature of the sphere, the second moment bounds that of log Σ exp(−q), the variance under p. For images
+    it is thousands of times larger along their mean than along most other directions. Gates, inputs and softmax are
+    taken for independent, units for uncorrelated; inputs that are rotated to their principal axes have a diagonal
+    E[x xᵀ]. Ours.
     """
 
     def __init__(self, function: MarginFunction, preconditioned: bool = False) -> None:
@@ -32,7 +33,10 @@ class WeightFunction(LayerFunction):
 
     def _prepare(self) -> None:
         self.tail = self.free.size + len(self.turn) * self.free.shape[1] * self.X.shape[1]
-        if self.preconditioned and self.gates is not None:
+        if self.preconditioned:
+            assert self.gates is not None
+            H = self.free.shape[1]
+            self.moments, self.axes = np.zeros(H), np.eye(H)
             #: E[g_mh²] E[x_j²], shape (M, H, d).
             self.spectrum = (self.gates**2).mean(2)[..., None] * (self.X**2).mean(0)
 
@@ -41,7 +45,7 @@ class WeightFunction(LayerFunction):
         return float(a[-self.tail :] @ b[-self.tail :])
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
-        self.take(kept)
+        self._take(kept)
         self.own_factors = None if self.own_gates is None else self.own_gates.astype(self.precision, copy=False)
         values = (values_at(self.own_X, self.own_gates, one).ravel() for one in parts)
         present, last = (
@@ -69,9 +73,11 @@ class WeightFunction(LayerFunction):
     def gradient(self, vector: Array, radius: float) -> tuple[float, Array, Array]:
         """log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) for the samples that take part."""
         values, readout = self._split(vector)
-        units, value, softmax, margins = self.forward(vector, radius)
+        units, value, softmax, margins = self._evaluated(vector, radius)
         if self.preconditioned and self.refreshed % REFRESH == 0:
-            self.moments = (units * softmax.sum(0)) @ units.T
+            moments = (units * softmax.sum(0)) @ units.T
+            if np.isfinite(moments).all():
+                self.moments, self.axes = np.linalg.eigh(moments)
         slopes = slopes_of(softmax, self.own_y)
         found = np.empty(self.tail)
         found[: self.free.size] = (self.free * (slopes @ units.T)).ravel()
@@ -95,25 +101,26 @@ class WeightFunction(LayerFunction):
     def direction(self, tangent: Array, radial: float, vector: Array, radius: float) -> Array:
         """Against which a step goes, with its V."""
         if self.preconditioned:
-            tangent = self._steered(tangent, radius**2 / max(abs(radial), np.finfo(float).tiny), vector)
+            rho = max(abs(radial), LEAST * self.dot(tangent, tangent) ** 0.5)
+            tangent = self._steered(tangent, radius * (radius / rho), vector) if rho > 0 else tangent
         found = np.empty_like(vector)
         found[-self.tail :] = tangent
-        found[: -self.tail] = self._forward(self._parts(tangent)).ravel()
+        found[: -self.tail] = self._values(self._parts(tangent)).ravel()
         return found
 
     def _steered(self, tangent: Array, sharpness: float, vector: Array) -> Array:
         """P M⁻¹ of a tangent."""
         self.refreshed += 1
-        readout, identity = self._split(vector)[1], np.eye(self.free.shape[1])
-        squares = (readout**2).sum(0)[:, None]
-        steered = np.empty_like(tangent)
-        self._parts(steered)[:] = self._parts(tangent) / (1.0 + sharpness * squares * self.spectrum)
+        squares, steered = (self._split(vector)[1] ** 2).sum(0)[:, None], np.empty_like(tangent)
         pulls = tangent[: self.free.size].reshape(self.free.shape)
-        moved = np.linalg.solve(identity + sharpness * self.moments, pulls.T).T
+        # Where a weight's curvature overflows, it stays.
+        with np.errstate(over="ignore"):
+            self._parts(steered)[:] = self._parts(tangent) / (1.0 + sharpness * squares * self.spectrum)
+            moved = (pulls @ self.axes / (1.0 + sharpness * self.moments.clip(0.0))) @ self.axes.T
         steered[: self.free.size] = (self.free * moved).ravel()
         return self.mix(1.0, steered, -self.dot(steered, vector), vector[-self.tail :])
 
-    def _forward(self, parts: Array) -> Array:
+    def _values(self, parts: Array) -> Array:
         """V (H, n) of weights (M, H, d)."""
         rows = parts.reshape(-1, parts.shape[2]).astype(self.precision, copy=False)
         products = (rows @ self.factor.T).reshape(*parts.shape[:2], -1)

@@ -80,7 +80,7 @@ def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row:
         max_steps=settings["max_steps"],
         max_seconds=settings["max_seconds"],
         preconditioned=not isinstance(network, ReLUNetwork),
-        margin=1 / (2 * REACHED * least),
+        margin=1 / (2 * REACHED * least) if least else 0.0,
     )
     descent = driven(network, task.X_train, task.y_train, config, MODELS[settings["network"]])
     if descent.end == "interrupted":

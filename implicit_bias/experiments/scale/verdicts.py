@@ -126,8 +126,8 @@ def _slopes(part: pd.DataFrame) -> pd.Series:
 
 
 def _reached(table: pd.DataFrame) -> Iterator[Verdict]:
-    """How near to the certified optimum descents ended."""
-    ends = table[(table.descent == "limit") & table.model.isin(MODELS.values())]
+    """How near to the certified optimum descents ended, where the gates that they end with separate the samples."""
+    ends = table[(table.descent == "limit") & table.model.isin(MODELS.values()) & table.ratio.notna()]
     for model, part in ends.groupby("model", sort=False):
         near, sizes = int((part.ratio <= REACHED).sum()), listed(part.train_size)
         claim = f"descent of {model} ends at the certified optimum, n={sizes}"
