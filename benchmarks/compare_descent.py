@@ -21,12 +21,10 @@ from implicit_bias import (
     load_binary,
     optimality_ratio,
     solve,
-    svm_gln,
-    svm_lc,
 )
 from implicit_bias.command_line.execution import guarded
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.experiments.limit.references import margin_problem
 from implicit_bias.training.limit import Descent
 
 #: The smoothing of the least margin at the end, and the steps after which a descent is cut off.
@@ -47,7 +45,7 @@ def compared(n: int, units: int, kind: str, root: str | None) -> dict[str, str]:
         return descend_to_limit(networks[way], task.X_train, task.y_train, config)
 
     taken, found = alternately({way: partial(descended, way) for way in networks}, 1, time.process_time)
-    problem = _problem(task, networks["plain"])
+    problem = margin_problem(networks["plain"], task.X_train, task.y_train)
     bound = solve(problem).lower_bound
     row = {"network": f"{kind}, H = {units}", "n": str(n)}
     for way, descent in found.items():
@@ -56,13 +54,6 @@ def compared(n: int, units: int, kind: str, root: str | None) -> dict[str, str]:
         row |= {f"{way}, steps": f"{int(descent.table.step.iloc[-1])}{end}"}
         row |= {f"{way}, CPU s": f"{taken[way]:.1f}", f"{way}, ratio": f"{ratio:.4f}"}
     return row
-
-
-def _problem(task: BinaryTask, network: GatedNetwork) -> MarginProblem:
-    """The margin problem behind its gates."""
-    if isinstance(network, GatedLinearNetwork):
-        return svm_gln(task.X_train, task.y_train, network.gates())
-    return svm_lc(task.X_train, task.y_train, network)
 
 
 def main() -> int:

@@ -270,6 +270,9 @@ def sentences():
 def endings():
     """What the page says in words of where descent behind fixed gates ends."""
     limits = TABLE[TABLE.descent == "limit"]
+    ratios = limits[limits.model.isin(("GD-GLN", "GD-FReLU"))].ratio.dropna()
+    yield "ends", f"All {len(ratios)} descents behind gates that separate the samples"
+    yield "reached", f"at ratios up to {ratios.max():.4f}"
     for network in ("gln", "retrained-relu"):
         model, problem = PAIRS[network]
         ended = limits[(limits.model == model) & (limits.ratio <= 1.01)][PLACE]

@@ -55,7 +55,7 @@ class LossScaled:
         The descent ends there at the latest.
     preconditioned : bool
         Step along P M⁻¹ P∇F_R(v) instead, M a bound on the curvature of F_R (`WeightFunction`): several times fewer
-        steps where inputs are far from the origin or many, none saved where weights are far too large. For networks
+        steps where inputs are far from the origin or many, more where weights are far too large. For networks
         with one hidden layer and fixed gates, whose stationary points are the same; where gates learn, the path
         decides which one is found.
     margin : float

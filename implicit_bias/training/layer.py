@@ -137,7 +137,6 @@ class LayerFunction(ABC):
         if kept is not None:
             self.own_X, self.own_y = self.X[kept], self.y[kept]
             self.own_gates = None if self.gates is None else self.gates[:, :, kept]
-        self.factor = self.own_X.astype(self.precision, copy=False)
 
     def _units(self, values: Array) -> Array:
         return values if self.gates is not None else np.maximum(values, 0.0)

@@ -46,6 +46,7 @@ class WeightFunction(LayerFunction):
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
         self._take(kept)
+        self.factor = self.own_X.astype(self.precision, copy=False)
         self.own_factors = None if self.own_gates is None else self.own_gates.astype(self.precision, copy=False)
         values = (values_at(self.own_X, self.own_gates, one).ravel() for one in parts)
         present, last = (
