@@ -180,11 +180,14 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
     v = np.ones(rows.n)
     if 4 * rows.k * rows.d <= rows.n:
         A = np.insert(rows.dense(), 0, constant, axis=1) * factors[:, None]
-        Q, R, _ = scipy.linalg.qr(A / (length(A, axis=0) + TINY), mode="economic", pivoting=True)
+        A /= length(A, axis=0) + TINY
+        # LAPACK pivots column by column: only the small factor is pivoted.
+        Q, R = scipy.linalg.qr(A[:, A.any(axis=0)], mode="economic", overwrite_a=True, check_finite=False)
+        P, R, _ = scipy.linalg.qr(R, pivoting=True, check_finite=False)
         size = np.abs(np.diag(R))
-        Q = Q[:, size > 1e-14 * size[0]]
+        P = P[:, size > 1e-14 * size[:1].sum()]
         for _ in range(2):
-            v = v - Q @ (Q.T @ v)
+            v = v - Q @ (P @ (P.T @ (Q.T @ v)))
         return v
     # Of mean square length 1: the squares of large features overflow.
     scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))

@@ -22,8 +22,9 @@ from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_sol
 
 #: Of a partial factor: pivots of a block, columns at most as a share of n, and the mean of what is left.
 PIVOTS, RANK, LEFT = 512, 0.125, 0.3
-#: What makes up for rounding, as shares: of diagonals, and of the first column, which outweighs all that is in its way.
-SAFE, FIRM = 1e-6, 1e-4
+#: What makes up for rounding, as shares: of diagonals, and of the first column, which outweighs all that is in its way;
+#: and of the mean diagonal of a factor of low rank.
+SAFE, FIRM, FAINT = 1e-6, 1e-4, 1e-14
 Product: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -67,12 +68,13 @@ class SingleFactor(DenseFactor):
 class LowRankFactor(Factor):
     """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
 
-    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a),   refined once: D may hold numbers that are nearly 0.
+    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a),   refined once: D may hold numbers that are nearly 0. Those below FAINT of
+    the mean diagonal of BBᵀ count as that: rounding of BBᵀM⁻¹a, divided by less, would be all that is left of a.
     """
 
     def __init__(self, B: Tensor, D: Tensor) -> None:
-        self.B, self.D = B, D[:, None]
-        inner = B.T @ (B / self.D)
+        self.B, self.D = B, D.clip(FAINT * library(B).linalg.norm(B) ** 2 / max(len(B), 1))[:, None]
+        inner = gram((B / self.D**0.5).T)
         add_to_diagonal_(inner, 1.0)
         self.inner = DenseFactor(inner)
 

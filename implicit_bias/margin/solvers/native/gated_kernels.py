@@ -18,8 +18,8 @@ from implicit_bias.margin.solvers.native.arrays import (
     library,
 )
 from implicit_bias.margin.solvers.native.cholesky import BLOCK
-from implicit_bias.margin.solvers.native.factors import RANK, Factor, PartialFactor
-from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, LinearKernels
+from implicit_bias.margin.solvers.native.factors import RANK, Factor, LowRankFactor, PartialFactor
+from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, LinearKernels, low_rank
 
 #: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
 KEPT = 20
@@ -50,6 +50,7 @@ class GatedKernels(LinearKernels):
     def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
         super().__init__(X, share.shape[1])
         self.X, self.G, self.share = X, G, share
+        self.short = low_rank(X.shape[1] * G.shape[1], self.n)
 
     @cached_property
     def halved(self) -> GatedKernels:
@@ -89,7 +90,9 @@ class GatedKernels(LinearKernels):
         return affordable(self.n, self.X.shape[1] * self.G.shape[1])
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """A partial one of many samples, as long as that does."""
+        """Through the features if they are few, else a partial one of many samples, as long as that does."""
+        if self.short:
+            return LowRankFactor(self.roots(eta), diagonal)
         if exact or first is None or self.patience < PATIENCE:
             return super().factor(eta, diagonal, exact)
         if self.stiff:
@@ -107,6 +110,11 @@ class GatedKernels(LinearKernels):
 
         own *= (self.X**2).sum(axis=1)
         return PartialFactor(columns, own, first, diagonal, self._product(eta, diagonal))
+
+    def roots(self, eta: Tensor) -> Tensor:
+        """B with BBᵀ = K(η): the gate values times √(Sη), times the inputs, shape (n, kd)."""
+        gates = self.G * (self.share @ eta) ** 0.5
+        return (gates[:, :, None] * self.X[:, None, :]).reshape(self.n, -1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
         """V_j = Σ_i λ_i g_ij x_i, shape (k, d)."""
@@ -127,7 +135,9 @@ class GatedKernels(LinearKernels):
         return GatedKernels(self.X[rows], self.G[rows], self.share)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """Through XXᵀ for few samples."""
+        """Through XXᵀ for few samples, or the features if they are fewer."""
+        if self.short:
+            return self.sweep(change)
         if self.H == 1:
             P = (self.inner @ change)[:, None]
         elif self.n < 2 * self.X.shape[1]:
@@ -146,6 +156,13 @@ class BorderedKernels(GroupKernels):
         super().__init__(filled(A, kernels.n + 1, 1.0), kernels.H)
         self.own, self.A = kernels, A
         self.border, self.corner = kernels.columns(A), kernels.squares(A)
+
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
+        """Through the features if they are few."""
+        if not low_rank(self.A.shape[0] * self.A.shape[1], self.n):
+            return super().factor(eta, diagonal, exact, first)
+        row = ((self.own.share @ eta) ** 0.5)[:, None] * self.A
+        return LowRankFactor(library(row).vstack([self.own.roots(eta), row.reshape(1, -1)]), diagonal)
 
     def weighted(self, eta: Tensor) -> Tensor:
         """With a border of one row: Σ_j S_jh g_j ∘ XA_j."""

@@ -37,8 +37,9 @@ NO_MARGIN = 1e-9
 #: How far below 0, as a share of the largest, a margin may be of which none is asked.
 ALLOWED = 1e-20
 #: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are,
-#: of which the last few brought the iterate's own no nearer; three times as many while no weights separate.
-SHORTEST_STEP, PATIENCE, LAST = 1e-6, 15, 5
+#: of which the last few brought the iterate's own no nearer; three times as many while no weights separate, unless
+#: largest margins are below NEARLY_NONE, where a proof that nothing separates is near.
+SHORTEST_STEP, PATIENCE, LAST, NEARLY_NONE = 1e-6, 15, 5, 1e-6
 #: Steps after which a given start that has not led to weights is given up for our own.
 WARM_STEPS = 6
 
@@ -250,7 +251,8 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             best = best.better(at.lam, (at.lam, at.eta, b), now, iteration)
             best.path.append((now.gap, at))
             stop = watch(iteration, best.bounds)
-            patience = PATIENCE if best.bounds.gap < 1 else 3 * PATIENCE
+            clear = best.bounds.gap < 1 or best.bounds.lower > 1 / NEARLY_NONE
+            patience = PATIENCE if clear else 3 * PATIENCE
             stuck = len(bounds) >= patience and best.bounds == bounds[-patience] and now.gap >= best.path[-LAST][0]
             bounds.append(best.bounds)
             done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / program.no_margin)

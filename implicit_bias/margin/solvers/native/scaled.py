@@ -1,7 +1,6 @@
 """A margin problem in the coordinates of the interior-point method: all its samples, and the programs of some."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 
@@ -106,11 +105,11 @@ class ScaledProblem(ABC):
     def linear(self, rows: Tensor) -> LinearKernels:
         """The group kernels of the samples `rows`, whose V are those of all samples."""
 
-    def together(self, lam: Tensor, kernels: Callable[[Tensor], LinearKernels] | None = None) -> Tensor:
-        """The V = Φ̂ᵀλ of all samples, a few thousand at a time, in the form of these kernels, else of `linear`."""
+    def together(self, lam: Tensor) -> Tensor:
+        """The V = Φ̂ᵀλ of all samples, a few thousand at a time."""
         used = library(lam).where(lam != 0)[0]
         parts = (used[i : i + CHUNK] for i in range(0, max(len(used), 1), CHUNK))
-        return sum((kernels or self.linear)(rows).adjoint(lam[rows]) for rows in parts)
+        return sum(self.linear(rows).adjoint(lam[rows]) for rows in parts)
 
     @abstractmethod
     def squares(self, V: Tensor) -> Tensor:
@@ -182,8 +181,7 @@ class GatedProblem(ScaledProblem):
         """What is kept beside inputs and gate values."""
         self.gate_scale, self.contrasts, share = gate_scale, found, found.share
         self.signs = self.moved(np.broadcast_to(self.problem.y / self.problem.required_margin, self.n) / input_scale)
-        self.members = [np.flatnonzero(self.index == h) for h in range(self.H)]
-        self.inputs = np.flatnonzero(self.problem.features.largest().any(axis=0))
+        self.inputs = self.moved(np.flatnonzero(self.problem.features.largest().any(axis=0)))
         small = share.shape[0] * share.shape[1] <= DENSE_UP_TO
         self.share = self.moved(share.toarray()) if small else sparse_on_device(share, self.device)
 
@@ -197,10 +195,9 @@ class GatedProblem(ScaledProblem):
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
-        if low_rank(self.columns, len(rows)):
-            return _one_more(self._stacked(rows), None if more is None else self.together(more, self._stacked))
         if more is not None:
-            return BorderedKernels(self.linear(rows), self.together(more))
+            kernels, A = self.linear(rows), self.together(more)
+            return BorderedKernels(GatedKernels(kernels.X[:, self.inputs], kernels.G, kernels.share), A[:, self.inputs])
         X = self.inputs_of(rows)
         constant = (X[0] == X).all(axis=0)
         if constant.any():
@@ -211,17 +208,8 @@ class GatedProblem(ScaledProblem):
 
     @property
     def columns(self) -> int:
-        """Of inputs that are not zero in every sample."""
-        return self.H * max(map(len, self.members)) * len(self.inputs)
-
-    def _stacked(self, rows: Tensor) -> StackedKernels:
-        """A_h side by side, shape (m, H, r): the gate values of each group times the inputs."""
-        X = (self.inputs_of(rows) * self.signs[rows, None])[:, self.moved(self.inputs)]
-        gates = (self.problem.features.select(as_numpy(rows)).gate_values @ self.expand) / self.gate_scale
-        grouped = np.zeros((len(rows), self.H, max(map(len, self.members))))
-        for h, own in enumerate(self.members):
-            grouped[:, h, : len(own)] = gates[:, own]
-        return StackedKernels((self.moved(grouped)[..., None] * X[:, None, None]).reshape(len(rows), self.H, -1))
+        """Of contrasts times inputs that are not zero in every sample."""
+        return self.share.shape[0] * len(self.inputs)
 
     def kept(self, samples: int) -> int:
         """A factor, XXᵀ unless that is made anew, in single precision for many samples; rows of inputs and gates."""
@@ -235,8 +223,9 @@ class GatedProblem(ScaledProblem):
         return square + 3 * samples * d + 4 * samples * columns + 2 * columns * d
 
     def partial(self, samples: int) -> bool:
-        """Of those whose products a refinement can afford."""
-        return affordable(samples, self.problem.features.d * self.share.shape[0]) >= PATIENCE
+        """Of those whose products a refinement can afford, unless the features are fewer still."""
+        columns = self.problem.features.d * self.share.shape[0]
+        return not low_rank(self.columns, samples) and affordable(samples, columns) >= PATIENCE
 
     def linear(self, rows: Tensor) -> GatedKernels:
         """With all inputs; V has a row for each column of gate values, shape (k, d)."""
@@ -275,7 +264,12 @@ class BlockProblem(ScaledProblem):
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> StackedKernels:
         """Of these rows, and one."""
-        return _one_more(self.linear(rows), None if more is None else self.together(more))
+        kernels = self.linear(rows)
+        return (
+            kernels
+            if more is None
+            else StackedKernels(library(more).concatenate([kernels.A, self.together(more)[None]]))
+        )
 
     @property
     def columns(self) -> int:
@@ -293,8 +287,3 @@ class BlockProblem(ScaledProblem):
     def unshifted(self, V: Tensor, eta: Tensor) -> Tensor:
         """Σ_h η_h A_h V_h."""
         return library(V).tensordot(self.A, V * eta[:, None], 2)
-
-
-def _one_more(kernels: StackedKernels, row: Tensor | None) -> StackedKernels:
-    """With a row (H, r) more, if there is one."""
-    return kernels if row is None else StackedKernels(library(row).concatenate([kernels.A, row[None]]))
