@@ -271,8 +271,20 @@ def test_steps_by_partial_factors_take_the_memory_that_was_counted(monkeypatch):
     assert taken_by_three_steps(ours) <= ours.need(1400) < 3 * taken_by_three_steps(ours)
 
 
-def taken_by_three_steps(ours):
-    program = ours.program(np.arange(ours.n))
+@pytest.mark.parametrize("priced", [0, 400])
+def test_steps_through_the_features_take_the_memory_that_was_counted(priced):
+    """Also with samples at their price in one row."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 8))
+    y = np.where(X[:, 0] + rng.normal(size=6000) > 0, 1.0, -1.0)
+    case = svm_gln(X, y, HyperplaneGates(6, 2, seed=1).fit(X), C=1.0)
+    ours = native.scaled(case, case.norm.group_form(case.features.k), "cpu")
+    taken = taken_by_three_steps(ours, priced)
+    assert taken <= ours.need(6000) < 3 * taken
+
+
+def taken_by_three_steps(ours, priced=0):
+    program = ours.program(np.arange(priced, ours.n), np.arange(priced))
     tracemalloc.start()
     try:
         descend(program, 1e-9, 3, None, lambda iteration, bounds: None)

@@ -207,6 +207,17 @@ def test_low_rank_factors_solve_like_dense_ones(seed):
     np.testing.assert_allclose(few, full, rtol=1e-5, atol=1e-5 * abs(full).max())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_rounding_hides_of_a_diagonal_counts_as_what_it_leaves(seed):
+    """Divided by less than that, the rounding of the other terms would be all of a solution."""
+    rng = np.random.default_rng(seed)
+    B, right = rng.normal(size=(40, 7)), rng.normal(size=(40, 3))
+    D, least = 10.0 ** rng.uniform(-30, 0, 40), 1e-14 * (B**2).sum() / 40
+    found = LowRankFactor(B, D).solve(right)
+    np.testing.assert_allclose(found, LowRankFactor(B, np.maximum(D, least)).solve(right), rtol=1e-6)
+    assert abs(found).max() <= 2 * abs(right).max() / least
+
+
 @pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
 def test_factors_without_columns_are_the_diagonal(move):
     """As features that are all zero have."""
@@ -265,13 +276,12 @@ def test_the_same_numbers_with_torch_whichever_way_is_taken(path, device, reques
 
 @pytest.mark.parametrize("seed", range(3))
 def test_prices_over_eight_decades_are_solved_for(seed):
-    """Rounding leaves normal matrices not positive definite; how near NATIVE comes alone differs by machine."""
+    """Rounding hides the smallest of the normal matrices' diagonals."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(56, 5)), np.where(rng.random(56) < 0.5, 1.0, -1.0)
     case = svm_gln(X, y, HyperplaneGates(5, 1, seed=1).fit(X), C=5e4)
     case = dataclasses.replace(case, sample_weight=10.0 ** rng.uniform(-4, 4, 56))
-    assert solve(case, "NATIVE").gap < 1e-4
-    assert solve(case).status is Status.OPTIMAL
+    assert solve(case, "NATIVE").status is Status.OPTIMAL
 
 
 def many_groups(n=60, H=900, d=8):

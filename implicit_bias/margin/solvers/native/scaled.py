@@ -77,7 +77,7 @@ class ScaledProblem(ABC):
     def need(self, samples: int) -> int:
         """Bytes that a step of so many samples takes: kernels and factor, a column a group, the border and its LU."""
         if low_rank(self.columns, samples):
-            kernels = 4 * samples * self.columns + 2 * self.columns**2
+            kernels = 3 * samples * self.columns + 2 * self.columns**2
         else:
             # Beyond a block of columns the factor needs one of them more, in single precision.
             kernels = self.kept(samples) + (samples * BLOCK // 2 if samples > BLOCK else 0)
