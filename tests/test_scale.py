@@ -270,9 +270,15 @@ def sentences():
 def endings():
     """What the page says in words of where descent behind fixed gates ends."""
     limits = TABLE[TABLE.descent == "limit"]
-    ratios = limits[limits.model.isin(("GD-GLN", "GD-FReLU"))].ratio.dropna()
-    yield "ends", f"All {len(ratios)} descents behind gates that separate the samples"
-    yield "reached", f"at ratios up to {ratios.max():.4f}"
+    frozen = limits[limits.model.isin(("GD-GLN", "GD-FReLU"))].dropna(subset=["ratio"])
+    reached, others = frozen[frozen.ratio <= 1.01], frozen[frozen.ratio > 1.01]
+    yield "ends", f"{len(reached)} of {len(frozen)} descents behind gates that separate the samples end at the"
+    yield "reached", f"at ratios up to {reached.ratio.max():.4f}"
+    (n, units), *more = set(zip(others.train_size, others.units, strict=True))
+    assert not more
+    yield "others", f"all at n = {n:_} with H = {units}, were cut off before".replace("_", " ")
+    for model, part in others.groupby("model"):
+        yield f"others {model}", f"{model} at {part.ratio.min():.3f} to {part.ratio.max():.3f}"
     for network in ("gln", "retrained-relu"):
         model, problem = PAIRS[network]
         ended = limits[(limits.model == model) & (limits.ratio <= 1.01)][PLACE]

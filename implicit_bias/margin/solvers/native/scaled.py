@@ -264,12 +264,8 @@ class BlockProblem(ScaledProblem):
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> StackedKernels:
         """Of these rows, and one."""
-        kernels = self.linear(rows)
-        return (
-            kernels
-            if more is None
-            else StackedKernels(library(more).concatenate([kernels.A, self.together(more)[None]]))
-        )
+        A = self.A[rows]
+        return StackedKernels(A if more is None else library(A).concatenate([A, self.together(more)[None]]))
 
     @property
     def columns(self) -> int:
