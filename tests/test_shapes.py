@@ -44,7 +44,7 @@ def sorted_first(monkeypatch):
 
 def through_features(monkeypatch, few):
     """Every step through the features, or none."""
-    for module in (gated_kernels, kernels, scaled):
+    for module in (kernels, scaled):
         monkeypatch.setattr(module, "low_rank", lambda columns, samples: few)
 
 

@@ -19,7 +19,7 @@ from implicit_bias.margin.solvers.native.arrays import (
 )
 from implicit_bias.margin.solvers.native.cholesky import BLOCK
 from implicit_bias.margin.solvers.native.factors import RANK, Factor, LowRankFactor, PartialFactor
-from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, LinearKernels, low_rank
+from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, LinearKernels
 
 #: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
 KEPT = 20
@@ -45,12 +45,14 @@ class GatedKernels(LinearKernels):
     G : array or tensor, shape (n, k)
     share : array or tensor, shape (k, H)
         S ≥ 0: how much column j counts in group h; sparse for many groups.
+    short : bool
+        Whether steps go through the features.
     """
 
-    def __init__(self, X: Tensor, G: Tensor, share: Tensor) -> None:
+    def __init__(self, X: Tensor, G: Tensor, share: Tensor, short: bool = False) -> None:
         super().__init__(X, share.shape[1])
         self.X, self.G, self.share = X, G, share
-        self.short = low_rank(X.shape[1] * G.shape[1], self.n)
+        self.short = short
 
     @cached_property
     def halved(self) -> GatedKernels:
@@ -159,7 +161,7 @@ class BorderedKernels(GroupKernels):
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
         """Through the features if they are few."""
-        if not low_rank(self.A.shape[0] * self.A.shape[1], self.n):
+        if not self.own.short:
             return super().factor(eta, diagonal, exact, first)
         row = ((self.own.share @ eta) ** 0.5)[:, None] * self.A
         return LowRankFactor(library(row).vstack([self.own.roots(eta), row.reshape(1, -1)]), diagonal)

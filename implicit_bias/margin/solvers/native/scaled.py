@@ -195,16 +195,17 @@ class GatedProblem(ScaledProblem):
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
         """Of the rows y_i x_i / (m_i s), with all inputs that are constant in them turned into one."""
+        X, short = self.inputs_of(rows), low_rank(self.columns, len(rows))
         if more is not None:
-            kernels, A = self.linear(rows), self.together(more)
-            return BorderedKernels(GatedKernels(kernels.X[:, self.inputs], kernels.G, kernels.share), A[:, self.inputs])
-        X = self.inputs_of(rows)
+            X = X[:, self.inputs] * self.signs[rows, None]
+            own = GatedKernels(X, self.gates_of(rows), self.share, short)
+            return BorderedKernels(own, self.together(more)[:, self.inputs])
         constant = (X[0] == X).all(axis=0)
         if constant.any():
             # Without squares that overflow or vanish.
             size = float(length(as_numpy(X[0, constant])))
             X = library(X).hstack([X[:, ~constant], filled(X, (len(X), 1), size)])
-        return GatedKernels(X * self.signs[rows, None], self.gates_of(rows), self.share)
+        return GatedKernels(X * self.signs[rows, None], self.gates_of(rows), self.share, short)
 
     @property
     def columns(self) -> int:
