@@ -72,7 +72,8 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     non-negative least squares search for one. No sample may be closed. A free intercept is one more feature, constant.
     """
     problem = _in_own_units(problem)
-    lam = _polished(problem, np.maximum(guess, 0.0)) if np.any(guess > 0) else None
+    given = np.maximum(guess, 0.0)
+    lam = given if _residual(problem, given) <= ENOUGH else _polished(problem, given) if given.any() else None
     if lam is not None and _residual(problem, lam) <= ENOUGH:
         return _thinned(problem, lam), None
     features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)

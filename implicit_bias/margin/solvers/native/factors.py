@@ -31,7 +31,7 @@ Product: TypeAlias = Callable[[Tensor], Tensor]
 class Factor(ABC):
     """A positive definite matrix M, ready to be solved with."""
 
-    #: x ↦ Mx for x (n,) where solutions are of single precision, to refine them by; None where they are of doubles.
+    #: x ↦ Mx for x (n,), to refine solutions by; None where they need it not.
     product: Product | None = None
 
     @abstractmethod
@@ -72,7 +72,10 @@ class LowRankFactor(Factor):
     the mean diagonal of BBᵀ count as that: rounding of BBᵀM⁻¹a, divided by less, would be all that is left of a.
     """
 
+    product: Product
+
     def __init__(self, B: Tensor, D: Tensor) -> None:
+        self.product = lambda x: B @ (B.T @ x) + D * x
         self.B, self.D = B, D.clip(FAINT * library(B).linalg.norm(B) ** 2 / max(len(B), 1))[:, None]
         inner = gram((B / self.D**0.5).T)
         add_to_diagonal_(inner, 1.0)

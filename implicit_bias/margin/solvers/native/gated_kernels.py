@@ -23,6 +23,8 @@ from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, Lin
 
 #: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
 KEPT = 20
+#: Inputs from which a product of theirs for every pair of gates takes less time than one for all.
+WIDE = 64
 #: How much slower the products of a refinement are than those of a factor; of how many a partial factor must have use.
 SLOWER, PATIENCE = 6, 33
 
@@ -115,7 +117,10 @@ class GatedKernels(LinearKernels):
 
     def roots(self, eta: Tensor) -> Tensor:
         """B with BBᵀ = K(η): the gate values times √(Sη), times the inputs, shape (n, kd)."""
-        gates = self.G * (self.share @ eta) ** 0.5
+        return self._rows(self.G * (self.share @ eta) ** 0.5)
+
+    def _rows(self, gates: Tensor) -> Tensor:
+        """These gate values times the inputs."""
         return (gates[:, :, None] * self.X[:, None, :]).reshape(self.n, -1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
@@ -131,6 +136,29 @@ class GatedKernels(LinearKernels):
         products = self.X @ V.T
         products *= self.G
         return products @ self.share
+
+    def outputs(self, V: Tensor) -> Tensor:
+        """Σ_j g_j ∘ XV_j."""
+        return ((self.X @ V.T) * self.G).sum(1)
+
+    def moment(self, weights: Tensor) -> Tensor:
+        """Block by block, Xᵀ diag(g_i g_j weights) X, of few inputs all together.
+
+        A block is symmetric: one product where g_i g_j is positive, less one where it is negative.
+        """
+        k, d = self.G.shape[1], self.X.shape[1]
+        if d < WIDE:
+            return gram(self._rows(self.G * weights[:, None] ** 0.5).T)
+        found = filled(self.X, (k, d, k, d), 0.0)
+        for i in range(k):
+            for j in range(i + 1):
+                shares = self.G[:, i] * self.G[:, j] * weights
+                for sign in (1, -1):
+                    own = sign * shares > 0
+                    rows = self.X[own] * (sign * shares[own, None]) ** 0.5
+                    found[i, :, j] += sign * (rows.T @ rows)
+                found[j, :, i] = found[i, :, j]
+        return found.reshape(k * d, k * d)
 
     def part(self, rows: slice) -> GatedKernels:
         """Rows of inputs and gates."""

@@ -26,7 +26,8 @@ import numpy as np
 
 from implicit_bias.ground.memory import TooLargeError
 from implicit_bias.margin.solvers.native.arrays import Tensor, all_finite, as_numpy, library
-from implicit_bias.margin.solvers.native.kernels import GroupKernels
+from implicit_bias.margin.solvers.native.balance import balance
+from implicit_bias.margin.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.margin.solvers.native.newton import NewtonSystem, Point, Residual
 from implicit_bias.margin.solvers.solution import Status
 
@@ -34,6 +35,8 @@ from implicit_bias.margin.solvers.solution import Status
 TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
 #: A largest margin below this (samples have mean square length 1) counts as none; a proof is then sought.
 NO_MARGIN = 1e-9
+#: Steps without weights that separate, after which it is settled whether any do, of so many samples with few features.
+DOUBTFUL, SETTLED_FROM = 8, 1000
 #: How far below 0, as a share of the largest, a margin may be of which none is asked.
 ALLOWED = 1e-20
 #: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are,
@@ -141,6 +144,12 @@ class Program:
             scale = min(scale, float((prices / lam).min()))
         return Bounds(scale * total, upper_bound(value, f, prices)[0] if kept else float("inf"))
 
+    @property
+    def settled(self) -> bool:
+        """Whether it can be settled at once that nothing separates: hard margins of many samples with few features."""
+        plain = self.prices is None and self.asked is None and self.kernels.ones.dtype != object
+        return plain and self.kernels.short and self.kernels.n > SETTLED_FROM
+
     def start(self) -> Point:
         """An iterate with room on every side and balanced products."""
         kernels, prices = self.kernels, self.prices
@@ -242,21 +251,27 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
     """
     at = start or program.start()
     bounds: list[Bounds] = []
+    more = 0
     best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]))
     try:
         for iteration in range(max_iterations + 1):
             q, P = program.kernels.sweep(at.lam)
             f, b = P @ at.eta, at.rho * at.nu[1:]
             now = program.bounds(at.lam, at.eta, q, f + program.equalities[:, 1:] @ b)
-            best = best.better(at.lam, (at.lam, at.eta, b), now, iteration)
+            best = best.better(at.lam, (at.lam, at.eta, b), now, iteration + more)
             best.path.append((now.gap, at))
-            stop = watch(iteration, best.bounds)
+            stop = watch(iteration + more, best.bounds)
+            if iteration == DOUBTFUL and best.bounds.upper == float("inf") and program.settled:
+                best, ended = _balanced(program, best, max_iterations, watch)
+                if ended:
+                    return best
+                more = best.iterations - iteration
             clear = best.bounds.gap < 1 or best.bounds.lower > 1 / NEARLY_NONE
             patience = PATIENCE if clear else 3 * PATIENCE
             stuck = len(bounds) >= patience and best.bounds == bounds[-patience] and now.gap >= best.path[-LAST][0]
             bounds.append(best.bounds)
             done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / program.no_margin)
-            if done or stop or iteration == max_iterations:
+            if done or stop or iteration + more >= max_iterations:
                 return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
             astray = start is not None and iteration == WARM_STEPS and best.bounds.gap >= 1
             try:
@@ -271,6 +286,28 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
     except TooLargeError as error:
         return replace(best, reason=str(error))
     raise AssertionError("unreachable")
+
+
+def _balanced(program: Program, best: Outcome, most: int, watch: Watch) -> tuple[Outcome, bool]:
+    """What is known once it is settled whether anything separates the samples, and whether that is the end."""
+    kernels, before = program.kernels, best.iterations
+    assert isinstance(kernels, LinearKernels)
+    reach = float(kernels.sweep(kernels.ones)[0].max()) ** 0.5
+    found = best
+
+    def ends(step: int, t: float) -> bool:
+        """At λ with Φᵀλ = tΦᵀ1."""
+        nonlocal found
+        lower = kernels.n / (t * reach) if program.tilt is None else 0.0
+        stop = watch(before + step, Bounds(max(lower, best.bounds.lower)))
+        stop = stop or (Status.ITERATION_LIMIT if before + step >= most else None)
+        found = replace(best, iterations=before + step, stopped=stop)
+        return stop is not None
+
+    lam = balance(kernels, program.tilt, ends)
+    if lam is not None:
+        found = replace(found, lam=lam, bounds=Bounds(1 / program.no_margin))
+    return found, lam is not None or found.stopped is not None
 
 
 def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:

@@ -32,6 +32,9 @@ def low_rank(columns: int, samples: int) -> bool:
 class GroupKernels(ABC):
     """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; arrays of one kind and device."""
 
+    #: Whether steps go through the features.
+    short = False
+
     def __init__(self, rows: Tensor, H: int) -> None:
         self.n, self.H, self.ones = len(rows), H, filled(rows, len(rows), 1.0)
         #: Whether a partial factor took too many products.
@@ -97,6 +100,14 @@ class LinearKernels(GroupKernels):
         """Φ_hV_h, shape (n, H)."""
 
     @abstractmethod
+    def outputs(self, V: Tensor) -> Tensor:
+        """ΦV, shape (n,)."""
+
+    @abstractmethod
+    def moment(self, weights: Tensor) -> Tensor:
+        """Φᵀ diag(weights) Φ, of the entries of V one after the other, for weights ≥ 0 (n,)."""
+
+    @abstractmethod
     def part(self, rows: slice) -> LinearKernels:
         """Those of some samples."""
 
@@ -142,6 +153,14 @@ class StackedKernels(LinearKernels):
     def columns(self, V: Tensor) -> Tensor:
         """A_hV_h."""
         return (library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
+
+    def outputs(self, V: Tensor) -> Tensor:
+        """Σ_h A_hV_h."""
+        return library(V).tensordot(self.A, V, 2)
+
+    def moment(self, weights: Tensor) -> Tensor:
+        """Of all blocks side by side."""
+        return gram((self.A.reshape(self.n, -1) * weights[:, None] ** 0.5).T)
 
     def part(self, rows: slice) -> StackedKernels:
         """Rows of the factors."""
