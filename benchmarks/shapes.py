@@ -72,6 +72,12 @@ def wrong_labels(n: int) -> MarginProblem:
     return svm_gln(task.X_train, y, HyperplaneGates(20, 2, seed=1).fit(task.X_pool), C=1e-3)
 
 
+def hard_images(n: int) -> MarginProblem:
+    """SVM-GLN with a hard margin on images behind the gates of two units: 7000 are just separable, 8000 are not."""
+    task = load_binary("mnist", n)
+    return svm_gln(task.X_train, task.y_train, HyperplaneGates(2, 2, seed=1).fit(task.X_pool))
+
+
 def next_to_zero() -> MarginProblem:
     """SVM-GLN on centred images of length 1, one digit against the rest, slack so cheap that the intercept does all."""
     images, labels = load_images("mnist", None)
@@ -82,8 +88,10 @@ def next_to_zero() -> MarginProblem:
 
 
 def solved(problem: MarginProblem, solver: str) -> str:
-    """Status, certified gap and objective of a solver's answer."""
+    """Status, certified gap and objective of a solver's answer, or below which norm nothing separates."""
     found = solve(problem, solver)
+    if found.status.inseparable:
+        return f"{found.status.name}, {found.lower_bound:.0e}"
     return f"{found.status.name}, gap {found.gap:.0e}, {found.objective:.8g}"
 
 
@@ -107,6 +115,10 @@ def races() -> Iterator[tuple[str, dict[str, Contestant]]]:
             f"d = {d}, n = {n}, H = {H}, {100 * wrong:.0f} % wrong, C = {C:g}",
             {"NATIVE": partial(solved, problem, "NATIVE")},
         )
+    problem = gated_few(100_000, 20, 10, 0.1, np.inf)
+    yield "d = 20, n = 100000, H = 10, 10 % wrong, hard", {"NATIVE": partial(solved, problem, "NATIVE")}
+    for n in (7000, 48_000):
+        yield f"MNIST, n = {n}, H = 2, hard", {"NATIVE": partial(solved, hard_images(n), "NATIVE")}
     for n in (2000, 8000):
         problem = wrong_labels(n)
         yield f"MNIST, n = {n}, H = 20, 10 % wrong, C = 1e-3", {"NATIVE": partial(solved, problem, "NATIVE")}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from implicit_bias import GatedFeatures, HyperplaneGates, MarginProblem, Status, load_binary, solve, svm_gln
+from implicit_bias import GatedFeatures, HyperplaneGates, MarginProblem, Status, certify, load_binary, solve, svm_gln
 from implicit_bias.margin.solvers.native import balance, chunked, gated_kernels, interior_point, kernels, scaled
 from tests.cases import FEATURES, PAIRS, problem
 
@@ -41,7 +41,7 @@ def separated(case):
     return found.status == 2
 
 
-def proof(case, device="cpu", ends=lambda step, t: False):
+def proof(case, device="cpu", ends=lambda step, lam: False):
     """λ (n,) in the problem's own coordinates, or None."""
     ours = chunked.scaled(case, case.norm.group_form(case.features.k), device)
     lam = balance.balance(ours.kernels(ours.moved(np.arange(ours.n))), ours.tilt, ends)
@@ -93,6 +93,29 @@ def test_samples_of_no_proof_have_no_part_in_one():
     assert_proof(case, lam)
     assert lam[7] == 0
     assert (np.delete(lam, 7) > 0).all()
+
+
+@pytest.mark.parametrize("X", [np.kron(np.ones((2, 1)), [[1, 0], [-1e9, 0], [0, 1], [0, -1e-9]]), [[1.0], [-1.0]] * 9])
+def test_samples_of_any_length_have_part_in_a_proof(X):
+    """They have λ of lengths as far apart; of the second Φᵀ1 = 0 from the start."""
+    X = np.asarray(X, float)
+    case = MarginProblem(GatedFeatures(X), np.ones(len(X)), problem("constant", "frobenius").norm)
+    lam = proof(case)
+    assert_proof(case, lam)
+    assert (lam > 0).all()
+
+
+def test_bounds_that_are_told_are_those_of_their_dual():
+    """Of nearly collinear features rounding leaves Φᵀλ far from what it would be without."""
+    rng = np.random.default_rng(2)
+    X, D, w = rng.normal(size=(1500, 6)), rng.normal(size=(1500, 6)), rng.normal(size=6)
+    y = np.where(D @ w > 0, 1.0, -1.0)
+    D += 0.1 * y[:, None] * w
+    case = MarginProblem(GatedFeatures(np.hstack([X, X + 1e-8 * D])), y, problem("constant", "frobenius").norm)
+    told = []
+    solve(case, "NATIVE", callback=lambda progress: told.append(progress.lower_bound))
+    assert len(told) > interior_point.DOUBTFUL
+    assert max(told) <= certify(case, np.hstack([-w, w])[None], np.zeros(1500)).objective
 
 
 @pytest.fixture
@@ -156,7 +179,17 @@ def test_a_limit_or_an_interruption_ends_it(last):
     assert solve(inseparable(), "NATIVE", max_iterations=last).iterations == last
     broken = solve(inseparable(), "NATIVE", callback=interrupt)
     assert broken.status is Status.INTERRUPTED
+    assert broken.iterations in (last - 1, last)
     assert 0 < broken.lower_bound < np.inf
+
+
+def test_errors_of_a_callback_are_the_callers():
+    def fail(progress):
+        if progress.iteration == interior_point.DOUBTFUL + 2:
+            raise ZeroDivisionError("of the caller's own")
+
+    with pytest.raises(ZeroDivisionError, match="own"):
+        solve(inseparable(), "NATIVE", callback=fail)
 
 
 def test_without_the_memory_for_it_steps_go_on(asked, monkeypatch):

@@ -21,6 +21,7 @@ from implicit_bias import (
     svm_gln,
     svm_shallow,
 )
+from implicit_bias.margin.solvers.farkas import farkas_candidate
 from tests.fuzz import audit
 
 
@@ -228,6 +229,17 @@ def test_no_simplex_method_where_its_proof_would_be_too_long(monkeypatch):
     found = solve(case, "NATIVE")
     assert found.status is Status.NOT_SEPARABLE_BELOW
     assert found.lower_bound > 1e10
+
+
+def test_negligible_parts_of_a_proof_are_left_out():
+    """Three samples contradict each other; two hundred others have 1e-16 of their λ, in many directions."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((203, 152))
+    X[:3, :2] = [[1, 0], [0, 1], [-1, -1]]
+    X[3:, 2:] = rng.normal(size=(200, 150))
+    case = MarginProblem(GatedFeatures(X), np.ones(203), Frobenius())
+    lam, _ = farkas_candidate(case, np.where(np.arange(203) < 3, 1.0, 1e-16))
+    assert np.flatnonzero(lam).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("intercept", [False, True])

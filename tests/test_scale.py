@@ -274,9 +274,9 @@ def endings():
     reached, others = frozen[frozen.ratio <= 1.01], frozen[frozen.ratio > 1.01]
     yield "ends", f"{len(reached)} of {len(frozen)} descents behind gates that separate the samples end at the"
     yield "reached", f"at ratios up to {reached.ratio.max():.4f}"
-    (n, units), *more = set(zip(others.train_size, others.units, strict=True))
-    assert not more
-    yield "others", f"all at n = {n:_} with H = {units}, were cut off before".replace("_", " ")
+    (n,), places = set(others.train_size), others.groupby("units").dataset.unique()
+    where = (f"H = {units}" + (f" on {NAMES[on[0]]}" if len(on) < len(NAMES) else "") for units, on in places.items())
+    yield "others", f"all at n = {n:_} with {' or '.join(where)}, were cut off before".replace("_", " ")
     for model, part in others.groupby("model"):
         yield f"others {model}", f"{model} at {part.ratio.min():.3f} to {part.ratio.max():.3f}"
     for network in ("gln", "retrained-relu"):

@@ -73,7 +73,9 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     """
     problem = _in_own_units(problem)
     given = np.maximum(guess, 0.0)
-    lam = given if _residual(problem, given) <= ENOUGH else _polished(problem, given) if given.any() else None
+    sizes = given * problem.features.row_norms()
+    kept = np.where(sizes > NEGLIGIBLE * sizes.max(), given, 0.0)
+    lam = kept if _residual(problem, kept) <= ENOUGH else _polished(problem, given) if given.any() else None
     if lam is not None and _residual(problem, lam) <= ENOUGH:
         return _thinned(problem, lam), None
     features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)

@@ -7,7 +7,8 @@ Over weights w, an intercept b and a margin β, and over λ and a number t,
 
 are dual to each other. Both have interior points from the start, w = 0, b = 0, β = −1 and λ = 1, t = 1, where all
 products of a variable and its slack are 1. Some weights separate the samples if and only if β becomes positive. Else t
-tends to 0, and λ to the centre of all proofs that none do: λ_i is far from 0 unless it is 0 in every proof.
+tends to 0, and λ to the centre of all proofs that none do, where λ_i is 0 only if it is 0 in every proof. Where no
+intercept is free, there are no b and ỹ.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from implicit_bias.margin.solvers.native.arrays import (
 from implicit_bias.margin.solvers.native.factors import DenseFactor
 from implicit_bias.margin.solvers.native.kernels import LinearKernels
 
-#: Steps at most; the t at which λ is a proof but for its last digits; the way to the boundary that a step takes.
+#: Steps at most; the t from which on the last digits of λ are found at once; the way to the boundary that a step takes.
 STEPS, NEARLY, TO_BOUNDARY = 100, 1e-10, 0.995
 #: What joins a diagonal of 1, and how often a solution is refined.
 SHIFT, REFINEMENTS = 1e-13, 2
@@ -86,44 +87,40 @@ class Solver:
 
     def solve(self, right: Tensor) -> Tensor:
         """By substitution, refined."""
-        x = self._once(right)
+        x = self.once(right)
         for _ in range(REFINEMENTS):
-            x = x + self._once(right - self.rows.adjoint(self.weights * self.rows.times(x)))
+            x = x + self.once(right - self.rows.adjoint(self.weights * self.rows.times(x)))
         return x
 
-    def _once(self, right: Tensor) -> Tensor:
+    def once(self, right: Tensor) -> Tensor:
+        """By substitution alone."""
         return self.units * self.factor.solve((self.units * right)[:, None])[:, 0]
 
 
-def balance(kernels: LinearKernels, tilt: Tensor | None, ends: Callable[[int, float], bool]) -> Tensor | None:
-    """λ ≥ 0 (n,) with Φᵀλ = 0, ỹᵀλ = 0 and sum 1; None if there is none, or none that steps or the memory lead to.
+def balance(kernels: LinearKernels, tilt: Tensor | None, ends: Callable[[int, Tensor], bool]) -> Tensor | None:
+    """λ ≥ 0 (n,) with Φᵀλ and ỹᵀλ as near to 0 as rounding allows; None where β is positive, or steps lead no further.
 
-    `ends(step, t)` is called before every step, and says whether it is to be the end.
+    `ends(step, λ)` is called after every step, and says whether it is to be the last. None, too, without the memory.
     """
     rows = Rows(kernels, tilt)
     free = free_on_device(device_of(kernels.ones))
     if need(rows) > (free_memory() if free is None else free):
         return None
-    xp, n = library(rows.total), rows.n
-    lam = filled(rows.total, n + 1, 1.0)
+    lam = filled(rows.total, rows.n + 1, 1.0)
     z, x = 1.0 * lam, 0.0 * rows.total
     x[-1] = -1.0
-    try:
-        for step in range(STEPS):
-            if ends(step, float(lam[-1])):
-                return None
-            if lam[-1] <= NEARLY:
-                return _moved(rows, xp.where(lam > z, lam, 0 * lam))
-            solver = Solver(rows, lam / z)
-            missing = -rows.adjoint(lam)
-            missing[-1] -= n
-            moves = _step(rows, solver, missing, lam, z)
-            longest = [TO_BOUNDARY * _room(values, change) for values, change in zip((lam, z), moves[:2], strict=True)]
-            lam, z, x = lam + longest[0] * moves[0], z + longest[1] * moves[1], x + longest[1] * moves[2]
-            if x[-1] > 0 or max(longest) < NEARLY:
-                return None
-    except ArithmeticError:
-        return None
+    for step in range(1, STEPS + 1):
+        moves = _step(rows, lam, z)
+        if moves is None:
+            return None
+        before, slack = lam, z
+        longest = [TO_BOUNDARY * _room(values, change) for values, change in zip((lam, z), moves[:2], strict=True)]
+        lam, z, x = lam + longest[0] * moves[0], z + longest[1] * moves[1], x + longest[1] * moves[2]
+        if ends(step, lam[:-1]) or x[-1] > 0 or max(longest) < NEARLY:
+            return None
+        if lam[-1] <= NEARLY:
+            # Of a product that vanishes, the factor that shrank (Tapia's indicators): λ and z have different units.
+            return _moved(rows, library(lam).where(lam / before > z / slack, lam, 0 * lam))
     return None
 
 
@@ -132,8 +129,14 @@ def need(rows: Rows) -> int:
     return 8 * (2 * rows.size**2 + rows.n * (rows.size + 3 * max(rows.shape)))
 
 
-def _step(rows: Rows, solver: Solver, missing: Tensor, lam: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mehrotra's changes of λ, z and x."""
+def _step(rows: Rows, lam: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Mehrotra's changes of λ, z and x; None where the matrix is no longer positive definite."""
+    try:
+        solver = Solver(rows, lam / z)
+    except ArithmeticError:
+        return None
+    missing = -rows.adjoint(lam)
+    missing[-1] -= rows.n
 
     def changes(products: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Those that add `products` to λz."""
@@ -153,20 +156,23 @@ def _room(values: Tensor, change: Tensor) -> float:
     return 1 / max(float((-change / values).max()), 1.0)
 
 
-def _moved(rows: Rows, lam: Tensor) -> Tensor:
-    """λ with Aᵀλ = 0 but for rounding, each changed by a small part of itself; the sum becomes 1."""
+def _moved(rows: Rows, lam: Tensor) -> Tensor | None:
+    """λ, each changed by a small part of itself, so that Aᵀλ is nearer to 0; those that turn negative are left out."""
     xp = library(lam)
     lam[-1] = 0.0
     for _ in range(TURNS):
-        solver = Solver(rows, lam**2)
+        try:
+            solver = Solver(rows, lam**2)
+        except ArithmeticError:
+            return None
         for _ in range(MOVES):
             missing = rows.adjoint(lam)
             missing[-1] = 0.0
-            change = rows.times(solver._once(missing))
+            change = rows.times(solver.once(missing))
             change[-1] = 0.0
             lam = lam - lam**2 * change
         negative = lam < 0
         lam = xp.where(negative, 0 * lam, lam)
         if not negative.any():
             break
-    return lam[:-1] / lam.sum()
+    return lam[:-1]

@@ -146,7 +146,7 @@ class Program:
 
     @property
     def settled(self) -> bool:
-        """Whether it can be settled at once that nothing separates: hard margins of many samples with few features."""
+        """Whether steps over the features may settle if anything separates many samples with few, by hard margins."""
         plain = self.prices is None and self.asked is None and self.kernels.ones.dtype != object
         return plain and self.kernels.short and self.kernels.n > SETTLED_FROM
 
@@ -261,7 +261,8 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             best = best.better(at.lam, (at.lam, at.eta, b), now, iteration + more)
             best.path.append((now.gap, at))
             stop = watch(iteration + more, best.bounds)
-            if iteration == DOUBTFUL and best.bounds.upper == float("inf") and program.settled:
+            doubtful = iteration == DOUBTFUL < max_iterations and best.bounds.upper == float("inf")
+            if doubtful and program.settled and not stop:
                 best, ended = _balanced(program, best, max_iterations, watch)
                 if ended:
                     return best
@@ -290,24 +291,28 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
 
 def _balanced(program: Program, best: Outcome, most: int, watch: Watch) -> tuple[Outcome, bool]:
     """What is known once it is settled whether anything separates the samples, and whether that is the end."""
-    kernels, before = program.kernels, best.iterations
+    kernels, before, found = program.kernels, best.iterations, best
     assert isinstance(kernels, LinearKernels)
-    reach = float(kernels.sweep(kernels.ones)[0].max()) ** 0.5
-    found = best
 
-    def ends(step: int, t: float) -> bool:
-        """At λ with Φᵀλ = tΦᵀ1."""
+    def scored(lam: Tensor, iterations: int) -> Outcome:
+        """With the bound that λ proves, if that is better."""
+        lam = program.balanced(lam)
+        q = float(kernels.sweep(lam)[0].max())
+        return found.better(lam, found.weights, Bounds(q**-0.5 if q > 0 else float("inf")), iterations)
+
+    def ends(step: int, lam: Tensor) -> bool:
         nonlocal found
-        lower = kernels.n / (t * reach) if program.tilt is None else 0.0
-        stop = watch(before + step, Bounds(max(lower, best.bounds.lower)))
-        stop = stop or (Status.ITERATION_LIMIT if before + step >= most else None)
-        found = replace(best, iterations=before + step, stopped=stop)
-        return stop is not None
+        found = scored(lam, before + step)
+        stop = watch(found.iterations, found.bounds)
+        found = replace(found, stopped=stop or (Status.ITERATION_LIMIT if found.iterations >= most else None))
+        return found.stopped is not None
 
-    lam = balance(kernels, program.tilt, ends)
-    if lam is not None:
-        found = replace(found, lam=lam, bounds=Bounds(1 / program.no_margin))
-    return found, lam is not None or found.stopped is not None
+    try:
+        lam = balance(kernels, program.tilt, ends)
+    except KeyboardInterrupt:
+        return replace(found, stopped=Status.INTERRUPTED), True
+    found = found if lam is None else scored(lam, found.iterations)
+    return found, found.stopped is not None or found.bounds.lower >= 1 / program.no_margin
 
 
 def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:

@@ -14,13 +14,13 @@ from implicit_bias.margin.solvers.native.arrays import (
     lu_factor,
     lu_solve,
 )
-from implicit_bias.margin.solvers.native.factors import PartialFactor, Product
+from implicit_bias.margin.solvers.native.factors import LowRankFactor, PartialFactor, Product
 from implicit_bias.margin.solvers.native.kernels import GroupKernels
 
 #: The complementary pairs: of the products, each tends to zero.
 PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
-#: Refinements of a solution by a factor of single precision, and what it may miss, as a share, before each.
-STEPS, ASTRAY = 2, 1e-2
+#: Refinements of a solution, and what it may miss of the rows of λ, as a share, before each; below the last it is fine.
+STEPS, ASTRAY, FINE = 2, 1e-2, 1e-11
 #: What conjugate gradients leave of a right-hand side, in the norm of the factor's inverse.
 ENOUGH = 1e-3
 #: What joins the diagonal of M, as a share of Σ_h η_h/ρ, where rounding leaves M not positive definite.
@@ -174,7 +174,11 @@ class NewtonSystem:
         for _ in range(STEPS):
             missing = a - product(lam) - self.columns @ small
             rest = right - self.columns.T @ lam - self.corner @ small
-            if not abs(missing).max() <= ASTRAY * abs(a).max():
+            off, whole = abs(missing).max(), abs(a).max()
+            astray = not off <= ASTRAY * whole
+            if off <= FINE * whole or (astray and isinstance(self.factor, LowRankFactor)):
+                break
+            if astray:
                 found = self._by_conjugate_gradients(product, a, right)
                 if found is None:
                     self._prepare_exactly()
