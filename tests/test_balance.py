@@ -192,6 +192,12 @@ def test_errors_of_a_callback_are_the_callers():
         solve(inseparable(), "NATIVE", callback=fail)
 
 
+def test_nothing_is_asked_once_the_time_is_up(asked):
+    case = list(cases("constant", "frobenius"))[-1]
+    assert solve(case, "NATIVE", max_seconds=1e-9).status is Status.TIME_LIMIT
+    assert asked == []
+
+
 def test_without_the_memory_for_it_steps_go_on(asked, monkeypatch):
     case = list(cases("constant", "frobenius"))[-1]
     assert not separated(case)

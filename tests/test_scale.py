@@ -275,7 +275,7 @@ def endings():
     yield "ends", f"{len(reached)} of {len(frozen)} descents behind gates that separate the samples end at the"
     yield "reached", f"at ratios up to {reached.ratio.max():.4f}"
     (n,), places = set(others.train_size), others.groupby("units").dataset.unique()
-    where = (f"with H = {units}" + (f" on {NAMES[on[0]]}" if len(on) < len(NAMES) else "") for units, on in places.items())
+    where = [f"with H = {units}" + f" on {NAMES[on[0]]}" * (len(on) == 1) for units, on in places.items()]
     yield "others", f"all at n = {n:_} {' or '.join(where)}, were cut off before".replace("_", " ")
     for model, part in others.groupby("model"):
         yield f"others {model}", f"{model} at {part.ratio.min():.3f} to {part.ratio.max():.3f}"

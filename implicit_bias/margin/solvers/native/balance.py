@@ -77,12 +77,12 @@ class Solver:
 
     def __init__(self, rows: Rows, weights: Tensor) -> None:
         self.rows, self.weights, N = rows, weights, rows.moment(weights)
-        xp = library(N)
-        diagonal = N.diagonal() + 0.0
-        self.units = xp.where(diagonal > 0, diagonal, 1.0 + 0 * diagonal) ** -0.5
+        # Of features that are 0 the diagonal becomes 1, too.
+        none = 1.0 * (N.diagonal() == 0)
+        self.units = (N.diagonal() + none) ** -0.5
         N *= self.units
         N *= self.units[:, None]
-        add_to_diagonal_(N, SHIFT + xp.where(diagonal > 0, 0 * diagonal, 1.0 + 0 * diagonal))
+        add_to_diagonal_(N, SHIFT + none)
         self.factor = DenseFactor(N)
 
     def solve(self, right: Tensor) -> Tensor:

@@ -145,7 +145,7 @@ class Program:
         return Bounds(scale * total, upper_bound(value, f, prices)[0] if kept else float("inf"))
 
     @property
-    def settled(self) -> bool:
+    def settles(self) -> bool:
         """Whether steps over the features may settle if anything separates many samples with few, by hard margins."""
         plain = self.prices is None and self.asked is None and self.kernels.ones.dtype != object
         return plain and self.kernels.short and self.kernels.n > SETTLED_FROM
@@ -262,7 +262,7 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
             best.path.append((now.gap, at))
             stop = watch(iteration + more, best.bounds)
             doubtful = iteration == DOUBTFUL < max_iterations and best.bounds.upper == float("inf")
-            if doubtful and program.settled and not stop:
+            if doubtful and program.settles and not stop:
                 best, ended = _balanced(program, best, max_iterations, watch)
                 if ended:
                     return best
@@ -301,6 +301,7 @@ def _balanced(program: Program, best: Outcome, most: int, watch: Watch) -> tuple
         return found.better(lam, found.weights, Bounds(q**-0.5 if q > 0 else float("inf")), iterations)
 
     def ends(step: int, lam: Tensor) -> bool:
+        """Whether a limit is reached; what λ proves is kept."""
         nonlocal found
         found = scored(lam, before + step)
         stop = watch(found.iterations, found.bounds)
