@@ -272,12 +272,13 @@ def test_steps_by_partial_factors_take_the_memory_that_was_counted(monkeypatch):
 
 
 @pytest.mark.parametrize("priced", [0, 400])
-def test_steps_through_the_features_take_the_memory_that_was_counted(priced):
-    """Also with samples at their price in one row."""
+@pytest.mark.parametrize(("d", "H"), [(8, 6), (100, 12)])
+def test_steps_through_the_features_take_the_memory_that_was_counted(d, H, priced):
+    """Also with samples at their price in one row, and where no row of features is kept."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(6000, 8))
+    X = rng.normal(size=(6000, d))
     y = np.where(X[:, 0] + rng.normal(size=6000) > 0, 1.0, -1.0)
-    case = svm_gln(X, y, HyperplaneGates(6, 2, seed=1).fit(X), C=1.0)
+    case = svm_gln(X, y, HyperplaneGates(H, 2, seed=1).fit(X), C=1.0)
     ours = native.scaled(case, case.norm.group_form(case.features.k), "cpu")
     taken = taken_by_three_steps(ours, priced)
     assert taken <= ours.need(6000) < 3 * taken

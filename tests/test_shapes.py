@@ -18,9 +18,9 @@ from implicit_bias.margin.solvers.native import (
     scaled,
     working_set,
 )
-from implicit_bias.margin.solvers.native.arrays import lu_factor, lu_solve
+from implicit_bias.margin.solvers.native.arrays import library, lu_factor, lu_solve
 from implicit_bias.margin.solvers.native.cholesky import cholesky_, cholesky_solve
-from implicit_bias.margin.solvers.native.factors import DenseFactor, LowRankFactor
+from implicit_bias.margin.solvers.native.factors import Columns, DenseFactor, LowRankFactor
 from tests.cases import FEATURES, PAIRS, problem
 
 
@@ -43,7 +43,8 @@ def sorted_first(monkeypatch):
 
 
 def through_features(monkeypatch, few):
-    """Every step through the features, or none."""
+    """Every step through the features, or none; of any number of inputs through products of these."""
+    monkeypatch.setattr(gated_kernels, "WIDE", 1)
     for module in (kernels, scaled):
         monkeypatch.setattr(module, "low_rank", lambda columns, samples: few)
 
@@ -202,9 +203,32 @@ def test_low_rank_factors_solve_like_dense_ones(seed):
     rng = np.random.default_rng(seed)
     B, D, right = rng.normal(size=(40, 7)), 10.0 ** rng.uniform(-9, 3, 40), rng.normal(size=(40, 3))
     matrix = B @ B.T + np.diag(D)
-    few, full = LowRankFactor(B, D).solve(right), DenseFactor(matrix.copy()).solve(right)
+    few, full = LowRankFactor(Columns(B), D).solve(right), DenseFactor(matrix.copy()).solve(right)
     assert np.linalg.norm(matrix @ few - right) <= 1e-6 * np.linalg.norm(right)
     np.testing.assert_allclose(few, full, rtol=1e-5, atol=1e-5 * abs(full).max())
+
+
+@pytest.mark.parametrize("bordered", [False, True])
+@pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
+@pytest.mark.parametrize("gates", ["signs", "half-spaces", "any"])
+def test_features_of_many_inputs_are_factorised_as_if_they_were_kept(gates, move, bordered, monkeypatch):
+    """Of gate values of one size, of 0 and 1, and of any; with a row more that is no product of gates and inputs."""
+    rng = np.random.default_rng(0)
+    X, G, share = rng.normal(size=(60, 5)), rng.normal(size=(60, 3)), np.eye(3)[:, [0, 1, 1]]
+    G = {"signs": np.array([1.0, 2.0, 0.5]) * np.sign(G), "half-spaces": 1.0 * (G > 0), "any": G}[gates]
+    own = gated_kernels.GatedKernels(move(X), move(G), move(share), short=True)
+    ours = gated_kernels.BorderedKernels(own, move(rng.normal(size=(3, 5)))) if bordered else own
+    eta, D, right = (move(values) for values in (rng.random(3), 10.0 ** rng.uniform(-3, 3, ours.n), np.eye(ours.n)))
+    kept = ours.factor(eta, D)
+    monkeypatch.setattr(gated_kernels, "WIDE", 1)
+    found = ours.factor(eta, D)
+    kinds = [factor.B.B if bordered else factor.B for factor in (kept, found)]
+    assert [type(kind) for kind in kinds] == [Columns, gated_kernels.ScaledFeatures]
+    np.testing.assert_allclose(found.B.size, kept.B.size, rtol=1e-12)
+    np.testing.assert_allclose(found.B.moment(1 / D), kept.B.moment(1 / D), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.product(right[0]), kept.product(right[0]), rtol=1e-9, atol=1e-9)
+    whole = ours.weighted(eta) + library(D).diag(D)
+    np.testing.assert_allclose(whole @ found.solve(right), np.eye(ours.n), atol=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -213,8 +237,8 @@ def test_what_rounding_hides_of_a_diagonal_counts_as_what_it_leaves(seed):
     rng = np.random.default_rng(seed)
     B, right = rng.normal(size=(40, 7)), rng.normal(size=(40, 3))
     D, least = 10.0 ** rng.uniform(-30, 0, 40), 1e-14 * (B**2).sum() / 40
-    found = LowRankFactor(B, D).solve(right)
-    np.testing.assert_allclose(found, LowRankFactor(B, np.maximum(D, least)).solve(right), rtol=1e-6)
+    found = LowRankFactor(Columns(B), D).solve(right)
+    np.testing.assert_allclose(found, LowRankFactor(Columns(B), np.maximum(D, least)).solve(right), rtol=1e-6)
     assert abs(found).max() <= 2 * abs(right).max() / least
 
 
@@ -222,7 +246,7 @@ def test_what_rounding_hides_of_a_diagonal_counts_as_what_it_leaves(seed):
 def test_factors_without_columns_are_the_diagonal(move):
     """As features that are all zero have."""
     D, right = np.array([2.0, 4.0]), np.ones((2, 3))
-    found = LowRankFactor(move(np.zeros((2, 0))), move(D)).solve(move(right))
+    found = LowRankFactor(Columns(move(np.zeros((2, 0)))), move(D)).solve(move(right))
     np.testing.assert_array_equal(found, right / D[:, None])
 
 

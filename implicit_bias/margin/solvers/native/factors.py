@@ -65,6 +65,65 @@ class SingleFactor(DenseFactor):
         return in_precision("float64", super().solve(in_precision("float32", right / scale))) * scale
 
 
+class LowRank(ABC):
+    """A matrix B (n, r), by what it is asked for."""
+
+    #: Σ B_ij².
+    size: Tensor
+
+    @abstractmethod
+    def times(self, V: Tensor) -> Tensor:
+        """BV for V (r, m)."""
+
+    @abstractmethod
+    def adjoint(self, x: Tensor) -> Tensor:
+        """Bᵀx for x (n, m)."""
+
+    @abstractmethod
+    def moment(self, weights: Tensor) -> Tensor:
+        """Bᵀ diag(weights) B for weights ≥ 0 (n,); a new array."""
+
+
+class Columns(LowRank):
+    """As it is."""
+
+    def __init__(self, B: Tensor) -> None:
+        self.B, self.size = B, library(B).linalg.norm(B) ** 2
+
+    def times(self, V: Tensor) -> Tensor:
+        """By a product."""
+        return self.B @ V
+
+    def adjoint(self, x: Tensor) -> Tensor:
+        """By a product."""
+        return self.B.T @ x
+
+    def moment(self, weights: Tensor) -> Tensor:
+        """Of rows times √weights."""
+        return gram((self.B * weights[:, None] ** 0.5).T)
+
+
+class OneRowMore(LowRank):
+    """B, and a row (r,) below."""
+
+    def __init__(self, B: LowRank, row: Tensor) -> None:
+        self.B, self.row, self.size = B, row, B.size + row @ row
+
+    def times(self, V: Tensor) -> Tensor:
+        """With an entry more."""
+        return library(V).vstack([self.B.times(V), self.row @ V])
+
+    def adjoint(self, x: Tensor) -> Tensor:
+        """With a term more."""
+        return self.B.adjoint(x[:-1]) + self.row[:, None] * x[-1]
+
+    def moment(self, weights: Tensor) -> Tensor:
+        """With a term more."""
+        found = self.B.moment(weights[:-1])
+        found += (weights[-1] * self.row)[:, None] * self.row
+        return found
+
+
 class LowRankFactor(Factor):
     """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
 
@@ -74,21 +133,21 @@ class LowRankFactor(Factor):
 
     product: Product
 
-    def __init__(self, B: Tensor, D: Tensor) -> None:
-        self.product = lambda x: B @ (B.T @ x) + D * x
-        self.B, self.D = B, D.clip(FAINT * library(B).linalg.norm(B) ** 2 / max(len(B), 1))[:, None]
-        inner = gram((B / self.D**0.5).T)
+    def __init__(self, B: LowRank, D: Tensor) -> None:
+        self.product = lambda x: B.times(B.adjoint(x[:, None]))[:, 0] + D * x
+        D = D.clip(FAINT * B.size / max(len(D), 1))
+        self.B, self.D, inner = B, D[:, None], B.moment(1 / D)
         add_to_diagonal_(inner, 1.0)
         self.inner = DenseFactor(inner)
 
     def solve(self, right: Tensor) -> Tensor:
         """By two products with B, and two more."""
         x = self._once(right)
-        return x + self._once(right - self.D * x - self.B @ (self.B.T @ x))
+        return x + self._once(right - self.D * x - self.B.times(self.B.adjoint(x)))
 
     def _once(self, right: Tensor) -> Tensor:
-        small = self.inner.solve(self.B.T @ (right / self.D))
-        return (right - self.B @ small) / self.D
+        small = self.inner.solve(self.B.adjoint(right / self.D))
+        return (right - self.B.times(small)) / self.D
 
 
 class PartialFactor(Factor):

@@ -18,7 +18,15 @@ from implicit_bias.margin.solvers.native.arrays import (
     library,
 )
 from implicit_bias.margin.solvers.native.cholesky import BLOCK
-from implicit_bias.margin.solvers.native.factors import RANK, Factor, LowRankFactor, PartialFactor
+from implicit_bias.margin.solvers.native.factors import (
+    RANK,
+    Columns,
+    Factor,
+    LowRank,
+    LowRankFactor,
+    OneRowMore,
+    PartialFactor,
+)
 from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, LinearKernels
 
 #: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
@@ -115,9 +123,10 @@ class GatedKernels(LinearKernels):
         own *= (self.X**2).sum(axis=1)
         return PartialFactor(columns, own, first, diagonal, self._product(eta, diagonal))
 
-    def roots(self, eta: Tensor) -> Tensor:
+    def roots(self, eta: Tensor) -> LowRank:
         """B with BBᵀ = K(η): the gate values times √(Sη), times the inputs, shape (n, kd)."""
-        return self._rows(self.G * (self.share @ eta) ** 0.5)
+        root = (self.share @ eta) ** 0.5
+        return ScaledFeatures(self, root) if self.X.shape[1] >= WIDE else Columns(self._rows(self.G * root))
 
     def _rows(self, gates: Tensor) -> Tensor:
         """These gate values times the inputs."""
@@ -141,22 +150,39 @@ class GatedKernels(LinearKernels):
         """Σ_j g_j ∘ XV_j."""
         return ((self.X @ V.T) * self.G).sum(1)
 
+    @cached_property
+    def even(self) -> Tensor:
+        """|g_ij| (k,) of the columns in which that is the same for every i, as contrasts have; 0 of the others."""
+        xp, sizes = library(self.G), abs(self.G)
+        most = xp.amax(sizes, 0)
+        return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
+
     def moment(self, weights: Tensor) -> Tensor:
         """Block by block, Xᵀ diag(g_i g_j weights) X, of few inputs all together.
 
-        A block is symmetric: one product where g_i g_j is positive, less one where it is negative.
+        A block is P − N, of the samples with g_i g_j > 0 and of those with g_i g_j < 0. Where |g_i g_j| is the same
+        for all, P + N is a multiple of Xᵀ diag(weights) X, and the one of fewer samples suffices.
         """
         k, d = self.G.shape[1], self.X.shape[1]
         if d < WIDE:
             return gram(self._rows(self.G * weights[:, None] ** 0.5).T)
+
+        def product(own: Tensor, shares: Tensor) -> Tensor:
+            rows = self.X[own] * shares[own, None] ** 0.5
+            return rows.T @ rows
+
         found = filled(self.X, (k, d, k, d), 0.0)
+        whole = product(weights > 0, weights) if self.even.any() else None
         for i in range(k):
             for j in range(i + 1):
-                shares = self.G[:, i] * self.G[:, j] * weights
-                for sign in (1, -1):
-                    own = sign * shares > 0
-                    rows = self.X[own] * (sign * shares[own, None]) ** 0.5
-                    found[i, :, j] += sign * (rows.T @ rows)
+                shares, size = self.G[:, i] * self.G[:, j] * weights, self.even[i] * self.even[j]
+                above, below = shares > 0, shares < 0
+                if size == 0:
+                    found[i, :, j] = product(above, shares) - product(below, -shares)
+                elif above.sum() < below.sum():
+                    found[i, :, j] = 2 * product(above, shares) - size * whole
+                else:
+                    found[i, :, j] = size * whole - 2 * product(below, -shares)
                 found[j, :, i] = found[i, :, j]
         return found.reshape(k * d, k * d)
 
@@ -179,6 +205,33 @@ class GatedKernels(LinearKernels):
         return change @ P, P
 
 
+class ScaledFeatures(LowRank):
+    """The features of gated kernels times the number of their column of gate values, in no memory of their own."""
+
+    def __init__(self, kernels: GatedKernels, root: Tensor) -> None:
+        self.kernels, self.root = kernels, root[:, None]
+        self.shape = kernels.G.shape[1], kernels.X.shape[1]
+        self.size = (kernels.G**2 @ root**2) @ (kernels.X**2).sum(1)
+
+    def times(self, V: Tensor) -> Tensor:
+        """Column by column."""
+        columns = [self.kernels.outputs(self.root * own.reshape(self.shape)) for own in V.T]
+        return library(V).stack(columns, 1)
+
+    def adjoint(self, x: Tensor) -> Tensor:
+        """Column by column."""
+        columns = [(self.root * self.kernels.adjoint(own)).reshape(-1) for own in x.T]
+        return library(x).stack(columns, 1)
+
+    def moment(self, weights: Tensor) -> Tensor:
+        """That of the features, scaled on both sides."""
+        found = self.kernels.moment(weights).reshape(*self.shape, -1)
+        found *= self.root[:, :, None]
+        found = found.reshape(-1, *self.shape)
+        found *= self.root
+        return found.reshape(len(found), -1)
+
+
 class BorderedKernels(GroupKernels):
     """Gated kernels and one sample more, with features A (k, d) that are no product of gates and inputs."""
 
@@ -192,7 +245,7 @@ class BorderedKernels(GroupKernels):
         if not self.own.short:
             return super().factor(eta, diagonal, exact, first)
         row = ((self.own.share @ eta) ** 0.5)[:, None] * self.A
-        return LowRankFactor(library(row).vstack([self.own.roots(eta), row.reshape(1, -1)]), diagonal)
+        return LowRankFactor(OneRowMore(self.own.roots(eta), row.reshape(-1)), diagonal)
 
     def weighted(self, eta: Tensor) -> Tensor:
         """With a border of one row: Σ_j S_jh g_j ∘ XA_j."""

@@ -16,7 +16,14 @@ from implicit_bias.margin.solvers.native.arrays import (
     in_precision,
     library,
 )
-from implicit_bias.margin.solvers.native.factors import DenseFactor, Factor, LowRankFactor, Product, SingleFactor
+from implicit_bias.margin.solvers.native.factors import (
+    Columns,
+    DenseFactor,
+    Factor,
+    LowRankFactor,
+    Product,
+    SingleFactor,
+)
 
 #: Samples from which factors may be of single precision.
 SINGLE_FROM = 1000
@@ -128,7 +135,7 @@ class StackedKernels(LinearKernels):
         """Through the factors if they are smaller."""
         if not self.short:
             return super().factor(eta, diagonal, exact, first)
-        return LowRankFactor((self.A * (eta**0.5)[:, None]).reshape(self.n, -1), diagonal)
+        return LowRankFactor(Columns((self.A * (eta**0.5)[:, None]).reshape(self.n, -1)), diagonal)
 
     @cached_property
     def stack(self) -> Tensor:

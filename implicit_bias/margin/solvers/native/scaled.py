@@ -22,7 +22,14 @@ from implicit_bias.margin.solvers.native.arrays import (
 from implicit_bias.margin.solvers.native.cholesky import BLOCK
 from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.factors import PIVOTS, RANK
-from implicit_bias.margin.solvers.native.gated_kernels import KEPT, PATIENCE, BorderedKernels, GatedKernels, affordable
+from implicit_bias.margin.solvers.native.gated_kernels import (
+    KEPT,
+    PATIENCE,
+    WIDE,
+    BorderedKernels,
+    GatedKernels,
+    affordable,
+)
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
     FEWER,
@@ -77,7 +84,7 @@ class ScaledProblem(ABC):
     def need(self, samples: int) -> int:
         """Bytes that a step of so many samples takes: kernels and factor, a column a group, the border and its LU."""
         if low_rank(self.columns, samples):
-            kernels = 3 * samples * self.columns + 2 * self.columns**2
+            kernels = self.short(samples) + 2 * self.columns**2
         else:
             # Beyond a block of columns the factor needs one of them more, in single precision.
             kernels = self.kept(samples) + (samples * BLOCK // 2 if samples > BLOCK else 0)
@@ -96,6 +103,10 @@ class ScaledProblem(ABC):
     @abstractmethod
     def columns(self) -> int:
         """Columns of all factors A_h, K_h = A_hA_hᵀ, filled up to one width."""
+
+    def short(self, samples: int) -> int:
+        """Numbers that a step through the features of so many samples keeps, beside a matrix of these."""
+        return 3 * samples * self.columns
 
     @abstractmethod
     def kept(self, samples: int) -> int:
@@ -222,6 +233,11 @@ class GatedProblem(ScaledProblem):
         else:
             square = samples**2 // (1 if self.H == 1 or samples <= KEPT * d else 2)
         return square + 3 * samples * d + 4 * samples * columns + 2 * columns * d
+
+    def short(self, samples: int) -> int:
+        """Of many inputs these and parts of them alone, with columns of gate values."""
+        d = self.problem.features.d
+        return super().short(samples) if d < WIDE else samples * (4 * d + 4 * self.share.shape[0])
 
     def partial(self, samples: int) -> bool:
         """Of those whose products a refinement can afford, unless the features are fewer still."""
