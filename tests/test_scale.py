@@ -99,6 +99,31 @@ def test_chosen_cells_gather_in_one_table(tmp_path):
     again = tmp_path / "again"
     assert run("reproduce", "scale", "--redraw", str(tmp_path), "--out", str(again)).returncode == 0
     assert (again / "scale.csv").read_bytes() == (tmp_path / "scale.csv").read_bytes()
+    assert run("reproduce", "scale", "--extend", str(tmp_path), "--redraw", str(tmp_path)).returncode == 2
+
+
+def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path):
+    """Its cells are taken up as they were, of any end, whether there is an optimum or not, and only others computed."""
+    cell = ["--dataset", "mnist", "--train-size", "500", "--seeds", "1", "--units", "10", "--network", "gln"]
+    table = ["--extend", str(ROOT / "data" / "scale"), "--out", str(tmp_path), "--data-root", "nowhere"]
+    done = run("reproduce", "scale", *table, *cell, "--descents", "sgd")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "scale.csv").read_bytes() == (ROOT / "data" / "scale" / "scale.csv").read_bytes()
+    before, after = (json.loads((folder / "record.json").read_text()) for folder in (ROOT / "data" / "scale", tmp_path))
+    for name in ("cells", "missing", "end", "machines", "settings", "revision", "sha256"):
+        assert after[name] == before[name]
+    assert after["seconds_of_all_cells"] == pytest.approx(before["seconds_of_all_cells"])
+
+
+@pytest.mark.parametrize(("name", "value"), [("revision", 1), ("tolerance", [0.1])])
+def test_a_table_of_other_settings_is_not_extended(tmp_path, name, value):
+    record = json.loads((ROOT / "data" / "scale" / "record.json").read_text())
+    (record if name == "revision" else record["settings"])[name] = value
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    (tmp_path / "scale.csv").write_bytes((ROOT / "data" / "scale" / "scale.csv").read_bytes())
+    done = run("reproduce", "scale", "--list", "--extend", str(tmp_path), "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert f"the table is of {name} {value}, not of" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def declare(parser: Parser, command: str) -> None:
             ("--quick", "the embedded digits, minutes"),
             ("--list", "compute nothing: cells, and hours of one core, for each size"),
             ("--train-size 500 2000 --units 10", "the cheapest cells, twenty minutes of one core"),
+            ("--extend data/scale --train-size 48000", "what the committed table lacks of all the data"),
             ("--redraw data/scale", "figures and findings of the committed table, in seconds"),
         ],
     )
@@ -40,6 +41,7 @@ def declare(parser: Parser, command: str) -> None:
         "--quick", action="store_true", help="the embedded digits at n = 100, 200 and 400, in minutes and without files"
     )
     add("--list", action="store_true", help="compute nothing: say how many cells there are, and what they cost")
+    add("--extend", metavar="FOLDER", help="begin with the cells of an earlier table and its record")
     add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
     add_data_root(parser)
     add_engine(parser)

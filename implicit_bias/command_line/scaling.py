@@ -13,7 +13,7 @@ from implicit_bias.command_line.execution import Outcome
 from implicit_bias.command_line.scale import OPTIONS
 from implicit_bias.command_line.sweeps import computed, ended, redrawn
 from implicit_bias.experiments.runner.cells import Cell, cells_of
-from implicit_bias.experiments.runner.results import figured, load_alone, write_alone
+from implicit_bias.experiments.runner.results import Figured, figured, load_alone, taken_up, write_alone
 from implicit_bias.experiments.runner.run import stored
 from implicit_bias.experiments.runner.store import Store
 from implicit_bias.experiments.scale.config import GRID, chosen, grid
@@ -27,12 +27,17 @@ def scale(options: Namespace) -> Outcome:
     ending = "-redrawn" if options.redraw else "-quick" if options.quick else ""
     out = Path(options.out or f"results/scale{ending}")
     if options.redraw:
-        out = redrawn(out, wanted or options.quick or options.list or options.scheduler)
-        found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce scale")
+        out = redrawn(out, wanted or options.quick or options.list or options.extend or options.scheduler)
+        found = _earlier(options.redraw)
         return ended([found], write_alone(found, out), found.record, 0)
     experiment = replace(EXPERIMENT, grid=partial(grid, max_seconds=options.max_seconds))
     asked = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
     store = Store(out / "cells")
+    if options.extend:
+        cells = cells_of(experiment, experiment.grid(options.quick))
+        for cell, result in taken_up(_earlier(options.extend), cells).items():
+            if store.get(cell) is None:
+                store.put(cell, result)
     costs = listed(cells_of(asked, asked.grid(options.quick)), store)
     left = f"{costs.cells.sum()} cells, {costs.stored.sum()} of them stored; hours left: {costs.hours_left.sum():.2f}"
     print(costs.to_string(index=False), left, sep="\n", file=sys.stdout if options.list else sys.stderr)
@@ -43,6 +48,10 @@ def scale(options: Namespace) -> Outcome:
     found = figured(everything, experiment, quick=options.quick)
     code = 130 if part.record["missing"] else 0
     return ended([found], write_alone(found, out), found.record, code)
+
+
+def _earlier(folder: str) -> Figured:
+    return load_alone(EXPERIMENT, Path(folder), "reproduce scale")
 
 
 def listed(cells: Sequence[Cell], store: Store) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from implicit_bias.experiments.collection import Collection
-from implicit_bias.experiments.runner.cells import cells_of
+from implicit_bias.experiments.runner.cells import Cell, Result, cells_of
 from implicit_bias.experiments.runner.drawing import pictures
 from implicit_bias.experiments.runner.experiment import Experiment, Settings
 from implicit_bias.experiments.runner.run import Run
@@ -190,6 +190,30 @@ def load_alone(experiment: Experiment, folder: Path, command: str) -> Figured:
     if table is None:
         raise InputError(f"{folder} holds damaged results or none of {command}; run it again")
     return Figured(experiment, table, known)
+
+
+def taken_up(found: Figured, cells: Iterable[Cell]) -> dict[Cell, Result]:
+    """Cells whose rows a table holds, with nine digits, as if they were stored; each took the mean of the seconds.
+
+    Raises InputError if the table is of another revision, or of other values of a setting that it has no column for.
+    """
+    record, places = found.record, list(found.experiment.coordinates)
+    known = {place: rows for place, rows in found.table.groupby(places, sort=False)}
+    done = {}
+    for cell in cells:
+        rows = known.get(tuple(cell.settings[name] for name in places))
+        if rows is None:
+            continue
+        key = cell.key()
+        asked = {name: [value] for name, value in key["settings"].items() if name not in rows}
+        told = {"revision": record["revision"]} | {name: record["settings"].get(name) for name in asked}
+        for name, value in ({"revision": key["revision"]} | asked).items():
+            if told[name] != value:
+                raise InputError(f"the table is of {name.replace('_', ' ')} {told[name]}, not of {value}")
+        own = rows.drop(columns=places).astype(object)
+        content = [dict(row) for _, row in own.where(own.notna(), None).iterrows()]
+        done[cell] = Result(content, record["seconds_of_all_cells"] / record["cells"], ", ".join(record["machines"]))
+    return done
 
 
 def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[Figured]:
