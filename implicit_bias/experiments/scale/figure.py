@@ -1,6 +1,7 @@
 """The figures of all sizes: error, inconsistency and ratio against the number of training samples."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ Lines = Mapping[str, tuple[str, str, str, str]]
 GLN, RELU, FROZEN = MODELS
 #: The rows of panels: a column of the table, and the label of its axis.
 QUANTITIES = {"error": "error (%)", "inconsistency": "inconsistency (%)", "ratio": "ratio to the optimum"}
-#: The lines of each, in a figure for GLNs and one for ReLU networks.
+#: The lines of each, in the figures for GLNs and in those for ReLU networks.
 FIGURES: dict[str, dict[str, Lines]] = {
     "scale_gln": {
         "error": {
@@ -63,30 +64,31 @@ TITLES = {"scale_gln": "GLNs against n", "scale_relu": "ReLU networks against n"
 
 
 def figures(table: pd.DataFrame) -> dict[str, Figure]:
-    """A figure each for GLNs and ReLU networks: a column of panels for every data set and H, every seed a point.
+    """For every data set a figure for GLNs and one for ReLU networks: a column of panels for every H, seeds as points.
 
     A network that does not separate its training samples has no ratio, and no point there.
     """
     drawn = {}
-    for name, rows in FIGURES.items():
+    for (name, rows), dataset in product(FIGURES.items(), DATASETS):
         networks = {network for lines in rows.values() for network, *_ in lines.values()}
-        own = table[table.network.isin(networks)]
-        places = list(own[["dataset", "units"]].drop_duplicates().itertuples(index=False))
-        if not places:
+        own = where(table[table.network.isin(networks)], dataset=dataset)
+        if own.empty:
             continue
-        axes = panels(TITLES[name], columns=len(places), rows=len(rows), size=(2.6, 2.3))
-        for column, (dataset, units) in zip(axes.T, places, strict=True):
-            part = where(own, dataset=dataset, units=units)
+        widths = list(own.units.unique())
+        axes = panels(f"{TITLES[name]}, {DATASETS[dataset]}", columns=len(widths), rows=len(rows), size=(2.6, 2.3))
+        for column, units in zip(axes.T, widths, strict=True):
+            part = where(own, units=units)
             for ax, (quantity, lines) in zip(column, rows.items(), strict=True):
                 _panel(ax, part, quantity, lines)
-            column[0].set_title(f"{DATASETS[dataset]}, H = {units}")
+            column[0].set_title(f"H = {units}")
             column[-1].set_xlabel("training samples $n$, thousands")
         for ax, quantity in zip(axes[:, 0], rows, strict=True):
             ax.set_ylabel(QUANTITIES[quantity])
         for row in axes:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        drawn[name] = axes[0, 0].figure
-        drawn[name].set_figwidth(2.6 * len(places) + LEGENDS)
+        figure = axes[0, 0].figure
+        figure.set_figwidth(2.6 * len(widths) + LEGENDS)
+        drawn[f"{name}_{dataset}"] = figure
     return drawn
 
 
