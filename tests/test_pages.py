@@ -109,3 +109,23 @@ def test_pictures_of_the_guide_lead_to_their_full_size(page, site):
     pictures = "article img"
     assert page.eval_on_selector_all(pictures, "images => images.length") > 0
     assert page.eval_on_selector_all(pictures, "images => images.filter(i => !i.closest('a')).map(i => i.src)") == []
+
+
+@pytest.mark.parametrize("name", ["auto_gallery/index", "api/generated/implicit_bias.solve"])
+def test_a_card_of_the_gallery_holds_its_picture_and_leads_to_its_example(name, page, site):
+    page.goto(f"{site}/{name}.html", wait_until="load")
+    page.evaluate(BROKEN_IMAGES)
+    found = page.eval_on_selector_all(
+        ".sphx-glr-thumbcontainer",
+        """cards => cards.map(card => {
+            card.scrollIntoView({block: "center", behavior: "instant"});
+            const [own, picture] = [card, card.querySelector("img")].map(e => e.getBoundingClientRect());
+            const link = document.elementFromPoint((own.left + own.right) / 2, (own.top + own.bottom) / 2);
+            return [own.top <= picture.top && picture.bottom <= own.bottom, link.closest("a").href];
+        })""",
+    )
+    assert found
+    for held, link in found:
+        assert held, link
+        assert "/plot_" in link
+        assert link.endswith(".html")

@@ -48,9 +48,10 @@ def mend(app: Any, name: str, source: list[str]) -> None:
 
 
 def link_pictures(app: Any, doctree: Any, name: str) -> None:
-    """A picture that leads nowhere leads to itself in full size."""
+    """A picture that leads nowhere leads to itself in full size; the gallery's small ones lead to its examples."""
     for image in list(doctree.findall(nodes.image)):
-        if not isinstance(image.parent, nodes.reference) and image["uri"] in app.env.images:
+        linked = isinstance(image.parent, nodes.reference) or Path(image["uri"]).parent.name == "thumb"
+        if not linked and image["uri"] in app.env.images:
             place = "../" * name.count("/") + f"_images/{app.env.images[image['uri']][1]}"
             image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=place, internal=True))
 
