@@ -115,15 +115,23 @@ def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path):
     assert after["seconds_of_all_cells"] == pytest.approx(before["seconds_of_all_cells"])
 
 
-@pytest.mark.parametrize(("name", "value"), [("revision", 1), ("tolerance", [0.1])])
-def test_a_table_of_other_settings_is_not_extended(tmp_path, name, value):
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("revision", 1, "the table is of revision 1, not of 2"),
+        ("tolerance", [0.1], "the table is of tolerance [0.1], not of [0.003]"),
+        ("machines", None, "the table's record lacks machines"),
+    ],
+)
+def test_a_table_of_other_settings_is_not_extended(tmp_path, name, value, words):
     record = json.loads((ROOT / "data" / "scale" / "record.json").read_text())
-    (record if name == "revision" else record["settings"])[name] = value
+    place = record if name in record else record["settings"]
+    place.pop(name) if value is None else place.update({name: value})
     (tmp_path / "record.json").write_text(json.dumps(record))
     (tmp_path / "scale.csv").write_bytes((ROOT / "data" / "scale" / "scale.csv").read_bytes())
     done = run("reproduce", "scale", "--list", "--extend", str(tmp_path), "--out", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert f"the table is of {name} {value}, not of" in done.stderr
+    assert words in done.stderr
 
 
 @pytest.mark.parametrize(

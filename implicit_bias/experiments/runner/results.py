@@ -195,9 +195,13 @@ def load_alone(experiment: Experiment, folder: Path, command: str) -> Figured:
 def taken_up(found: Figured, cells: Iterable[Cell]) -> dict[Cell, Result]:
     """Cells whose rows a table holds, with nine digits, as if they were stored; each took the mean of the seconds.
 
-    Raises InputError if the table is of another revision, or of other values of a setting that it has no column for.
+    Raises InputError if the table is of another revision, or of other values of a setting that it has no column for,
+    or if its record does not say.
     """
     record, places = found.record, list(found.experiment.coordinates)
+    needed = ("revision", "settings", "cells", "seconds_of_all_cells", "machines")
+    if missing := [name for name in needed if name not in record]:
+        raise InputError(f"the table's record lacks {', '.join(missing)}")
     known = {place: rows for place, rows in found.table.groupby(places, sort=False)}
     done = {}
     for cell in cells:
