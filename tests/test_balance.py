@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from implicit_bias import GatedFeatures, HyperplaneGates, MarginProblem, Status, certify, load_binary, solve, svm_gln
-from implicit_bias.margin.solvers.native import balance, chunked, gated_kernels, interior_point, kernels, scaled
+from implicit_bias.margin.solvers.native import balance, chunked, interior_point, kernels, scaled
 from tests.cases import FEATURES, PAIRS, problem
 
 #: Samples of which some labels are such that they can be separated, with the gates of `cases.py`, and some not.
@@ -69,7 +69,7 @@ def test_a_proof_is_found_just_where_a_linear_program_finds_one(gate, norm, devi
 @pytest.mark.parametrize("wide", [1, 10**9])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_products_of_the_rows_are_those_of_dense_ones(gate, norm, wide, monkeypatch):
-    monkeypatch.setattr(gated_kernels, "WIDE", wide)
+    monkeypatch.setattr(scaled, "WIDE", wide)
     rng = np.random.default_rng(0)
     for case in cases(gate, norm, 2):
         for device in ("cpu", "cpu:0"):

@@ -272,11 +272,12 @@ def test_steps_by_partial_factors_take_the_memory_that_was_counted(monkeypatch):
 
 
 @pytest.mark.parametrize("priced", [0, 400])
-@pytest.mark.parametrize(("d", "H"), [(8, 6), (100, 12)])
-def test_steps_through_the_features_take_the_memory_that_was_counted(d, H, priced):
-    """Also with samples at their price in one row, and where no row of features is kept."""
+@pytest.mark.parametrize(("d", "H", "empty"), [(8, 6, 0), (100, 12, 0), (70, 12, 10)])
+def test_steps_through_the_features_take_the_memory_that_was_counted(d, H, empty, priced):
+    """Also with samples at their price in one row, and where no feature is kept, however few inputs are left."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(6000, d))
+    X[:, d - empty :] = 0
     y = np.where(X[:, 0] + rng.normal(size=6000) > 0, 1.0, -1.0)
     case = svm_gln(X, y, HyperplaneGates(H, 2, seed=1).fit(X), C=1.0)
     ours = native.scaled(case, case.norm.group_form(case.features.k), "cpu")

@@ -115,12 +115,37 @@ def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path):
     assert after["seconds_of_all_cells"] == pytest.approx(before["seconds_of_all_cells"])
 
 
+def test_finished_cells_of_a_table_replace_those_that_were_cut_off(tmp_path):
+    """Even of a table without any finished cell others begin; it names every machine once."""
+    one = ["--train-size", "100", "--network", "gln", "--descents", "limit", "--seeds", "1"]
+    short, whole = tmp_path / "short", tmp_path / "whole"
+    assert scale(short, *one, "--max-seconds", "0.01").returncode == 130
+    assert scale(whole, *one, "--extend", str(short)).returncode == 0
+    record = json.loads((whole / "record.json").read_text())
+    record["machines"] = ["a, 2 cores", "b, 2 cores"]
+    (whole / "record.json").write_text(json.dumps(record))
+    assert scale(short, *one, "--extend", str(whole), "--data-root", "nowhere").returncode == 0
+    assert (short / "scale.csv").read_bytes() == (whole / "scale.csv").read_bytes()
+    assert json.loads((short / "record.json").read_text())["machines"] == record["machines"]
+
+
+def test_a_table_that_a_run_would_replace_is_not_extended(tmp_path):
+    """A quick run keeps none of the cells of the whole study."""
+    for name in ("record.json", "scale.csv"):
+        (tmp_path / name).write_bytes((ROOT / "data" / "scale" / name).read_bytes())
+    done = scale(tmp_path, "--extend", str(tmp_path))
+    assert done.returncode == 2
+    assert "the table holds what this run would not keep, such as dataset mnist, train size 500" in done.stderr
+    assert (tmp_path / "scale.csv").read_bytes() == (ROOT / "data" / "scale" / "scale.csv").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
         ("revision", 1, "the table is of revision 1, not of 2"),
         ("tolerance", [0.1], "the table is of tolerance [0.1], not of [0.003]"),
-        ("machines", None, "the table's record lacks machines"),
+        ("machines", None, "the table's record is damaged: KeyError 'machines'"),
+        ("cells", "x", "the table's record is damaged: TypeError"),
     ],
 )
 def test_a_table_of_other_settings_is_not_extended(tmp_path, name, value, words):

@@ -44,7 +44,7 @@ def sorted_first(monkeypatch):
 
 def through_features(monkeypatch, few):
     """Every step through the features, or none; of any number of inputs through products of these."""
-    monkeypatch.setattr(gated_kernels, "WIDE", 1)
+    monkeypatch.setattr(scaled, "WIDE", 1)
     for module in (kernels, scaled):
         monkeypatch.setattr(module, "low_rank", lambda columns, samples: few)
 
@@ -211,17 +211,17 @@ def test_low_rank_factors_solve_like_dense_ones(seed):
 @pytest.mark.parametrize("bordered", [False, True])
 @pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
 @pytest.mark.parametrize("gates", ["signs", "half-spaces", "any"])
-def test_features_of_many_inputs_are_factorised_as_if_they_were_kept(gates, move, bordered, monkeypatch):
+def test_features_of_many_inputs_are_factorised_as_if_they_were_kept(gates, move, bordered):
     """Of gate values of one size, of 0 and 1, and of any; with a row more that is no product of gates and inputs."""
     rng = np.random.default_rng(0)
     X, G, share = rng.normal(size=(60, 5)), rng.normal(size=(60, 3)), np.eye(3)[:, [0, 1, 1]]
     G = {"signs": np.array([1.0, 2.0, 0.5]) * np.sign(G), "half-spaces": 1.0 * (G > 0), "any": G}[gates]
-    own = gated_kernels.GatedKernels(move(X), move(G), move(share), short=True)
-    ours = gated_kernels.BorderedKernels(own, move(rng.normal(size=(3, 5)))) if bordered else own
+    both = [gated_kernels.GatedKernels(move(X), move(G), move(share), True, wide) for wide in (False, True)]
+    A = move(rng.normal(size=(3, 5)))
+    both = [gated_kernels.BorderedKernels(own, A) for own in both] if bordered else both
+    ours = both[0]
     eta, D, right = (move(values) for values in (rng.random(3), 10.0 ** rng.uniform(-3, 3, ours.n), np.eye(ours.n)))
-    kept = ours.factor(eta, D)
-    monkeypatch.setattr(gated_kernels, "WIDE", 1)
-    found = ours.factor(eta, D)
+    kept, found = (one.factor(eta, D) for one in both)
     kinds = [factor.B.B if bordered else factor.B for factor in (kept, found)]
     assert [type(kind) for kind in kinds] == [Columns, gated_kernels.ScaledFeatures]
     np.testing.assert_allclose(found.B.size, kept.B.size, rtol=1e-12)
@@ -229,6 +229,17 @@ def test_features_of_many_inputs_are_factorised_as_if_they_were_kept(gates, move
     np.testing.assert_allclose(found.product(right[0]), kept.product(right[0]), rtol=1e-9, atol=1e-9)
     whole = ours.weighted(eta) + library(D).diag(D)
     np.testing.assert_allclose(whole @ found.solve(right), np.eye(ours.n), atol=1e-7)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+def test_gates_that_are_never_open_leave_the_slack(device):
+    """Of many inputs no features are left: all samples pay their price."""
+    X = np.random.default_rng(0).normal(size=(40, 70))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    case = MarginProblem(GatedFeatures(X, np.zeros((40, 3))), y, GroupLasso([0, 1, 2]), C=1.0, intercept=True)
+    found = solve(case, "NATIVE", device=device)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(2 * min((y > 0).sum(), (y < 0).sum()))
 
 
 @pytest.mark.parametrize("seed", range(3))

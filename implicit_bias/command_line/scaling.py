@@ -36,7 +36,8 @@ def scale(options: Namespace) -> Outcome:
     if options.extend:
         cells = cells_of(experiment, experiment.grid(options.quick))
         for cell, result in taken_up(_earlier(options.extend), cells).items():
-            if store.get(cell) is None:
+            own = store.get(cell)
+            if own is None or cell.cut_off(own.rows):
                 store.put(cell, result)
     costs = listed(cells_of(asked, asked.grid(options.quick)), store)
     left = f"{costs.cells.sum()} cells, {costs.stored.sum()} of them stored; hours left: {costs.hours_left.sum():.2f}"

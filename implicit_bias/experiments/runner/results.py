@@ -15,7 +15,7 @@ from implicit_bias.experiments.collection import Collection
 from implicit_bias.experiments.runner.cells import Cell, Result, cells_of
 from implicit_bias.experiments.runner.drawing import pictures
 from implicit_bias.experiments.runner.experiment import Experiment, Settings
-from implicit_bias.experiments.runner.run import Run
+from implicit_bias.experiments.runner.run import MACHINES, Run
 from implicit_bias.experiments.runner.verdicts import Verdict, as_markdown, outcome
 from implicit_bias.ground.checks import InputError, as_file
 from implicit_bias.ground.files import write_atomically
@@ -196,27 +196,33 @@ def taken_up(found: Figured, cells: Iterable[Cell]) -> dict[Cell, Result]:
     """Cells whose rows a table holds, with nine digits, as if they were stored; each took the mean of the seconds.
 
     Raises InputError if the table is of another revision, or of other values of a setting that it has no column for,
-    or if its record does not say.
+    if it holds others than these cells, and if its record is damaged.
     """
-    record, places = found.record, list(found.experiment.coordinates)
-    needed = ("revision", "settings", "cells", "seconds_of_all_cells", "machines")
-    if missing := [name for name in needed if name not in record]:
-        raise InputError(f"the table's record lacks {', '.join(missing)}")
+    try:
+        revision, settings = found.record["revision"], dict(found.record["settings"])
+        seconds = found.record["seconds_of_all_cells"] / max(found.record["cells"], 1)
+        machine = MACHINES.join(found.record["machines"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the table's record is damaged: {type(error).__name__} {error}") from None
+    places = list(found.experiment.coordinates)
     known = {place: rows for place, rows in found.table.groupby(places, sort=False)}
     done = {}
     for cell in cells:
-        rows = known.get(tuple(cell.settings[name] for name in places))
+        rows = known.pop(tuple(cell.settings[name] for name in places), None)
         if rows is None:
             continue
         key = cell.key()
         asked = {name: [value] for name, value in key["settings"].items() if name not in rows}
-        told = {"revision": record["revision"]} | {name: record["settings"].get(name) for name in asked}
+        told = {"revision": revision} | {name: settings.get(name) for name in asked}
         for name, value in ({"revision": key["revision"]} | asked).items():
             if told[name] != value:
                 raise InputError(f"the table is of {name.replace('_', ' ')} {told[name]}, not of {value}")
         own = rows.drop(columns=places).astype(object)
         content = [dict(row) for _, row in own.where(own.notna(), None).iterrows()]
-        done[cell] = Result(content, record["seconds_of_all_cells"] / record["cells"], ", ".join(record["machines"]))
+        done[cell] = Result(content, seconds, machine)
+    for place in known:
+        one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, place, strict=True))
+        raise InputError(f"the table holds what this run would not keep, such as {one}")
     return done
 
 

@@ -19,6 +19,8 @@ from implicit_bias.experiments.runner.store import Store
 
 #: Called with a cell when its rows are there, and whether they were stored by an earlier run.
 Progress = Callable[[Cell, bool], None]
+#: What joins several machines, where it is not known which of them computed a cell.
+MACHINES = "; "
 PACKAGES = ("numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
 
 
@@ -67,7 +69,7 @@ class Run:
             | {name: version(name) for name in PACKAGES},
             "machine": machine_kind(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "machines": sorted({result.machine for result in results}),
+            "machines": sorted({machine for result in results for machine in result.machine.split(MACHINES)}),
             "seconds_of_this_run": round(self.seconds, 2),
             "seconds_of_all_cells": round(sum(result.seconds for result in results), 2),
             "cells": len(results),

@@ -40,7 +40,7 @@ class Store:
             if content["key"] != cell.key() or content["digest"] != digest(content["rows"]):
                 raise ValueError
             return Result(content["rows"], float(content["seconds"]), str(content["machine"]))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError):
             aside = path.with_suffix(".damaged")

@@ -31,8 +31,6 @@ from implicit_bias.margin.solvers.native.kernels import FEWER, GroupKernels, Lin
 
 #: Samples for each input up to which XXᵀ is kept: beyond, making it anew is a small part of the factor.
 KEPT = 20
-#: Inputs from which a product of theirs for every pair of gates takes less time than one for all.
-WIDE = 64
 #: How much slower the products of a refinement are than those of a factor; of how many a partial factor must have use.
 SLOWER, PATIENCE = 6, 33
 
@@ -57,12 +55,14 @@ class GatedKernels(LinearKernels):
         S ≥ 0: how much column j counts in group h; sparse for many groups.
     short : bool
         Whether steps go through the features.
+    wide : bool
+        Whether these are computed as they are needed, never kept.
     """
 
-    def __init__(self, X: Tensor, G: Tensor, share: Tensor, short: bool = False) -> None:
+    def __init__(self, X: Tensor, G: Tensor, share: Tensor, short: bool = False, wide: bool = False) -> None:
         super().__init__(X, share.shape[1])
         self.X, self.G, self.share = X, G, share
-        self.short = short
+        self.short, self.wide = short, wide
 
     @cached_property
     def halved(self) -> GatedKernels:
@@ -126,7 +126,7 @@ class GatedKernels(LinearKernels):
     def roots(self, eta: Tensor) -> LowRank:
         """B with BBᵀ = K(η): the gate values times √(Sη), times the inputs, shape (n, kd)."""
         root = (self.share @ eta) ** 0.5
-        return ScaledFeatures(self, root) if self.X.shape[1] >= WIDE else Columns(self._rows(self.G * root))
+        return ScaledFeatures(self, root) if self.wide else Columns(self._rows(self.G * root))
 
     def _rows(self, gates: Tensor) -> Tensor:
         """These gate values times the inputs."""
@@ -158,13 +158,13 @@ class GatedKernels(LinearKernels):
         return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
 
     def moment(self, weights: Tensor) -> Tensor:
-        """Block by block, Xᵀ diag(g_i g_j weights) X, of few inputs all together.
+        """Block by block, Xᵀ diag(g_i g_j weights) X, unless `wide` all together.
 
         A block is P − N, of the samples with g_i g_j > 0 and of those with g_i g_j < 0. Where |g_i g_j| is the same
         for all, P + N is a multiple of Xᵀ diag(weights) X, and the one of fewer samples suffices.
         """
         k, d = self.G.shape[1], self.X.shape[1]
-        if d < WIDE:
+        if not self.wide:
             return gram(self._rows(self.G * weights[:, None] ** 0.5).T)
 
         def product(own: Tensor, shares: Tensor) -> Tensor:
@@ -225,11 +225,12 @@ class ScaledFeatures(LowRank):
 
     def moment(self, weights: Tensor) -> Tensor:
         """That of the features, scaled on both sides."""
-        found = self.kernels.moment(weights).reshape(*self.shape, -1)
+        size = self.shape[0] * self.shape[1]
+        found = self.kernels.moment(weights).reshape(*self.shape, size)
         found *= self.root[:, :, None]
-        found = found.reshape(-1, *self.shape)
+        found = found.reshape(size, *self.shape)
         found *= self.root
-        return found.reshape(len(found), -1)
+        return found.reshape(size, size)
 
 
 class BorderedKernels(GroupKernels):

@@ -22,14 +22,7 @@ from implicit_bias.margin.solvers.native.arrays import (
 from implicit_bias.margin.solvers.native.cholesky import BLOCK
 from implicit_bias.margin.solvers.native.contrasts import Contrasts, contrasts
 from implicit_bias.margin.solvers.native.factors import PIVOTS, RANK
-from implicit_bias.margin.solvers.native.gated_kernels import (
-    KEPT,
-    PATIENCE,
-    WIDE,
-    BorderedKernels,
-    GatedKernels,
-    affordable,
-)
+from implicit_bias.margin.solvers.native.gated_kernels import KEPT, PATIENCE, BorderedKernels, GatedKernels, affordable
 from implicit_bias.margin.solvers.native.interior_point import Outcome, Program
 from implicit_bias.margin.solvers.native.kernels import (
     FEWER,
@@ -46,6 +39,8 @@ CHUNK = 8192
 DENSE_UP_TO = 2**22
 #: Multiplications of a step up to which it takes all samples at once, where the features are few: half a second.
 AT_ONCE = 5e10
+#: Inputs from which a product of theirs for every pair of gates takes less time than one for all.
+WIDE = 64
 
 
 class ScaledProblem(ABC):
@@ -209,19 +204,24 @@ class GatedProblem(ScaledProblem):
         X, short = self.inputs_of(rows), low_rank(self.columns, len(rows))
         if more is not None:
             X = X[:, self.inputs] * self.signs[rows, None]
-            own = GatedKernels(X, self.gates_of(rows), self.share, short)
+            own = GatedKernels(X, self.gates_of(rows), self.share, short, self.wide)
             return BorderedKernels(own, self.together(more)[:, self.inputs])
         constant = (X[0] == X).all(axis=0)
         if constant.any():
             # Without squares that overflow or vanish.
             size = float(length(as_numpy(X[0, constant])))
             X = library(X).hstack([X[:, ~constant], filled(X, (len(X), 1), size)])
-        return GatedKernels(X * self.signs[rows, None], self.gates_of(rows), self.share, short)
+        return GatedKernels(X * self.signs[rows, None], self.gates_of(rows), self.share, short, self.wide)
 
     @property
     def columns(self) -> int:
         """Of contrasts times inputs that are not zero in every sample."""
         return self.share.shape[0] * len(self.inputs)
+
+    @property
+    def wide(self) -> bool:
+        """Whether features are computed as they are needed: there are many inputs, though some may be zero."""
+        return bool(self.problem.features.d >= WIDE)
 
     def kept(self, samples: int) -> int:
         """A factor, XXᵀ unless that is made anew, in single precision for many samples; rows of inputs and gates."""
@@ -236,8 +236,9 @@ class GatedProblem(ScaledProblem):
 
     def short(self, samples: int) -> int:
         """Of many inputs these and parts of them alone, with columns of gate values."""
-        d = self.problem.features.d
-        return super().short(samples) if d < WIDE else samples * (4 * d + 4 * self.share.shape[0])
+        if not self.wide:
+            return super().short(samples)
+        return samples * (4 * self.problem.features.d + 4 * self.share.shape[0])
 
     def partial(self, samples: int) -> bool:
         """Of those whose products a refinement can afford, unless the features are fewer still."""
@@ -246,7 +247,8 @@ class GatedProblem(ScaledProblem):
 
     def linear(self, rows: Tensor) -> GatedKernels:
         """With all inputs; V has a row for each column of gate values, shape (k, d)."""
-        return GatedKernels(self.inputs_of(rows) * self.signs[rows, None], self.gates_of(rows), self.share)
+        X = self.inputs_of(rows) * self.signs[rows, None]
+        return GatedKernels(X, self.gates_of(rows), self.share, wide=self.wide)
 
     def squares(self, V: Tensor) -> Tensor:
         """Σ_j S_jh ‖V_j‖²."""
