@@ -334,7 +334,8 @@ def endings():
     yield "ends", f"{len(reached)} of {len(frozen)} descents behind gates that separate the samples end at the"
     yield "reached", f"at ratios up to {reached.ratio.max():.4f}"
     (n,), places = set(others.train_size), others.groupby("units").dataset.unique()
-    where = [f"with H = {units}" + f" on {NAMES[on[0]]}" * (len(on) == 1) for units, on in places.items()]
+    alike = places.groupby(lambda units: "" if len(places[units]) > 1 else f" on {NAMES[places[units][0]]}")
+    where = [f"with H = {' or '.join(map(str, part.index))}{name}" for name, part in alike]
     yield "others", f"all at n = {n:_} {' or '.join(where)}, were cut off before".replace("_", " ")
     for model, part in others.groupby("model"):
         yield f"others {model}", f"{model} at {part.ratio.min():.3f} to {part.ratio.max():.3f}"
