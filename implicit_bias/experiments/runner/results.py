@@ -220,8 +220,8 @@ def taken_up(found: Figured, cells: Iterable[Cell]) -> dict[Cell, Result]:
         own = rows.drop(columns=places).astype(object)
         content = [dict(row) for _, row in own.where(own.notna(), None).iterrows()]
         done[cell] = Result(content, seconds, machine)
-    for place in known:
-        one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, place, strict=True))
+    if known:
+        one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, min(known), strict=True))
         raise InputError(f"the table holds what this run would not keep, such as {one}")
     return done
 

@@ -158,7 +158,7 @@ class GatedKernels(LinearKernels):
         return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
 
     def moment(self, weights: Tensor) -> Tensor:
-        """Block by block, Xᵀ diag(g_i g_j weights) X, unless `wide` all together.
+        """Block by block, Xᵀ diag(g_i g_j weights) X, where `wide`; else all together.
 
         A block is P − N, of the samples with g_i g_j > 0 and of those with g_i g_j < 0. Where |g_i g_j| is the same
         for all, P + N is a multiple of Xᵀ diag(weights) X, and the one of fewer samples suffices.
