@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What `make check` tests; TESTS="tests/test_kernels.py implicit_bias/kernels" takes others.
+# What `make check` tests; TESTS="tests/test_kernels.py implicit_bias/extensions/infinite" takes others.
 TESTS ?= $(addprefix tests/test_,architecture.py certificate.py command_line.py command_line_help.py comparison.py features.py gates.py \
 	laws.py networks.py norms.py solvers.py)
 # Two processes share the machine's cores, and keep the modules that they compile.

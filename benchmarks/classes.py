@@ -23,8 +23,8 @@ from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from implicit_bias import GLNClassifier
+from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import load_digits, load_images
-from implicit_bias.ground.checks import Array
 
 Parts = tuple[Array, np.ndarray, Array, np.ndarray]
 #: Digits that train; the rest of the 1797 are the test part.

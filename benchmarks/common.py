@@ -27,10 +27,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary, load_problem
+from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.files import write_atomically
 from implicit_bias.datasets.images import load_digits, load_images
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.ground.files import write_atomically
 
 #: All labelled images of each data set.
 TOTAL = {"digits": 1797, "mnist": 60_000, "fashion-mnist": 60_000}

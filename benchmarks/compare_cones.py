@@ -14,12 +14,12 @@ import numpy as np
 from common import alternately, markdown, surroundings, surroundings_line
 
 from implicit_bias import load_binary
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.margin.relu.network import bound_of, network_of
-from implicit_bias.margin.relu.problem import patterned
-from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
-from implicit_bias.margin.solvers.native.cones import solve_in_cones
-from implicit_bias.margin.solvers.options import Options
+from implicit_bias.cli.execution import guarded
+from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of
+from implicit_bias.extensions.best_networks.relu.problem import patterned
+from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
+from implicit_bias.solvers.native.cones import solve_in_cones
+from implicit_bias.solvers.options import Options
 
 #: The relative gap asked for.
 TOLERANCE = 1e-7

@@ -14,17 +14,17 @@ from common import alternately, markdown, surroundings, surroundings_line
 from implicit_bias import (
     FrozenReLUNetwork,
     GatedLinearNetwork,
-    GatedNetwork,
     HyperplaneGates,
     LossScaled,
     descend_to_limit,
     load_binary,
-    optimality_ratio,
     solve,
 )
-from implicit_bias.command_line.execution import guarded
+from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.experiments.limit.references import margin_problem
+from implicit_bias.metrics import optimality_ratio
+from implicit_bias.networks import GatedNetwork
+from implicit_bias.studies.limit.references import margin_problem
 from implicit_bias.training.limit import Descent
 
 #: The smoothing of the least margin at the end, and the steps after which a descent is cut off.

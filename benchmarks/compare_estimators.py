@@ -30,8 +30,8 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from implicit_bias import SGD, GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
+from implicit_bias._utils.files import write_atomically
 from implicit_bias.datasets.images import load_images
-from implicit_bias.ground.files import write_atomically
 
 GRID = {"C": [0.01, 0.1, 1.0]}
 SQUARED = {"C": [0.1, 1.0, 10.0]}

@@ -10,10 +10,9 @@ from common import markdown, surroundings, surroundings_line, timed_runs
 from scipy.integrate import solve_ivp
 
 from implicit_bias import GatedFeatures
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.datasets import nonlinear_gaussian_process
-from implicit_bias.dynamics import Moments, gradient_flow
-from implicit_bias.ground.checks import Array
+from implicit_bias._utils.checks import Array
+from implicit_bias.cli.execution import guarded
+from implicit_bias.extensions.gated_flow import Moments, gradient_flow, nonlinear_gaussian_process
 
 #: Pixels of the ring, and samples of the small cases and of the large ones.
 PIXELS, SAMPLES, MANY = 40, 1000, 12_000

@@ -24,10 +24,10 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from implicit_bias import GaLURegressor
-from implicit_bias.command_line.execution import guarded
+from implicit_bias._utils.checks import Array
+from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets.images import load_images
-from implicit_bias.ground.checks import Array
+from implicit_bias.extensions.galu import GaLURegressor
 
 #: Units of all layers, and of those whose filters Algorithm 1 improves.
 UNITS, FEW, STEPS = 100, 20, 100

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from common import alternately, markdown, repeats_of, surroundings, surroundings_line
 
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.ground.checks import Array
-from implicit_bias.kernels import activation, empirical_gram, gram_matrix
+from implicit_bias._utils.checks import Array
+from implicit_bias.cli.execution import guarded
+from implicit_bias.extensions.infinite import activation, empirical_gram, gram_matrix
 
 #: Points and inputs of the comparison, and of the large matrices.
 SMALL, LARGE = (300, 10), ((2000, 3), (2000, 100))

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from common import alternately, load_samples, markdown, surroundings, surroundings_line
 
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.ground.checks import Array
-from implicit_bias.kernels import InfiniteNetwork, NetworkKernels
+from implicit_bias._utils.checks import Array
+from implicit_bias.cli.execution import guarded
+from implicit_bias.extensions.infinite import InfiniteNetwork, NetworkKernels
 
 #: Hidden layers, σ_w² and σ_b².
 LAYERS, WEIGHT, BIAS = 3, 2.0, 0.1

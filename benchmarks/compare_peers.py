@@ -20,7 +20,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from implicit_bias import ConstantGate, GaLURegressor, MarginProblem, solve, svm_shallow
+from implicit_bias import ConstantGate, MarginProblem, solve, svm_shallow
+from implicit_bias.extensions.galu import GaLURegressor
 
 
 def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> dict[str, Callable[[], np.ndarray]]:

@@ -8,9 +8,10 @@ import numpy as np
 import scipy.linalg
 from common import alternately, markdown, repeats_of, surroundings, surroundings_line
 
-from implicit_bias import GatedFeatures, ReLUGates, improve_filters, least_squares
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.ground.checks import Array
+from implicit_bias import GatedFeatures, ReLUGates
+from implicit_bias._utils.checks import Array
+from implicit_bias.cli.execution import guarded
+from implicit_bias.extensions.galu import improve_filters, least_squares
 
 #: Samples, inputs and units of the closed form: more features than samples, fewer, and many more.
 SOLVED = ((1024, 32, 64), (2048, 32, 32), (2000, 20, 1000))

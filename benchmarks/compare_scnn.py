@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from common import alternately, markdown, surroundings, surroundings_line
 
-from implicit_bias import best_network, load_binary, solve, svm_relu
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.experiments.best.planar import sample
-from implicit_bias.ground.checks import Array
-from implicit_bias.margin.relu import BestNetwork
-from implicit_bias.margin.relu.network import bound_of, network_of, units_of
+from implicit_bias import load_binary, solve
+from implicit_bias._utils.checks import Array
+from implicit_bias.cli.execution import guarded
+from implicit_bias.extensions.best_networks import BestNetwork, best_network, svm_relu
+from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of, units_of
+from implicit_bias.studies.best.planar import sample
 
 #: Penalties, random gates, and the points of each data set.
 PENALTIES, GATES, POINTS, DIGITS = (1e-2, 1e-4), 30, 30, 50

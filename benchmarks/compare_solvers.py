@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from implicit_bias import HyperplaneGates, MarginProblem, certify, save_problem, svm_gln, svm_l2
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.ground.checks import as_count, as_positive, one_of
-from implicit_bias.ground.files import require_writable
+from implicit_bias._utils.checks import as_count, as_positive, one_of
+from implicit_bias._utils.files import require_writable
+from implicit_bias.cli.execution import guarded
 
 #: Who solves which problem. OSQP takes quadratic norms only.
 SECTIONS: dict[str, tuple[Callable[..., MarginProblem], tuple[str, ...]]] = {

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from common import markdown, repeats_of, surroundings, surroundings_line
 
-from implicit_bias import Adam, GaLU0Network, GaLUNetwork, ReLUNetwork, train_together
-from implicit_bias.command_line.execution import guarded
+from implicit_bias import Adam, ReLUNetwork
+from implicit_bias.cli.execution import guarded
+from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, train_together
+from implicit_bias.extensions.galu import training as stacked
+from implicit_bias.extensions.galu.stacked_gradients import AutogradGradients, gradients_of
 from implicit_bias.networks import LayeredNetwork
-from implicit_bias.training import stacked
-from implicit_bias.training.stacked_gradients import AutogradGradients, gradients_of
 
 #: Of the GaLU study: samples, inputs, outputs, units of the hidden layers, networks, loss, and steps that are measured.
 STACKS = {

@@ -11,9 +11,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias import Certificate, GatedFeatures, GroupLasso, MarginProblem, certify, solve
-from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.margin.solvers import Options
-from implicit_bias.margin.solvers.cvxpy_solvers import CVXPY_SOLVERS
+from implicit_bias._utils.checks import Array, InputError
+from implicit_bias.solvers import Options
+from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 
 
 @dataclass(frozen=True)

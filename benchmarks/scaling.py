@@ -24,7 +24,6 @@ from implicit_bias import (
     SGD,
     HyperplaneGates,
     MarginProblem,
-    Progress,
     ReLUNetwork,
     Solution,
     save_problem,
@@ -35,9 +34,10 @@ from implicit_bias import (
     svm_lc,
     train,
 )
-from implicit_bias.command_line.execution import guarded
-from implicit_bias.ground.checks import InputError, as_count, as_positive
-from implicit_bias.ground.files import require_writable, write_atomically
+from implicit_bias._utils.checks import InputError, as_count, as_positive
+from implicit_bias._utils.files import require_writable, write_atomically
+from implicit_bias.cli.execution import guarded
+from implicit_bias.solvers import Progress
 
 LARGE: dict[str, list[Any]] = {"units": [100], "contexts": [2], "seeds": [1], "tol": [1e-6], "problems": ["SVM-GLN"]}
 #: What each section measures: every choice of one value of each, where the command line does not say otherwise.

@@ -30,8 +30,8 @@ from implicit_bias import (
     solve,
     svm_gln,
 )
+from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import load_images
-from implicit_bias.ground.checks import Array
 
 #: What runs, and what is told of its answer.
 Contestant = Callable[[], str]

@@ -13,9 +13,10 @@ import numpy as np
 from common import Child, markdown, memory_peak, surroundings, surroundings_line
 from threadpoolctl import threadpool_limits
 
-from implicit_bias import ChunkedInputs, HyperplaneGates, Progress, Solution, solve, svm_gln
-from implicit_bias.command_line.execution import guarded
+from implicit_bias import ChunkedInputs, HyperplaneGates, Solution, solve, svm_gln
+from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets import distorted_images
+from implicit_bias.solvers import Progress
 
 COLUMNS = (
     *("n", "status", "gap", "objective", "iterations", "support vectors"),

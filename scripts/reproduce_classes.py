@@ -1,6 +1,6 @@
 """`implicit-bias reproduce classes` for a clone of the repository; see --help and the README."""
 
-from implicit_bias.command_line.main import main
+from implicit_bias.cli.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main(command="reproduce classes"))

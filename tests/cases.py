@@ -14,22 +14,16 @@ from implicit_bias import (
     ChunkedInputs,
     ConstantGate,
     ExpressionNorm,
-    Features,
     Frobenius,
-    FunctionContexts,
     FunctionGates,
     GatedFeatures,
-    Gates,
     GroupLasso,
-    HiddenActivations,
     HyperplaneGates,
     KernelFeatures,
     MarginProblem,
-    Norm,
     NuclearNorm,
     OccupiedRegions,
     PredictorL2,
-    ProductGates,
     RandomHalfSpaces,
     ReLUGates,
     ReLUNetwork,
@@ -39,6 +33,9 @@ from implicit_bias import (
     certify,
     solve,
 )
+from implicit_bias.features import Features
+from implicit_bias.gates import FunctionContexts, Gates, HiddenActivations, ProductGates
+from implicit_bias.norms import Norm
 
 
 def _filters(X: np.ndarray, seed: int, units: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from implicit_bias import HyperplaneGates, load_binary, svm_gln
-from implicit_bias.margin.solvers.native import working_set
+from implicit_bias.solvers.native import working_set
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,15 @@
 """The public names, by the module that they are imported from."""
 
 from importlib import import_module
-from inspect import ismodule
 
-import implicit_bias
+#: The root, and what is imported from folders of the core and from extensions.
+FOLDERS = ("datasets", "estimators", "features", "gates", "metrics", "networks", "norms", "solvers", "training")
+ROOMS = ("best_networks", "galu", "gated_flow", "infinite")
+MODULES = ("", *(f".{folder}" for folder in FOLDERS), *(f".extensions.{room}" for room in ROOMS))
 
 
 def public_names() -> dict[str, list[str]]:
-    """Those of the package itself, and of its folders that are public the ones that it does not have."""
-    listed = import_module("implicit_bias").__all__
-    own = [name for name in listed if not ismodule(getattr(implicit_bias, name))]
-    folders = [getattr(implicit_bias, name) for name in listed if name not in own]
-    return {"implicit_bias": own} | {
-        folder.__name__: [name for name in folder.__all__ if name not in own] for folder in folders
-    }
+    """Every public name once: a folder lists those that the root does not export."""
+    listed = {f"implicit_bias{module}": import_module(f"implicit_bias{module}").__all__ for module in MODULES}
+    root = listed["implicit_bias"]
+    return {module: [name for name in names if names is root or name not in root] for module, names in listed.items()}

@@ -1,76 +1,114 @@
-"""Imports point downwards only, and the public names are documented with examples that run."""
+"""The three rings: imports point inwards, and the public names are documented with examples that run."""
 
 import ast
 import importlib
 import inspect
-import re
 from pathlib import Path
 
 import pytest
 
 import implicit_bias
-from tests.public import public_names
+from tests.public import ROOMS, public_names
 
 PACKAGE = Path(implicit_bias.__file__).parent
-
-#: From the ground up: a folder imports only from folders of lower levels, and those of one level never each other.
-LEVELS = (
-    ("ground",),
-    ("datasets", "features"),
-    ("gates",),
-    ("networks",),
-    ("margin", "regression", "dynamics", "kernels"),
-    ("training", "theory", "comparison"),
-    ("estimators", "saving"),
-    ("experiments",),
-    ("command_line",),
+#: The core, from its base up: a folder imports only from folders before its own.
+CORE = (
+    "_utils",
+    "datasets",
+    "features",
+    "gates",
+    "norms",
+    "margin",
+    "certificate",
+    "solvers",
+    "networks",
+    "training",
+    "estimators",
+    "saving",
+    "metrics",
 )
-LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
-#: The modules at the top, which no folder imports.
-TOP = {"__init__", "__main__"}
+#: Extensions import the core, and of each other only `infinite`, whose activations and Gram matrices they share.
+SHARED = "infinite"
+STUDIES = sorted(path.name for path in (PACKAGE / "studies").iterdir() if (path / "__init__.py").exists())
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name == "metrics.py")
 
 
-def imported(path: Path) -> set[str]:
-    found = set()
+def place(parts: tuple[str, ...]) -> tuple[int, ...]:
+    """Where a module stands: one may import another whose place is smaller, or which is in the same folder."""
+    first = parts[0]
+    if first == "extensions":
+        return (len(CORE), 0 if parts[1:2] in ((), (SHARED,)) else 1)
+    return (CORE.index(first),) if first in CORE else (len(CORE) + 1 + ("studies", "cli").index(first),)
+
+
+def imported(path: Path) -> list[tuple[str, ...]]:
+    """The modules of this package that a module imports, type checking included, as their dotted parts."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("implicit_bias"):
-            parts = (node.module or "").split(".")
-            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "implicit_bias":
+            base = (node.module or "").split(".")[1:]
+            for alias in node.names:
+                whole = [*base, alias.name]
+                is_module = PACKAGE.joinpath(*whole).is_dir() or PACKAGE.joinpath(*whole).with_suffix(".py").exists()
+                found.append(tuple(whole if is_module else base))
         elif isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("implicit_bias.")}
+            found += [
+                tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.startswith("implicit_bias.")
+            ]
     return found
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_point_downwards(path):
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if own in TOP:
-        return
-    assert own in LEVEL, f"{own} has no level"
-    for other in imported(path) - {own, "__version__"}:
-        assert LEVEL[other] < LEVEL[own], f"{own} imports {other}, which is not below it"
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_inwards(path):
+    own = path.relative_to(PACKAGE).with_suffix("").parts
+    for other in imported(path):
+        assert other, f"{path} imports the root"
+        same_room = other[: 2 if own[0] == "extensions" else 1] == own[: 2 if own[0] == "extensions" else 1]
+        assert same_room or place(other) < place(own), f"{'.'.join(own)} imports {'.'.join(other)}"
 
 
-#: Inside margin/solvers: what passes between the parties, and the parties, which know nothing of each other.
-RECORDS = {"solution", "progress", "options", "answer", "base"}
-PARTIES = {"judge", "farkas", "obstacle", "cvxpy_solvers", "native"}
-SOLVERS = PACKAGE / "margin" / "solvers"
+def test_the_rooms_are_the_folders_of_the_extensions():
+    folders = {path.name for path in (PACKAGE / "extensions").iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(ROOMS)
 
 
-@pytest.mark.parametrize("path", sorted(SOLVERS.rglob("*.py")), ids=lambda p: str(p.relative_to(SOLVERS)))
-def test_the_judge_and_the_contestants_share_nothing_that_computes(path):
-    own = path.relative_to(SOLVERS).parts[0].removesuffix(".py")
-    assert own in RECORDS | PARTIES | {"door", "path", "__init__"}
-    if own in RECORDS | PARTIES:
-        inside = r"implicit_bias\.margin\.solvers(?:\.(\w+)|\s+import)"
-        assert set(re.findall(inside, path.read_text())) <= RECORDS | {own}
+def test_the_root_exports_the_core_only():
+    homes = {name: getattr(implicit_bias, name).__module__.split(".")[1] for name in implicit_bias.__all__}
+    assert set(homes.values()) <= set(CORE)
+    assert len(homes) <= 80
 
 
-def test_the_public_names_are_listed():
-    assert sorted(dir(implicit_bias)) == sorted(implicit_bias.__all__)
-    assert sorted(implicit_bias.__all__) == sorted(set(implicit_bias.__all__))
-    for name in implicit_bias.__all__:
-        assert hasattr(implicit_bias, name)
+def test_certificate_and_solvers_import_nothing_from_each_other():
+    for path in MODULES:
+        own = path.relative_to(PACKAGE).with_suffix("").parts
+        if own[0] == "certificate" or own[:2] == ("solvers", "native") or own[:2] in PARTIES:
+            others = {other[0] for other in imported(path)} - {own[0]}
+            assert not others & {"certificate", "solvers"}, path
+            assert not {other[:2] for other in imported(path) if other[0] == "solvers"} & (PARTIES - {own[:2]}), path
+
+
+#: What computes: none of these modules uses another's results unseen.
+PARTIES = {("solvers", name) for name in ("native", "cvxpy_solvers", "separability", "diagnostics")}
+
+
+def test_no_two_files_import_each_other():
+    """Directly or over others; imports inside functions and for type checking count."""
+    graph = {}
+    for path in MODULES:
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        own = parts[:-1] if parts[-1] == "__init__" else parts
+        graph[own] = {other for other in imported(path) if other != own and own[: len(other)] != other}
+    done = set()
+
+    def visit(node, above):
+        assert node not in above, " -> ".join(".".join(part) for part in [*above[above.index(node) :], node])
+        if node not in done:
+            for other in graph.get(node, ()):
+                visit(other, [*above, node])
+            done.add(node)
+
+    for node in graph:
+        visit(node, [])
 
 
 PUBLIC = [(module, name) for module, names in public_names().items() for name in names]

@@ -6,15 +6,14 @@ import re
 import runpy
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 
-from implicit_bias.command_line.main import whole_parser
-from tests.commands import run
-from tests.test_command_line_help import SCRIPTS
+from implicit_bias.cli.main import whole_parser
+from tests import ROOT
+from tests.cli.commands import run
+from tests.cli.test_help import SCRIPTS
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, flags=re.S)
 

@@ -11,18 +11,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 import implicit_bias
-from implicit_bias import (
-    ContextGates,
-    Features,
-    Gates,
-    GroupLasso,
-    InputError,
-    MarginProblem,
-    Norm,
-    load_problem,
-    save_problem,
-    solver_names,
-)
+from implicit_bias import GroupLasso, InputError, MarginProblem, load_problem, save_problem, solver_names
+from implicit_bias.features import Features
+from implicit_bias.gates import ContextGates, Gates
+from implicit_bias.norms import Norm
 from tests.cases import (
     FEATURES,
     GATES,

@@ -23,10 +23,10 @@ from implicit_bias import (
     save_problem,
     save_solution,
     solve,
+    solvers,
     svm_gln,
 )
-from implicit_bias.margin import solvers
-from implicit_bias.margin.solvers.options import Options
+from implicit_bias.solvers.options import Options
 from tests.cases import (
     FEW_SAMPLES,
     NORMS,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import implicit_bias
-from implicit_bias import HyperplaneGates, RandomHalfSpaces, kernels, load_binary, solve, svm_gln, svm_rc
+from implicit_bias import HyperplaneGates, RandomHalfSpaces, load_binary, solve, svm_gln, svm_rc
+from implicit_bias.extensions import infinite
 from tests.test_docs import BLOCKS
 
 #: What is ours and cannot do without torch: networks, their training, and the files they are kept in.
@@ -28,7 +29,8 @@ import dataclasses, json
 import numpy as np
 from sklearn.model_selection import GridSearchCV
 import implicit_bias as ib
-from implicit_bias.command_line.main import main
+from implicit_bias.extensions import infinite
+from implicit_bias.cli.main import main
 
 refused = {}
 for name in dir(ib):
@@ -59,7 +61,7 @@ one = ib.OneClassMargin(ib.GLNClassifier(4, random_state=1), nu=0.2).fit(task.X_
 found["one class"] = [one.status_.name, bool((one.predict(task.X_train) < 0).mean() <= 0.2)]
 grid = GridSearchCV(ib.GLNClassifier(4, random_state=1), {"C": [0.01, 0.1]}, cv=2).fit(task.X_train, task.y_train)
 found["search"] = grid.best_estimator_.status_.name
-found["smallest"] = ib.kernels.smallest_eigenvalue(ib.kernels.gram_matrix(task.X_train[:20], "relu")).value
+found["smallest"] = infinite.smallest_eigenvalue(infinite.gram_matrix(task.X_train[:20], "relu")).value
 codes = [main(["info"]), main(["compare", "gln"])]
 for block in json.loads(sys.argv[1]):
     exec(block, {"__name__": "readme"})
@@ -89,8 +91,7 @@ def test_only_networks_and_their_training_are_missing(light):
         for name, value in ((name, getattr(implicit_bias, name)) for name in implicit_bias.__all__)
         if getattr(value, "__module__", "").startswith(OF_TORCH)
     }
-    # These two compute with NumPy.
-    assert refused.keys() == of_torch - {"OnlineTraining", "train_online"}
+    assert refused.keys() == of_torch
     assert all(text == f"{name} needs torch: pip install torch torchvision" for name, text in refused.items())
 
 
@@ -115,7 +116,9 @@ def test_estimators_and_kernels_work(light):
     found = light[1]
     assert found["one class"] == ["OPTIMAL", True]
     assert found["search"] == "OPTIMAL"
-    here = kernels.smallest_eigenvalue(kernels.gram_matrix(load_binary("digits", train_size=300).X_train[:20], "relu"))
+    here = infinite.smallest_eigenvalue(
+        infinite.gram_matrix(load_binary("digits", train_size=300).X_train[:20], "relu")
+    )
     assert found["smallest"] == pytest.approx(here.value, rel=1e-12)
 
 

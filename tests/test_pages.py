@@ -8,11 +8,12 @@ import functools
 import http.server
 import shutil
 import threading
-from pathlib import Path
 
 import pytest
 
-PAGES = Path(__file__).parent.parent / "docs" / "_build" / "html"
+from tests import ROOT
+
+PAGES = ROOT / "docs" / "_build" / "html"
 WIDTHS = (1280, 390)
 #: What sticks out of the page to the right, by tag and class; what scrolls inside of something else does not.
 STICKING_OUT = """() => {

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 
 import implicit_bias as ib
 from implicit_bias import InputError
+from implicit_bias.gates import Gates
+from implicit_bias.metrics import alignment, expected_inconsistency, normalised_margin, optimality_ratio
+from implicit_bias.studies.paper.summary import summarise
 from tests.fuzz import reliability, strategies, table
 from tests.fuzz.draw import Draw, Wrong
 from tests.fuzz.files import MARKER, poisoned
@@ -176,8 +179,8 @@ def test_weights_and_duals_of_any_size_are_scored_alike(size):
     found = ib.certify(problem(), size * np.array([[1.0, 0.2]]), size * np.array([1.0, 2.0, 0.5, 1.0]))
     assert found.objective == pytest.approx(expected.objective, rel=1e-12)
     assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-12)
-    assert ib.alignment([[size, 0.0]], [[size, 0.0]]) == 1.0
-    assert ib.normalised_margin(problem(), size * np.array([[1.0, 0.0]])) == pytest.approx(1.0)
+    assert alignment([[size, 0.0]], [[size, 0.0]]) == 1.0
+    assert normalised_margin(problem(), size * np.array([[1.0, 0.0]])) == pytest.approx(1.0)
 
 
 def test_a_proof_of_large_features_does_not_overflow():
@@ -329,7 +332,7 @@ class Pretender:
         lambda: ib.svm_lc(X, Y, problem()),
         lambda: ib.svm_hl(X, Y, Pretender()),
         lambda: ib.svm_hl(X, Y, np),
-        lambda: ib.svm_gln(X, Y, ib.Gates()),
+        lambda: ib.svm_gln(X, Y, Gates()),
         lambda: ib.HyperplaneGates(1, 2**70).fit(X),
         lambda: ib.HyperplaneGates(10**6000, 2).fit(X),
         lambda: ib.HyperplaneGates(2, 2, cutoff=10**400).fit(X),
@@ -360,12 +363,12 @@ class Pretender:
         lambda: ib.margin_path(problem(), {1.0, 2.0}),
         lambda: ib.MarginProblem(ib.GatedFeatures(X), Y, ib.Frobenius(), C=np.longdouble("1e4000")),
         lambda: ib.MarginProblem(ib.GatedFeatures(X), Y, ib.ExpressionNorm(lambda W: cp.sum(W))),
-        lambda: ib.expected_inconsistency("a", 2.0),
-        lambda: ib.optimality_ratio(problem(), [[1.0, 0.0]], []),
-        lambda: ib.normalised_margin(X, [[1.0, 0.0]]),
-        lambda: ib.summarise(pd.DataFrame({"status": ["OPTIMAL"]})),
-        lambda: ib.summarise(pd.DataFrame({"status": ["OPTIMAL"], "error": ["much"]}), by=["status"]),
-        lambda: ib.summarise(pd.DataFrame({"status": ["OPTIMAL"]}), by=3),
+        lambda: expected_inconsistency("a", 2.0),
+        lambda: optimality_ratio(problem(), [[1.0, 0.0]], []),
+        lambda: normalised_margin(X, [[1.0, 0.0]]),
+        lambda: summarise(pd.DataFrame({"status": ["OPTIMAL"]})),
+        lambda: summarise(pd.DataFrame({"status": ["OPTIMAL"], "error": ["much"]}), by=["status"]),
+        lambda: summarise(pd.DataFrame({"status": ["OPTIMAL"]}), by=3),
         lambda: ib.load_network("a" * 5000),
         lambda: ib.save_solution(ib.solve(problem()), "\0"),
         lambda: ib.save_solution(X, "nowhere"),

@@ -19,62 +19,31 @@ PUBLIC = public_names()
 
 #: Title of each group, what it is about, and the modules it covers (with everything below them).
 GROUPS = (
-    (
-        "Estimators",
-        "Classifiers and a regressor that behave as scikit-learn's do.",
-        ("estimators",),
-    ),
+    ("Estimators", "Classifiers with scikit-learn's interface.", ("estimators",)),
     (
         "Problems",
         "Margin problems, the features they are stated in, and models of solved ones.",
-        ("margin.formulations", "margin.problem", "margin.constraints", "margin.model", "features"),
-    ),
-    (
-        "The best ReLU network",
-        "Over all activation patterns, with proof.",
-        ("margin.relu", "gates.arrangement"),
-    ),
-    (
-        "The best chains",
-        "Of several layers behind shared gates, with a bound of all.",
-        ("margin.chains", "networks.chain"),
+        ("margin.formulations", "margin.problem", "margin.program", "margin.classes", "margin.model", "features"),
     ),
     ("Gates", "From inputs x to gate values g(x).", ("gates",)),
-    ("Norms", "Regularisers, each with its dual norm.", ("margin.norms",)),
-    ("Solving", "One door to all solvers, and the certificate.", ("margin.solvers",)),
+    ("Norms", "Regularisers, each with its dual norm.", ("norms",)),
+    ("Solving", "Solvers and the certificate.", ("solvers", "certificate", "margin.solution")),
+    ("Networks and training", "Gated networks, gradient descent, and its limit.", ("networks", "training")),
+    ("Metrics", "Error, inconsistency, margins and alignment.", ("metrics",)),
+    ("Data", "Binary tasks, from image sets or your own samples.", ("datasets",)),
+    ("Best networks", "The best ReLU network and the best chains, with proof.", ("extensions.best_networks",)),
     (
-        "Least squares",
-        "In closed form, with better filters, and with vector outputs.",
-        ("regression",),
-    ),
-    (
-        "Networks and training",
-        "Gated networks, gradient descent, and its limit.",
-        ("networks", "training"),
-    ),
-    ("Comparison", "How far two models agree.", ("comparison", "experiments.paper.summary")),
-    (
-        "Theory of GaLU",
-        "What is proved of gated linear units, as functions; imported from ``implicit_bias.theory``.",
-        ("theory",),
+        "Gated linear units",
+        "Least squares, filters, networks, and the theorems as functions.",
+        ("extensions.galu",),
     ),
     (
         "Gated deep linear networks",
-        "The flow of fixed gates, imported from ``implicit_bias.dynamics``, and the patterns on a ring that it is "
-        "studied on, from ``implicit_bias.datasets``.",
-        ("dynamics", "datasets.rings", "datasets.pulses"),
+        "The flow of fixed gates, and patterns on a ring.",
+        ("extensions.gated_flow",),
     ),
-    (
-        "Gram matrices",
-        "Of activations, with smallest eigenvalues, and of infinite networks; imported from ``implicit_bias.kernels``.",
-        ("kernels",),
-    ),
-    (
-        "Data",
-        "Binary tasks, from image sets or own samples; synthetic ones are imported from ``implicit_bias.datasets``.",
-        ("datasets",),
-    ),
-    ("Errors", "What is raised.", ("ground",)),
+    ("Infinite width", "Gram matrices of activations, and kernels of infinite networks.", ("extensions.infinite",)),
+    ("Errors", "Exceptions.", ("_utils",)),
 )
 #: Names that stand apart from the module that defines them.
 SAVING = ("Saving", "Files, and what is read back from them.", re.compile("save_|load_(?!binary)"))

@@ -5,8 +5,9 @@ MNIST, n = 500, H = 10, K = 2. The loader of every published network shuffled wi
 
 import numpy as np
 
-from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, inconsistency, load_binary, solve, train
-from implicit_bias.experiments.paper.published import published_scores, published_svm_gln
+from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, load_binary, solve, train
+from implicit_bias.metrics import inconsistency
+from implicit_bias.studies.paper.published import published_scores, published_svm_gln
 
 #: Validation losses after the first four epochs of the network of seed 1.
 LOSSES = (0.70737, 0.70115, 0.60046, 0.56890)

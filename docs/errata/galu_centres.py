@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from implicit_bias.theory import cluster_dimension, gate_correlations
+from implicit_bias.extensions.galu import cluster_dimension, gate_correlations
 
 print("n=2: μ < 1/8 exactly if ⟨v_1, v_2⟩ > 1/√2; P by counting signs, against δ")
 for delta in (1e-2, 1e-3, 1e-4, 1e-6):

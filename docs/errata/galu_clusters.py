@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from implicit_bias import GatedFeatures, least_squares
-from implicit_bias.datasets import linear_clusters
-from implicit_bias.theory import cluster_samples, cluster_width
+from implicit_bias import GatedFeatures
+from implicit_bias.extensions.galu import cluster_samples, cluster_width, least_squares, linear_clusters
 
 n, d, epsilon, delta, draws = 4, 8, 0.2, 0.05, 20
 rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import chdtrc
 
-from implicit_bias.theory import galu_excess, moved_gates
+from implicit_bias.extensions.galu import galu_excess, moved_gates
 
 
 def descend(X, y, start, signs, steps=60, lr=4.0):

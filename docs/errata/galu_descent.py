@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from implicit_bias import GatedFeatures, least_squares
-from implicit_bias.theory import descent_rate, descent_target
+from implicit_bias import GatedFeatures
+from implicit_bias.extensions.galu import descent_rate, descent_target, least_squares
 
 rng = np.random.default_rng(0)
 X, U, y, w = rng.normal(size=(30, 5)), rng.normal(size=(20, 5)), rng.normal(size=30), rng.normal(size=(20, 5))

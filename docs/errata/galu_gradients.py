@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from implicit_bias.theory import gaussian_gradient, parity_gradient
+from implicit_bias.extensions.galu import gaussian_gradient, parity_gradient
 
 d = 16
 exact = gaussian_gradient(np.ones(d))

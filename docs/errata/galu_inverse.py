@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from implicit_bias.theory import gate_correlations, orthogonal_inverse
+from implicit_bias.extensions.galu import gate_correlations, orthogonal_inverse
 
 for n, d in ((3, 3), (3, 10), (10, 100)):
     T = gate_correlations(np.eye(n, d))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from implicit_bias.theory import gate_kernel
+from implicit_bias.extensions.galu import gate_kernel
 
 x, z = np.array([0.5, 0.0]), np.array([0.3, 0.4])
 U = np.random.default_rng(0).normal(size=(10**6, 2))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from implicit_bias import GatedFeatures
-from implicit_bias.theory import corollary_samples
+from implicit_bias.extensions.galu import corollary_samples
 
 rng = np.random.default_rng(0)
 X, k = rng.normal(size=(20, 5)), 40

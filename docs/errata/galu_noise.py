@@ -7,9 +7,14 @@ import sys
 
 import numpy as np
 
-from implicit_bias import GatedFeatures, least_squares
-from implicit_bias.datasets import noisy_clusters
-from implicit_bias.theory import expected_test_loss, expected_train_loss, rademacher_bound
+from implicit_bias import GatedFeatures
+from implicit_bias.extensions.galu import (
+    expected_test_loss,
+    expected_train_loss,
+    least_squares,
+    noisy_clusters,
+    rademacher_bound,
+)
 
 d, draws, beta = 20, 2000, np.ones(20)
 rng, rows = np.random.default_rng(0), []

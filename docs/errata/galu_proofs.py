@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from implicit_bias import GatedFeatures
-from implicit_bias.theory import neumann_inverse, slab_probability
+from implicit_bias.extensions.galu import neumann_inverse, slab_probability
 
 
 def loss_range(M, label):

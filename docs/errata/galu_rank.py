@@ -3,7 +3,7 @@
 import numpy as np
 
 from implicit_bias import GatedFeatures
-from implicit_bias.theory import expected_loss
+from implicit_bias.extensions.galu import expected_loss
 
 for m, d, k in ((60, 5, 3), (60, 5, 11), (60, 5, 12), (60, 5, 13), (60, 5, 18)):
     rng, found = np.random.default_rng(0), []

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from implicit_bias.theory import generalisation_bound_a_priori, rkhs_bound
+from implicit_bias.extensions.galu import generalisation_bound_a_priori, rkhs_bound
 
 print("Theorem 3 bounds E½(f − y)² by C times its rate, and does not give C; halves of ours are given for comparison")
 for m in (100, 300, 1000, 2000):

@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from implicit_bias.datasets import parity
-from implicit_bias.theory import first_gradient_norm
+from implicit_bias.extensions.galu import first_gradient_norm, parity
 
 
 def norm(X, y, outputs, opened, signs):

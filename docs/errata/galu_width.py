@@ -6,7 +6,13 @@ import math
 import numpy as np
 
 from implicit_bias import GatedFeatures
-from implicit_bias.theory import corollary_samples, expected_loss, fitted_samples, memorisation_width, sphere_width
+from implicit_bias.extensions.galu import (
+    corollary_samples,
+    expected_loss,
+    fitted_samples,
+    memorisation_width,
+    sphere_width,
+)
 
 
 def sphere(m, d, rng):

@@ -2,7 +2,8 @@
 
 import sys
 
-from implicit_bias import GatedLinearNetwork, HyperplaneGates, inconsistency, load_binary, solve, svm_gln, train
+from implicit_bias import GatedLinearNetwork, HyperplaneGates, load_binary, solve, svm_gln, train
+from implicit_bias.metrics import inconsistency
 
 task = load_binary(sys.argv[1] if len(sys.argv) > 1 else "digits", 500)
 gates = HyperplaneGates(10, 2, seed=1).fit(task.X_pool)

@@ -3,9 +3,10 @@
 import cvxpy as cp
 import numpy as np
 
-from implicit_bias import HyperplaneGates, error, load_binary, solve, svm_l2
-from implicit_bias.experiments.paper.osqp import osqp_choice
-from implicit_bias.experiments.paper.published import published_svm_l2
+from implicit_bias import HyperplaneGates, load_binary, solve, svm_l2
+from implicit_bias.metrics import error
+from implicit_bias.studies.paper.osqp import osqp_choice
+from implicit_bias.studies.paper.published import published_svm_l2
 
 
 def osqp_weights(problem):

@@ -1,7 +1,8 @@
 """Erratum 4 on MNIST: SVM-RC with the half-spaces that the published tables had, n = 500, H = 20."""
 
-from implicit_bias import error, load_binary, solve, svm_rc
-from implicit_bias.experiments.paper.published import published_half_spaces
+from implicit_bias import load_binary, solve, svm_rc
+from implicit_bias.metrics import error
+from implicit_bias.studies.paper.published import published_half_spaces
 
 #: Published accuracies by momentum and seed of the network beside it.
 PUBLISHED = {

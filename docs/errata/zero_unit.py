@@ -8,11 +8,11 @@ from implicit_bias import (
     LossScaled,
     descend_to_limit,
     load_binary,
-    optimality_ratio,
     solve,
     stationarity,
     svm_gln,
 )
+from implicit_bias.metrics import optimality_ratio
 
 task = load_binary("digits", train_size=60)
 for zero in (False, True):

@@ -27,7 +27,8 @@ gates = HyperplaneGates(units=8, contexts=2, seed=1, cutoff=(0.05, 0.95)).fit(X)
 # %%
 # Train the network as published, and solve the two margin problems. ``solve`` certifies both.
 
-from implicit_bias import GatedLinearNetwork, inconsistency, solve, svm_gln, svm_l2, train
+from implicit_bias import GatedLinearNetwork, solve, svm_gln, svm_l2, train
+from implicit_bias.metrics import inconsistency
 
 network = GatedLinearNetwork(gates)
 train(network, X, y)

@@ -19,13 +19,12 @@ from implicit_bias import (
     HyperplaneGates,
     LossScaled,
     PlainDescent,
-    alignment,
     descend_to_limit,
     load_binary,
-    optimality_ratio,
     solve,
     svm_gln,
 )
+from implicit_bias.metrics import alignment, optimality_ratio
 
 task = load_binary("digits", train_size=100)
 gates = HyperplaneGates(units=5, contexts=2, seed=1).fit(task.X_pool)

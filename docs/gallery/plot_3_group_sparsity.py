@@ -14,7 +14,8 @@ That the errors below favour the sparse solution is this split's: :doc:`the mean
 
 import numpy as np
 
-from implicit_bias import Frobenius, HyperplaneGates, MarginProblem, error, load_binary, solve, svm_gln
+from implicit_bias import Frobenius, HyperplaneGates, MarginProblem, load_binary, solve, svm_gln
+from implicit_bias.metrics import error
 
 task = load_binary("digits", train_size=200)
 gates = HyperplaneGates(units=100, contexts=2, seed=1).fit(task.X_pool)

@@ -17,7 +17,8 @@ is the exact solution.
 
 import numpy as np
 
-from implicit_bias import HyperplaneGates, error, load_binary, margin_path, svm_gln
+from implicit_bias import HyperplaneGates, load_binary, margin_path, svm_gln
+from implicit_bias.metrics import error
 
 task = load_binary("digits", train_size=500)
 gates = HyperplaneGates(units=20, contexts=2, seed=1).fit(task.X_pool)

@@ -13,7 +13,8 @@ norm, the sum of absolute values, and one that charges for differences between n
 import cvxpy as cp
 import numpy as np
 
-from implicit_bias import ConstantGate, ExpressionNorm, Frobenius, MarginProblem, error, load_binary, solve
+from implicit_bias import ConstantGate, ExpressionNorm, Frobenius, MarginProblem, load_binary, solve
+from implicit_bias.metrics import error
 
 task = load_binary("digits", train_size=200, positive=[3], negative=[8])
 gate = ConstantGate().fit(task.X_pool)

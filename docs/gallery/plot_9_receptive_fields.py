@@ -19,8 +19,7 @@ With labels 1 and 0, the more the pixels saturate (the gain g), the more local a
 
 import numpy as np
 
-from implicit_bias.datasets import nonlinear_gaussian_process
-from implicit_bias.dynamics import gradient_flow, ipr, pixel_moments
+from implicit_bias.extensions.gated_flow import gradient_flow, ipr, nonlinear_gaussian_process, pixel_moments
 
 n, pixel = 40, 20
 times = np.logspace(-0.5, 3, 120)

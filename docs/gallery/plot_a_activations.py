@@ -18,7 +18,7 @@ On points that lie close together, here 41 on a circle, this decides everything.
 
 import numpy as np
 
-from implicit_bias.kernels import circle_eigenvalue, gram_matrix, mean_square
+from implicit_bias.extensions.infinite import circle_eigenvalue, gram_matrix, mean_square
 
 names = ("relu", "selu", "elu", "gelu", "erf")
 n = 41

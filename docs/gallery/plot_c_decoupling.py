@@ -30,7 +30,8 @@ targets = {
 
 from sklearn.linear_model import Ridge
 
-from implicit_bias import Adam, GaLURegressor, ReLUNetwork, train
+from implicit_bias import Adam, ReLUNetwork, train
+from implicit_bias.extensions.galu import GaLURegressor
 
 WIDTHS = (2, 4, 8, 16, 32)
 

@@ -13,7 +13,7 @@ not rise. Two inputs show what that finds. The target is ours; it has a fold alo
 
 import numpy as np
 
-from implicit_bias import GaLURegressor
+from implicit_bias.extensions.galu import GaLURegressor
 
 rng = np.random.default_rng(0)
 fold = np.array([np.cos(1.0), np.sin(1.0)])

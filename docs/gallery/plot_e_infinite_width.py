@@ -13,7 +13,7 @@ of the weights, and less so the wider the network is: at infinite width it is th
 import numpy as np
 
 from implicit_bias import Frobenius, KernelFeatures, MarginProblem, solve
-from implicit_bias.kernels import InfiniteNetwork
+from implicit_bias.extensions.infinite import InfiniteNetwork
 
 rng = np.random.default_rng(1)
 angles = rng.uniform(0, 2 * np.pi, size=60)

@@ -13,7 +13,8 @@ found by reweighted group lassos, and certified by branch and bound.
 import numpy as np
 from sklearn.datasets import make_moons
 
-from implicit_bias import RandomHalfSpaces, best_chains
+from implicit_bias import RandomHalfSpaces
+from implicit_bias.extensions.best_networks import best_chains
 
 points, labels = make_moons(60, noise=0.15, random_state=1)
 X, y = np.column_stack([points, np.ones(60)]), np.where(labels, 1.0, -1.0)

@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from implicit_bias import (
-    FunctionContexts,
     GatedLinearNetwork,
     HyperplaneGates,
     LossScaled,
@@ -22,6 +21,7 @@ from implicit_bias import (
     solve,
     svm_classes,
 )
+from implicit_bias.gates import FunctionContexts
 
 points, y = make_blobs(60, centers=[[-1.0, 0.0], [1.0, 0.2], [0.1, 1.3]], cluster_std=0.25, random_state=1)
 X = np.column_stack([points, np.ones(60)])

@@ -7,39 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, one_of
+from implicit_bias._utils.stream import TorchStream
 from implicit_bias.datasets.distorted import DistortedImages, distorted_images
 from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
-from implicit_bias.datasets.pulses import SinglePulse
-from implicit_bias.datasets.rings import RingProcess, nonlinear_gaussian_process
-from implicit_bias.datasets.synthetic import (
-    Clusters,
-    LinearClusters,
-    linear_clusters,
-    noisy_clusters,
-    parity,
-    separable,
-)
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
-from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, one_of
-from implicit_bias.ground.stream import TorchStream
 
 __all__ = [
     "BinaryTask",
-    "Clusters",
     "DistortedImages",
-    "LinearClusters",
-    "RingProcess",
-    "SinglePulse",
     "dataset_names",
     "distorted_images",
-    "linear_clusters",
     "load_binary",
-    "noisy_clusters",
-    "nonlinear_gaussian_process",
-    "parity",
     "read_samples",
-    "separable",
 ]
 
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from implicit_bias._utils.checks import InputError, as_count, as_path, as_seed, one_of
+from implicit_bias._utils.files import replacing
+from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.images import IMAGE_SETS, raw_images
-from implicit_bias.ground.checks import InputError, as_count, as_path, as_seed, one_of
-from implicit_bias.ground.files import replacing
-from implicit_bias.ground.missing import torch_is_needed
-from implicit_bias.ground.threads import one_thread
 
 #: The largest shift, in pixels and both directions, and turn, in degrees.
 SHIFT, TURN = 2.0, 12.0

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_count, as_path, as_seed, one_of
+from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.ground.checks import Array, InputError, as_count, as_path, as_seed, one_of
-from implicit_bias.ground.missing import torch_is_needed
-from implicit_bias.ground.threads import one_thread
 
 #: Directions of less than this part of the largest variance are rounding.
 LEAST_VARIANCE = 1e-6

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_floats, shown
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.ground.checks import Array, InputError, as_floats, shown
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -20,7 +20,8 @@ class Labelled(ABC):
     is what is predicted. The fields are those of `MarginModel`. Raises InputError for classes that are none, or that
     `dtype` does not hold, and a constant that is not True or False.
 
-    >>> from implicit_bias import ConstantGate, LeastSquaresModel, least_squares
+    >>> from implicit_bias import ConstantGate
+    >>> from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
     >>> gates = ConstantGate().fit([[1.0], [2.0]])
     >>> cats = LeastSquaresModel(gates, least_squares(gates([[1.0], [2.0]]), [1.0, 2.0]), classes=("cat", "dog"))
     >>> cats.chosen(np.array([0.5, -1.0])).tolist(), cats.margins(np.array([0.5, -1.0]), ["dog", "dog"]).tolist()

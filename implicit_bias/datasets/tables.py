@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_file, as_floats, shown
+from implicit_bias._utils.files import open_arrays
 from implicit_bias.datasets.task import labels_and_classes
-from implicit_bias.ground.checks import Array, InputError, as_file, as_floats, shown
-from implicit_bias.ground.files import open_arrays
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs, without_torch
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, without_torch
 
 
 @dataclass(frozen=True, eq=False)

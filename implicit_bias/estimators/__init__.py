@@ -5,7 +5,6 @@ against the rest, or one problem of all.
 """
 
 from implicit_bias.estimators.base import MarginClassifier
-from implicit_bias.estimators.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.estimators.gln import GLNClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
 from implicit_bias.estimators.one_class import OneClassMargin
@@ -15,8 +14,6 @@ from implicit_bias.estimators.separable import NotSeparableError
 
 __all__ = [
     "GLNClassifier",
-    "GaLUClassifier",
-    "GaLURegressor",
     "GatedReLUClassifier",
     "HiddenLayerClassifier",
     "MarginClassifier",

@@ -12,18 +12,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
+from implicit_bias._utils.checks import Array, InputError, one_of
+from implicit_bias._utils.validation import (
+    UnfittedError,
+    as_weights,
+    refusals,
+    seed_of,
+    validated,
+    with_class_weights,
+)
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.estimators.models import model_of
 from implicit_bias.estimators.samples import Posed, check_processes, merged
 from implicit_bias.estimators.separable import separated
 from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, one_of
-from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated, with_class_weights
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, Status
+from implicit_bias.margin.solution import Solution, Status
 
 #: Weights that move no decision by more than this, of the margin 1 that they are to give, are as good as none.
 NOTHING = 1e-4

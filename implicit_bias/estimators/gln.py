@@ -4,14 +4,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, one_of
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates
 from implicit_bias.gates.thresholds import Cutoff
-from implicit_bias.ground.checks import Array, InputError, one_of
 from implicit_bias.margin.classes import svm_classes
 from implicit_bias.margin.formulations import svm_gln, svm_l2
-from implicit_bias.margin.norms import Frobenius, Norm
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.norms import Frobenius, Norm
 
 
 @dataclass(eq=False, repr=False)

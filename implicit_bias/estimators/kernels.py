@@ -11,19 +11,20 @@ import numpy as np
 import scipy.linalg
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import Array, InputError, as_floats, one_of, shown
+from implicit_bias._utils.memory import check_memory
+from implicit_bias._utils.scaling import length
+from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.estimators.models import expanded
 from implicit_bias.estimators.samples import Posed
 from implicit_bias.features import KernelFeatures
 from implicit_bias.gates.expansions import evaluated, function_of
-from implicit_bias.ground.blocks import row_blocks
-from implicit_bias.ground.checks import Array, InputError, as_floats, one_of, shown
-from implicit_bias.ground.memory import check_memory
-from implicit_bias.ground.scaling import length
-from implicit_bias.ground.validation import validated
-from implicit_bias.margin.norms import GroupLasso
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, certify
+from implicit_bias.margin.solution import Solution
+from implicit_bias.norms import GroupLasso
+from implicit_bias.solvers import certify
 
 #: The widths of the default Gaussian kernels: γ d Var X.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.scaling import length
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import KernelExpansions
-from implicit_bias.ground.checks import Array
-from implicit_bias.ground.scaling import length
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution
+from implicit_bias.margin.solution import Solution
 
 
 def model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:

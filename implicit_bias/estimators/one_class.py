@@ -10,15 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
+from implicit_bias._utils.checks import Array, InputError, as_positive, shown
+from implicit_bias._utils.validation import UnfittedError, validated
 from implicit_bias.estimators.base import NOTHING, MarginClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.estimators.samples import Posed
-from implicit_bias.ground.checks import Array, InputError, as_positive, shown
-from implicit_bias.ground.validation import UnfittedError, validated
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Status
-from implicit_bias.margin.solvers.path import smallest_price
+from implicit_bias.margin.solution import Status
+from implicit_bias.solvers.path import smallest_price
 
 #: By how much of 1 a score may differ with how samples are batched.
 ROUNDING = 1e-9

@@ -14,13 +14,13 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
+from implicit_bias._utils.validation import UnfittedError, as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.estimators.gln import GLNClassifier
 from implicit_bias.estimators.samples import check_processes
-from implicit_bias.ground.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
-from implicit_bias.ground.validation import UnfittedError, as_weights, refusals, seed_of, validated
 from implicit_bias.margin.model import MarginModel
-from implicit_bias.margin.solvers.path import smallest_price
+from implicit_bias.solvers.path import smallest_price
 
 #: The largest default price over the smallest at which there are weights.
 RANGE = 1e4

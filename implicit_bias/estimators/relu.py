@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_count, one_of
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, RandomHalfSpaces
 from implicit_bias.gates.thresholds import Cutoff, check_cutoff
-from implicit_bias.ground.checks import Array, InputError, as_count, one_of
 from implicit_bias.margin.classes import svm_classes
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.margin.problem import MarginProblem

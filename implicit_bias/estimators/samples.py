@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array, InputError, shown
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution
+from implicit_bias.margin.solution import Solution
 
 #: Seeds the direction whose products tell whether rows may be equal.
 _SEED = 1

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from implicit_bias.ground.checks import InputError
+from implicit_bias._utils.checks import InputError
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers import Solution, Status, margin_path
+from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.solvers import margin_path
 
 
 class NotSeparableError(InputError):

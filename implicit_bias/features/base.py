@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from implicit_bias._utils.blocks import ROWS, row_blocks, symmetric_blocks
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, finite
+from implicit_bias._utils.rounding import UNIT, precise_product, share, two_sum
+from implicit_bias._utils.scaling import TINY, length, without_exponent
 from implicit_bias.features.patterns import PatternBlocks
-from implicit_bias.ground.blocks import ROWS, row_blocks, symmetric_blocks
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_rows, finite
-from implicit_bias.ground.rounding import UNIT, precise_product, share, two_sum
-from implicit_bias.ground.scaling import TINY, length, without_exponent
 
 #: Numbers of a dense chunk of samples.
 AT_ONCE = 2**25
@@ -24,7 +24,7 @@ class Features(ABC):
         (ΦW)_i = Σ_j ⟨w_j, φ_j(x_i)⟩;   gated linear features have φ_j(x) = g_j(x) x, that is, Φ(x) = g(x) ⊗ x
 
     Every system of this toolkit fits such features and asks them through the methods below: a max-margin fit (`solve`),
-    a least-squares fit (`least_squares`), a gradient flow (`dynamics`); the output of a network whose gates stay is
+    a least-squares fit (`least_squares`), a gradient flow (`gated_flow`); the output of a network whose gates stay is
     ΦW, too, in its effective weights W.
 
     A kind of features is a subclass with `shape` and `dense`. Everything else follows from these two; a kind that need
@@ -36,7 +36,8 @@ class Features(ABC):
     Windows of a signal, φ_j(x) = (x_j, x_{j+1}), with the group lasso to choose among them:
 
     >>> import numpy as np
-    >>> from implicit_bias import Features, GroupLasso, MarginProblem, solve
+    >>> from implicit_bias.features import Features
+    >>> from implicit_bias import GroupLasso, MarginProblem, solve
     >>> class Windows(Features):
     ...     def __init__(self, X):
     ...         self.X = np.asarray(X)

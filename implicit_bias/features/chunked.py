@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_numbers, as_rows, shown
+from implicit_bias._utils.memory import check_memory
+from implicit_bias._utils.rounding import UNIT, share, two_sum
+from implicit_bias._utils.scaling import length, nearest_powers_of_two
 from implicit_bias.features.base import Features, as_mixing
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.features.inputs import ChunkedInputs
 from implicit_bias.features.patterns import PatternBlocks
-from implicit_bias.ground.checks import Array, InputError, as_numbers, as_rows, shown
-from implicit_bias.ground.memory import check_memory
-from implicit_bias.ground.rounding import UNIT, share, two_sum
-from implicit_bias.ground.scaling import length, nearest_powers_of_two
 
 
 class ChunkedFeatures(Features):

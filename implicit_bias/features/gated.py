@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from implicit_bias._utils.blocks import row_blocks, symmetric_blocks
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
+from implicit_bias._utils.rounding import UNIT, pair_sum, precise_product, two_product, two_sum
+from implicit_bias._utils.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 from implicit_bias.features.base import Features, as_factor, as_mixing
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
-from implicit_bias.ground.blocks import row_blocks, symmetric_blocks
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
-from implicit_bias.ground.rounding import UNIT, pair_sum, precise_product, two_product, two_sum
-from implicit_bias.ground.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, shown
-from implicit_bias.ground.memory import check_memory
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, shown
+from implicit_bias._utils.memory import check_memory
 
 #: Numbers of a chunk, as float64: 64 MiB.
 AT_ONCE = 2**23

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from implicit_bias._utils.checks import Array, InputError, as_floats, check_range
+from implicit_bias._utils.scaling import largest_entries
 from implicit_bias.features.base import Features
-from implicit_bias.ground.checks import Array, InputError, as_floats, check_range
-from implicit_bias.ground.scaling import largest_entries
 
 #: What Cholesky's method leaves of a kernel is taken for rounding up to this share of its largest entry.
 ROUNDING = 1e-10

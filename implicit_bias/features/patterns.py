@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias.ground.checks import Array
+from implicit_bias._utils.checks import Array
 
 #: Nonzeros of Φ from which sharing pays for its extra variables.
 SHARE_FROM = 2_000_000

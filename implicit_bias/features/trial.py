@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, shown
+from implicit_bias._utils.rounding import share
 from implicit_bias.features.base import Features
-from implicit_bias.ground.checks import Array, InputError, shown
-from implicit_bias.ground.rounding import share
 
 #: Samples that are looked at.
 TRIED = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias.features.base import Features
-from implicit_bias.ground.checks import Array, InputError
 
 
 @dataclass(frozen=True, eq=False, repr=False)

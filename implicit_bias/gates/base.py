@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import has_fit_parameter
 
+from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.files import finite_numbers
+from implicit_bias._utils.validation import UnfittedError, as_weights, validated
 from implicit_bias.features.chunked import ChunkedFeatures, gate_values_of
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.features.inputs import ChunkedInputs
-from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.ground.files import finite_numbers
-from implicit_bias.ground.validation import UnfittedError, as_weights, validated
 
 #: Up to how many copies of a sample, on average, stand for weights.
 MOST_COPIES = 100
@@ -26,7 +26,8 @@ class Gates(TransformerMixin, BaseEstimator):
 
     Setting `n_features_in_` in `fit`, or what `learned` names last, is what marks gates as fitted.
 
-    >>> from implicit_bias import Gates, HyperplaneGates
+    >>> from implicit_bias.gates import Gates
+    >>> from implicit_bias import HyperplaneGates
     >>> issubclass(HyperplaneGates, Gates)
     True
     """

@@ -5,8 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, check_size, shown
 from implicit_bias.gates.base import Gates
-from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, check_size, shown
 
 
 class ContextGates(Gates):
@@ -16,7 +16,8 @@ class ContextGates(Gates):
 
     A subclass has `fit`, `units` (H), `contexts` (K, any number) and `contexts_of`. Lippl, Abbott & Chung, section 4.
 
-    >>> from implicit_bias import ContextGates, HyperplaneGates
+    >>> from implicit_bias.gates import ContextGates
+    >>> from implicit_bias import HyperplaneGates
     >>> issubclass(HyperplaneGates, ContextGates)
     True
     """
@@ -64,7 +65,8 @@ class FunctionContexts(ContextGates):
 
     Examples
     --------
-    >>> from implicit_bias import FunctionContexts, load_binary, svm_l2
+    >>> from implicit_bias.gates import FunctionContexts
+    >>> from implicit_bias import load_binary, svm_l2
     >>> task = load_binary("digits", train_size=60)
     >>> thirds = FunctionContexts(lambda X: np.digitize(X[:, 20:25], [-0.5, 0.5]), contexts=3)
     >>> svm_l2(task.X_train, task.y_train, thirds).norm

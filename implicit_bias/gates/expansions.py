@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import Array, InputError, as_floats
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
-from implicit_bias.ground.blocks import row_blocks
-from implicit_bias.ground.checks import Array, InputError, as_floats
 
 
 class KernelExpansions(Gates):

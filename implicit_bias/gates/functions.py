@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_floats
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import ConstantGate, Gates
-from implicit_bias.ground.checks import Array, InputError, as_floats
 
 
 class FunctionGates(Gates):
@@ -77,7 +77,8 @@ class HiddenActivations(ConstantGate):
 
     Examples
     --------
-    >>> from implicit_bias import HiddenActivations, ReLUNetwork
+    >>> from implicit_bias.gates import HiddenActivations
+    >>> from implicit_bias import ReLUNetwork
     >>> HiddenActivations(ReLUNetwork(inputs=3, units=5)).fit([[1.0, 2.0, 1.0]])([[0.0, 1.0, 1.0]]).d
     5
     """

@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, as_count, as_floats, as_seed, check_size
+from implicit_bias._utils.stream import TorchStream
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
-from implicit_bias.ground.checks import Array, as_count, as_floats, as_seed, check_size
-from implicit_bias.ground.stream import TorchStream
 
 
 class RandomHalfSpaces(ThresholdGates):

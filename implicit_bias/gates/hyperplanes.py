@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
+from implicit_bias._utils.stream import TorchStream
 from implicit_bias.gates.contexts import ContextGates
 from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
-from implicit_bias.ground.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
-from implicit_bias.ground.stream import TorchStream
 
 #: The standard deviations of published directions and cutoffs.
 DIRECTIONS, CUTOFFS = 36.0, 9.0

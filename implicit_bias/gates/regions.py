@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias.gates.base import Gates
 from implicit_bias.gates.contexts import ContextGates
-from implicit_bias.ground.checks import Array, InputError
 
 
 class OccupiedRegions(Gates):

@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, shown
 from implicit_bias.gates.base import Gates
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, check_size, shown
 
 
 class SoftGates(Gates):
@@ -60,7 +60,8 @@ class ProductGates(Gates):
 
     Examples
     --------
-    >>> from implicit_bias import ProductGates, ReLUGates
+    >>> from implicit_bias.gates import ProductGates
+    >>> from implicit_bias import ReLUGates
     >>> gates = ProductGates([ReLUGates([[1.0, 0.0]]), ReLUGates([[0.0, 1.0], [0.0, -1.0]])])
     >>> gates.transform([[1.0, 2.0], [-1.0, 2.0]]).tolist()
     [[1.0, 0.0], [0.0, 0.0]]

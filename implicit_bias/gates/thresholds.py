@@ -7,9 +7,9 @@ from typing import Any, Self, cast
 import numpy as np
 from scipy.special import ndtr
 
+from implicit_bias._utils.checks import Array, InputError, as_numbers, as_real, shown
 from implicit_bias.features.inputs import ChunkedInputs
 from implicit_bias.gates.base import Gates
-from implicit_bias.ground.checks import Array, InputError, as_numbers, as_real, shown
 
 #: Hyperplanes whose projections of all inputs are held at once.
 FIT_AT_ONCE = 64

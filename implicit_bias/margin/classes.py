@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size
 from implicit_bias.datasets.task import labels_and_classes
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_numbers, check_size
-from implicit_bias.margin.norms import GroupLasso, NuclearNorm
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.norms import GroupLasso, NuclearNorm
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.ground.rounding import precise_product, share
-from implicit_bias.ground.scaling import length
+from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.rounding import precise_product, share
+from implicit_bias._utils.scaling import length
 
 if TYPE_CHECKING:
     import cvxpy as cp

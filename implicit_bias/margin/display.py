@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import InputError, shown
+from implicit_bias._utils.checks import InputError, shown
 
 if TYPE_CHECKING:
-    from implicit_bias.margin.solvers.solution import Certificate, Solution
+    from implicit_bias.margin.solution import Certificate, Solution
 
 #: Of support vectors, or gates with weights; and of the others.
 COLOURS = ("#0072B2", "#B9C4CC")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import InputError, as_signs
 from implicit_bias.gates import ContextGates, Gates, HiddenActivations
-from implicit_bias.ground.checks import InputError, as_signs
-from implicit_bias.margin.norms import Frobenius, GroupLasso, Norm, PredictorL2
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 
 
 def _build(X: Any, y: Any, gates: Gates, norm: Norm | None, C: float, name: str) -> MarginProblem:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import Array, InputError, as_real, shown
 from implicit_bias.datasets.labels import Labelled
 from implicit_bias.features import Features, GatedFeatures
-from implicit_bias.ground.blocks import row_blocks
-from implicit_bias.ground.checks import Array, InputError, as_real, shown
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solvers.solution import Solution, Status
+from implicit_bias.margin.solution import Solution, Status
 
 
 @dataclass(frozen=True, eq=False)

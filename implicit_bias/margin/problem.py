@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicit_bias.features import Features
-from implicit_bias.features.trial import try_features
-from implicit_bias.ground.checks import (
+from implicit_bias._utils.checks import (
     Array,
     InputError,
     as_numbers,
@@ -20,9 +18,11 @@ from implicit_bias.ground.checks import (
     check_range,
     shown,
 )
-from implicit_bias.ground.scaling import TINY
+from implicit_bias._utils.scaling import TINY
+from implicit_bias.features import Features
+from implicit_bias.features.trial import try_features
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.margin.norms import Norm, NuclearNorm
+from implicit_bias.norms import Norm, NuclearNorm
 
 if TYPE_CHECKING:
     from implicit_bias.gates import Gates
@@ -122,7 +122,7 @@ class MarginProblem:
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
         if not self.norm.proved:
-            from implicit_bias.margin.norms.trial import try_norm
+            from implicit_bias.norms.trial import try_norm
 
             try_norm(self.norm, self.features)
 

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from implicit_bias._utils.checks import Array, InputError, as_floats, shown
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, as_floats, shown
 
 
 class GatedNetwork(nn.Module, ABC):
@@ -19,7 +19,8 @@ class GatedNetwork(nn.Module, ABC):
     Inputs carry the constant 1 last. `contexts(X)` gives what the gates need and does not change in training (None if
     they do change), so that a training loop computes it once.
 
-    >>> from implicit_bias import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+    >>> from implicit_bias import GatedLinearNetwork, ReLUNetwork
+    >>> from implicit_bias.networks import GatedNetwork
     >>> issubclass(GatedLinearNetwork, GatedNetwork) and issubclass(ReLUNetwork, GatedNetwork)
     True
     """
@@ -107,6 +108,14 @@ class GatedNetwork(nn.Module, ABC):
                 f"a network with {layers} gated layers has no weights of its own for each gate; "
                 "only networks with one gated layer do"
             )
+
+    def input_layers(self) -> list[Any]:
+        """Lists of weights whose first entry multiplies the inputs; empty if training must not rotate the inputs."""
+        return []
+
+    def readout_biases(self) -> list[nn.Parameter]:
+        """Biases that homogeneity leaves out; none by default."""
+        return []
 
     def norm(self) -> float:
         """‖w‖₂ over all parameters."""

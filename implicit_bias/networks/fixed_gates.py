@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from implicit_bias._utils.checks import InputError, as_numbers, context_bits
 from implicit_bias.gates import HyperplaneGates
-from implicit_bias.ground.checks import InputError, as_numbers, context_bits
 from implicit_bias.networks.base import GatedNetwork
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
-from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.fixed_gates import FixedGatesNetwork, blank_gates
 
@@ -171,6 +171,14 @@ class GatedLinearNetwork(FixedGatesNetwork):
         zeta = np.repeat(to_array(self.readout.weight), contexts, axis=1)[:, :, None] * weights
         zeta[:, :, -1] += to_array(self.readout.bias)[:, None] / units
         return zeta[0] if self.outputs == 1 else zeta
+
+    def input_layers(self) -> list[Any]:
+        """The hidden weights, whose first entry reads the inputs."""
+        return [self.hidden_weights]
+
+    def readout_biases(self) -> list[nn.Parameter]:
+        """The readout's bias, if there is a readout."""
+        return [] if self.readout is None else [self.readout.bias]
 
     @property
     def degree(self) -> int:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.gates import Gates, ReLUGates
-from implicit_bias.ground.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 Tensors = Sequence[Tensor]
@@ -36,6 +36,9 @@ class LayeredNetwork(GatedNetwork):
 
     #: Hidden layers that are trained with the readout; else they are filters.
     hidden_is_trained = True
+    #: A class that sets this in its own body computes f(x) = A (g ∘ Bx) for one hidden layer, with gates g that are
+    #: `fixed_gates`, or 1(Bx > 0) without; training then writes its gradients out. It is not inherited.
+    is_gated_linear = False
 
     def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__()

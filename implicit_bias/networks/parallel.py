@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import Array, InputError, shown
 from implicit_bias.networks.base import GatedNetwork
 
 
@@ -80,6 +80,11 @@ class ParallelNetwork(GatedNetwork):
         """W (q, k, d) behind the gates that all networks have."""
         self.gates()
         return np.stack([part.effective_weights() for part in self.parts])
+
+    def input_layers(self) -> list[Any]:
+        """Those of all networks; none if any has none."""
+        each = [part.input_layers() for part in self.parts]
+        return [layers for own in each for layers in own] if all(each) else []
 
     @property
     def degree(self) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from implicit_bias._utils.checks import Array
 from implicit_bias.gates import ConstantGate, Gates
-from implicit_bias.ground.checks import Array
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork, Tensors
 
@@ -34,11 +36,17 @@ class ReLUNetwork(LayeredNetwork):
     ((20, 65), (359, 20))
     """
 
+    is_gated_linear = True
+
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """relu(W^{(L)} … relu(W^{(1)} x))."""
         for weight in weights[:-1]:
             X = torch.relu(X @ weight.mT)
         return X
+
+    def input_layers(self) -> list[Any]:
+        """The layers, whose first reads the inputs."""
+        return [self.layers]
 
     def freeze(self) -> FrozenReLUNetwork:
         """A network of the same weights whose gates stay as they are now, at any moment of training."""
@@ -65,8 +73,14 @@ class FrozenReLUNetwork(LayeredNetwork):
     True
     """
 
+    is_gated_linear = True
+
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         return [weight.detach().clone() for weight in list(self.layers)[:-1]]
+
+    def input_layers(self) -> list[Any]:
+        """The layers, whose first reads the inputs."""
+        return [self.layers]
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor]:
         """The frozen gates (…, n, k_ℓ) of every layer, true or false."""
@@ -92,7 +106,7 @@ class LinearNetwork(LayeredNetwork):
     Examples
     --------
     >>> import numpy as np
-    >>> from implicit_bias import LinearNetwork
+    >>> from implicit_bias.networks import LinearNetwork
     >>> network = LinearNetwork(inputs=3, units=[4, 4], seed=1)
     >>> X = np.eye(3)
     >>> bool(np.allclose(network.gates()(X) @ network.effective_weights(), network.decision_function(X), atol=1e-6))
@@ -122,7 +136,7 @@ class ReadoutNetwork(LayeredNetwork):
 
     Examples
     --------
-    >>> from implicit_bias import ReadoutNetwork
+    >>> from implicit_bias.networks import ReadoutNetwork
     >>> network = ReadoutNetwork(inputs=3, units=[5, 4], outputs=2)
     >>> [tuple(weight.shape) for weight in network.parameters()]
     [(2, 4)]

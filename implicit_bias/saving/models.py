@@ -4,32 +4,43 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
+from implicit_bias._utils.checks import InputError, shown
+from implicit_bias._utils.files import open_archive, write_archive
+from implicit_bias.datasets.labels import Labelled
 from implicit_bias.datasets.tables import Columns
-from implicit_bias.features.unkept import UnkeptFeatures
-from implicit_bias.ground.checks import InputError, shown
-from implicit_bias.ground.files import finite_numbers, open_archive, write_archive
+from implicit_bias.margin import model as core_models
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.regression import LeastSquares, LeastSquaresModel
-from implicit_bias.saving.problems import gate_parts, gates_of, problem_of, problem_parts
+from implicit_bias.saving.names import class_name, named_class
+from implicit_bias.saving.problems import problem_of, problem_parts
 from implicit_bias.saving.solutions import solution_of, solution_parts
 
-KIND = "model 4"
-Model: TypeAlias = MarginModel | LeastSquaresModel
+KIND = "model 5"
+
+
+class Model(Protocol):
+    """A model of an extension: a `Labelled` that is written as arrays and made again from them."""
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return a JSON dictionary and arrays from which `from_parts` makes the model again."""
+
+    @classmethod
+    def from_parts(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray], **shared: Any) -> Any:
+        """Return the model; `shared` are classes, columns, constant and dtype."""
 
 
 class Fitted(Protocol):
     """A fitted estimator of this package."""
 
-    def as_model(self) -> Model:
-        """What predicts, and its answers."""
+    def as_model(self) -> MarginModel | Model:
+        """Return the model that predicts as the estimator does."""
 
 
-def save_model(model: Model | Fitted, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
+def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
     """Write a model, or a fitted estimator as one, to `path` (npz): what predicts, and the certified answers.
 
     The samples that they were made from are not in it. An estimator comes back as a model that predicts the same.
@@ -41,7 +52,7 @@ def save_model(model: Model | Fitted, path: str | os.PathLike[str], *, samples: 
 
     Parameters
     ----------
-    model : MarginModel or LeastSquaresModel, or an estimator with `as_model()`
+    model : MarginModel, LeastSquaresModel of GaLU, or an estimator with `as_model()`
     path : path
     samples : bool
         Keep the inputs of the samples, too, where the model has them: the file then proves its answers by itself, and
@@ -67,29 +78,25 @@ def save_model(model: Model | Fitted, path: str | os.PathLike[str], *, samples: 
     >>> judged.gap < 1e-6
     True
     """
-    if not isinstance(model, Model):
+    found: Any = model
+    if class_name(type(found), core_models) is None:
         if isinstance(model, type) or not callable(getattr(model, "as_model", None)):
             raise InputError(
                 "model must be a MarginModel or a fitted estimator of this package, such as the last step of a "
                 f"pipeline, not {shown(model)}"
             )
-        model = model.as_model()
+        found = found.as_model()
     if not isinstance(samples, bool | np.bool_):
         raise InputError(f"samples must be True or False, not {shown(samples)}")
-    if isinstance(model, MarginModel):
-        about, arrays = _margin_parts(model, bool(samples))
+    if isinstance(found, MarginModel):
+        about, arrays = _margin_parts(found, bool(samples))
     else:
-        about, arrays = _squares_parts(model)
-    about |= {"constant": bool(model.constant), "dtype": None if model.dtype is None else model.dtype.str}
-    about["classes"] = None if model.classes is None else list(model.classes)
-    about["columns"] = None if model.columns is None else model.columns._asdict()
+        about, arrays = found.parts()
+        about["model"] = class_name(type(found), core_models)
+    about |= {"constant": bool(found.constant), "dtype": None if found.dtype is None else found.dtype.str}
+    about["classes"] = None if found.classes is None else list(found.classes)
+    about["columns"] = None if found.columns is None else found.columns._asdict()
     return write_archive(path, KIND, about, arrays)
-
-
-def _squares_parts(model: LeastSquaresModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    about, arrays = gate_parts(model.gates)
-    arrays |= {f"solution.{name}": np.asarray(value) for name, value in vars(model.solution).items()}
-    return about, arrays | {"intercept": model.intercept}
 
 
 def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -117,7 +124,7 @@ def _alike(problem: MarginProblem, first: MarginProblem) -> bool:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """The MarginModel, or LeastSquaresModel of GaLU, that `save_model`, or `implicit-bias solve`, wrote to `path`.
+    """The MarginModel, or the model of an extension, that `save_model`, or `implicit-bias solve`, wrote to `path`.
 
     Errors as for `load_solution`; also if problems, answers and classes do not belong together.
 
@@ -133,24 +140,14 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     with open_archive(path, KIND) as (about, arrays):
         columns = None if about["columns"] is None else _columns(**about["columns"])
         shared = {"columns": columns} | {name: about[name] for name in ("classes", "constant", "dtype")}
-        if "problems" not in about:
-            solution = _squares(_under("solution.", arrays))
-            gates = gates_of(about, arrays, UnkeptFeatures((1, *solution.weights.shape[-2:]), products=True))
-            return LeastSquaresModel(gates, solution, arrays["intercept"], **shared)
+        if "model" in about:
+            return named_class(about["model"], core_models, Labelled).from_parts(about, arrays, **shared)
         problems: list[MarginProblem] = []
         for i, told in enumerate(about["problems"]):
             held = _under(f"problem{i}.", arrays)
             problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
         solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
         return MarginModel(problems, solutions, offset=about["offset"], **shared)
-
-
-def _squares(arrays: Mapping[str, np.ndarray]) -> LeastSquares:
-    numbers = {name: finite_numbers(values, name) for name, values in arrays.items() if name != "form"}
-    weights, form = numbers.pop("weights"), arrays["form"].item()
-    if form not in ("samples", "weights") or weights.dtype != np.float64 or min(numbers.values()) < 0:
-        raise InputError("its solution is none of least_squares(…)")
-    return LeastSquares(weights, form=form, **{name: value.item() for name, value in numbers.items()})
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,6 +1,5 @@
 """Saving and loading networks: weights, gates and cutoffs together; loading executes no code."""
 
-import inspect
 import io
 import os
 import warnings
@@ -13,16 +12,12 @@ import numpy as np
 import torch
 
 from implicit_bias import networks
-from implicit_bias.ground.checks import InputError, as_count, as_file
-from implicit_bias.ground.files import reading, write_atomically
+from implicit_bias._utils.checks import InputError, as_count, as_file
+from implicit_bias._utils.files import reading, write_atomically
 from implicit_bias.networks import GatedNetwork
+from implicit_bias.saving.names import class_name, named_class
 
 FORMAT = "implicit_bias network 1"
-CLASSES: dict[str, type[GatedNetwork]] = {
-    name: kind
-    for name in networks.__all__
-    if issubclass(kind := getattr(networks, name), GatedNetwork) and not inspect.isabstract(kind)
-}
 
 
 def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
@@ -48,9 +43,9 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
 
 def _content(network: Any) -> dict[str, Any]:
     """A network's class and shape."""
-    kind = type(network).__name__
-    if CLASSES.get(kind) is not type(network):
-        raise InputError(f"cannot save a {kind}; known: {', '.join(CLASSES)}")
+    kind = class_name(type(network), networks)
+    if kind is None or not isinstance(network, GatedNetwork):
+        raise InputError(f"cannot save a {type(network).__name__}; take a network of this package")
     if not _finite(network):
         raise InputError("the network's weights hold NaN or infinity; train with smaller steps")
     return {"class": kind, "config": network.config()}
@@ -105,7 +100,7 @@ def _restored(content: Any) -> GatedNetwork:
     held = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in tensors if value.is_cpu}
     if _size(config) > sum(held.values()):
         raise InputError("it announces more weights than it holds")
-    network = CLASSES[content["class"]].from_config(config)
+    network = named_class(content["class"], networks, GatedNetwork).from_config(config)
     # load_state_dict would convert whatever is there, complex numbers too.
     (dtype,) = {value.dtype for value in tensors}
     if not dtype.is_floating_point:

@@ -12,12 +12,12 @@ import scipy.sparse as sp
 
 from implicit_bias import features as all_features
 from implicit_bias import gates as all_gates
+from implicit_bias import norms as all_norms
+from implicit_bias._utils.checks import InputError, as_count
+from implicit_bias._utils.files import open_archive, write_archive
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.ground.checks import InputError, as_count
-from implicit_bias.ground.files import open_archive, write_archive
-from implicit_bias.ground.missing import torch_is_needed
-from implicit_bias.margin import norms as all_norms
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, check_problem

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.ground.checks import InputError, shown
-from implicit_bias.ground.files import open_archive, write_archive
-from implicit_bias.margin.solvers.solution import Solution, Status
+from implicit_bias._utils.checks import InputError, shown
+from implicit_bias._utils.files import open_archive, write_archive
+from implicit_bias.margin.solution import Solution, Status
 
 KIND = "solution 3"
 _ARRAYS = ("weights", "dual", "margins", "multipliers")

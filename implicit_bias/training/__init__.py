@@ -1,1 +1,5 @@
-"""Training: by stochastic gradient descent, many networks at once, online, and to the limit of descent."""
+"""Gradient descent on gated networks, and its limit."""
+
+from implicit_bias._utils.lazy import attach
+
+__getattr__, __dir__ = attach(__name__, __file__)

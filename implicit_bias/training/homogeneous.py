@@ -2,24 +2,16 @@
 
 import copy
 import math
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
+from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.scaling import over_power
 from implicit_bias.features import GatedFeatures
-from implicit_bias.ground.checks import Array, InputError
-from implicit_bias.ground.scaling import over_power
-from implicit_bias.networks import (
-    ChainNetwork,
-    FrozenReLUNetwork,
-    GatedLinearNetwork,
-    GatedNetwork,
-    ParallelNetwork,
-    ReLUNetwork,
-)
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
@@ -36,25 +28,15 @@ def sine(a: Tensor, b: Tensor) -> float:
 
 
 def readout_biases(network: nn.Module) -> list[Parameter]:
-    """Those of GLNs."""
-    readouts = [each.readout for each in network.modules() if isinstance(each, GatedLinearNetwork)]
-    return [readout.bias for readout in readouts if readout is not None]
+    """The biases of readouts, each once."""
+    each = [module.readout_biases() for module in network.modules() if isinstance(module, GatedNetwork)]
+    return list({id(bias): bias for biases in each for bias in biases}.values())
 
 
 def homogeneous_parameters(network: nn.Module) -> list[Parameter]:
     """The trainable parameters, GLNs' readout biases left out."""
     biases = set(map(id, readout_biases(network)))
     return [p for p in network.parameters() if p.requires_grad and id(p) not in biases]
-
-
-def input_layers(network: nn.Module) -> list[Any]:
-    """The lists of a known network's weights whose first reads the inputs; none for other networks."""
-    if isinstance(network, ParallelNetwork):
-        each = [input_layers(part) for part in network.networks]
-        return [layers for own in each for layers in own] if all(each) else []
-    if isinstance(network, GatedLinearNetwork):
-        return [network.hidden_weights]
-    return [network.layers] if isinstance(network, ReLUNetwork | FrozenReLUNetwork | ChainNetwork) else []
 
 
 class MarginFunction:
@@ -116,7 +98,7 @@ class MarginFunction:
 
     def _rotate(self, X: Array) -> tuple[Tensor, list[Tensor]]:
         """Replace the twin's inputs x by Vᵀx; the input weights' parts outside V's span, which never move, stay."""
-        found, rest = input_layers(self.twin), []
+        found, rest = self.twin.input_layers(), []
         V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if found else torch.empty(0)
         for layers in found:
             weights = layers[0].detach()
@@ -186,7 +168,7 @@ class MarginFunction:
         for target, source in zip(homogeneous_parameters(self.network), self.parameters, strict=True):
             if source.shape == target.shape:
                 target.copy_(source)
-        for target, source, rest in zip(input_layers(self.network), input_layers(self.twin), self.rest, strict=True):
+        for target, source, rest in zip(self.network.input_layers(), self.twin.input_layers(), self.rest, strict=True):
             target[0].copy_(source[0] @ self.rotation.T + rest)
 
     def state(self, w: Tensor) -> dict[str, float]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from implicit_bias.ground.checks import InputError, as_count, as_positive
+from implicit_bias._utils.checks import InputError, as_count, as_positive
 from implicit_bias.networks import ParallelNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.layer import LayerFunction

@@ -11,7 +11,7 @@ from scipy.linalg import block_diag, helmert
 from scipy.linalg.blas import daxpy
 from torch import Tensor
 
-from implicit_bias.ground.checks import Array
+from implicit_bias._utils.checks import Array
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ParallelNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 

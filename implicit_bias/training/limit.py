@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_floats, check_callable, check_range
-from implicit_bias.ground.scaling import largest_entries
-from implicit_bias.ground.threads import one_thread
+from implicit_bias._utils.checks import InputError, as_floats, check_callable, check_range
+from implicit_bias._utils.scaling import largest_entries
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, PlainIteration, ScaledIteration
@@ -38,7 +38,8 @@ class Descent:
     end : 'converged', 'max_steps', 'max_seconds' or 'interrupted'
     seconds : float
 
-    >>> from implicit_bias import Descent, LossScaled
+    >>> from implicit_bias.training import Descent
+    >>> from implicit_bias import LossScaled
     >>> Descent(pd.DataFrame({"step": [0]}), LossScaled(), "max_steps", 0.0).end
     'max_steps'
     """
@@ -94,7 +95,8 @@ def descend_to_limit(
     Examples
     --------
     >>> from implicit_bias import ConstantGate, GatedLinearNetwork, HyperplaneGates, LossScaled, descend_to_limit
-    >>> from implicit_bias import load_binary, optimality_ratio, solve, svm_shallow
+    >>> from implicit_bias import load_binary, solve, svm_shallow
+    >>> from implicit_bias.metrics import optimality_ratio
     >>> task = load_binary("digits", train_size=60)
     >>> network = GatedLinearNetwork(HyperplaneGates(1, 1).fit(task.X_pool), readout=False)
     >>> descent = descend_to_limit(network, task.X_train, task.y_train, LossScaled(tolerance=0.01))

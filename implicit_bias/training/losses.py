@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from implicit_bias.ground.checks import InputError
+from implicit_bias._utils.checks import InputError
 
 Loss = Callable[[Tensor], Tensor]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from implicit_bias.ground.checks import InputError, as_count, as_positive, as_real, one_of, shown
+from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, one_of, shown
 from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES
 
 #: Losses of classes, and the squared one of any targets.

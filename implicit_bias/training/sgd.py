@@ -9,9 +9,9 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
-from implicit_bias.ground.checks import InputError, as_count, as_floats, as_seed, check_callable, shown
-from implicit_bias.ground.scaling import over_power
-from implicit_bias.ground.threads import one_thread
+from implicit_bias._utils.checks import InputError, as_count, as_floats, as_seed, check_callable, shown
+from implicit_bias._utils.scaling import over_power
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES, Loss
 from implicit_bias.training.optimisers import SGD, Adam, rates, refuse_rates_beyond, shuffled, whole_epochs
@@ -107,7 +107,8 @@ def train(
 
     A deep GaLU network on real targets, two of them:
 
-    >>> from implicit_bias import Adam, GaLU0Network
+    >>> from implicit_bias import Adam
+    >>> from implicit_bias.extensions.galu import GaLU0Network
     >>> X = np.random.default_rng(0).normal(size=(200, 4))
     >>> Y, network = np.column_stack([abs(X[:, 0]), X[:, 1]]), GaLU0Network(4, [20, 20], outputs=2)
     >>> table = train(network, X, Y, Adam(steps=400, batch_size=50, lr=1e-2), every=10).table

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, one_of
-from implicit_bias.ground.scaling import length
-from implicit_bias.ground.threads import one_thread
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, one_of
+from implicit_bias._utils.scaling import length
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.ground.checks import Array, InputError, as_floats, as_signs, as_targets, dimensions
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, as_targets, dimensions
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import Loss, mean_losses, refuse_for_classes
 from implicit_bias.training.updates import WeightUpdates

@@ -7,15 +7,7 @@ import torch
 from scipy.linalg import helmert
 from torch import Tensor
 
-from implicit_bias.networks import (
-    FrozenReLUNetwork,
-    GaLU0Network,
-    GaLUNetwork,
-    GatedLinearNetwork,
-    GatedNetwork,
-    LayeredNetwork,
-    ReLUNetwork,
-)
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, LayeredNetwork
 from implicit_bias.networks.gln import GATHER_FROM
 from implicit_bias.training.losses import Loss, output_slopes
 
@@ -33,8 +25,8 @@ def has_one_layer(network: GatedNetwork) -> TypeGuard[OneLayerNetwork]:
     if type(network) is GatedLinearNetwork:
         few = network.shape[0][1] <= GATHER_FROM
         return few and len(network.shape) == 1 and network.readout is not None
-    known = (ReLUNetwork, FrozenReLUNetwork, GaLUNetwork, GaLU0Network)
-    return type(network) in known and isinstance(network, LayeredNetwork) and len(network.units) == 1
+    known = "is_gated_linear" in vars(type(network))
+    return known and isinstance(network, LayeredNetwork) and len(network.units) == 1
 
 
 class TwoLayerUpdates:

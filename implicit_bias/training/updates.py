@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.ground.checks import InputError
+from implicit_bias._utils.checks import InputError
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
 from implicit_bias.training.losses import Loss, output_slopes
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates, has_one_layer

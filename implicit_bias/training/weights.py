@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from implicit_bias.ground.checks import Array
+from implicit_bias._utils.checks import Array
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.layer import LayerFunction, slopes_of, values_at
 

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 import implicit_bias as ib
-from implicit_bias.ground.checks import Array
-from implicit_bias.ground.scaling import TINY
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.scaling import TINY
+from implicit_bias.extensions.best_networks import BestNetwork, ReLUMarginProblem, best_network, svm_relu
+from implicit_bias.gates import Arrangement, activation_patterns
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.strategies import count, number
@@ -35,40 +37,40 @@ def _all_there(X: Array, patterns: np.ndarray) -> bool:
     return len(known) == len(patterns) and {row.tobytes() for row in clear} <= known
 
 
-row(ib.activation_patterns, _points, finite=False, fine=lambda c, found: _all_there(c.X, found.patterns))
+row(activation_patterns, _points, finite=False, fine=lambda c, found: _all_there(c.X, found.patterns))
 
 
-@entry(ib.Arrangement, share=1)
+@entry(Arrangement, share=1)
 def _arrangement(draw: Draw) -> None:
     """A record, which is taken as it is."""
-    found = ib.activation_patterns(draw.normal(4, 2))
-    again = draw.call(ib.Arrangement, found.patterns, found.walls)
+    found = activation_patterns(draw.normal(4, 2))
+    again = draw.call(Arrangement, found.patterns, found.walls)
     expect(len(again) == len(found), "another number of patterns")
 
 
-@entry(ib.svm_relu)
+@entry(svm_relu)
 def _relu(draw: Draw) -> None:
     """The problem over all patterns or some, and the network of its answer."""
     given = _samples(draw)
     patterns = draw.either(None, ["all", [[0.5]], [[1, 0]], np.ones((2, 2, 2)), 3])
-    problem = draw.call(ib.svm_relu, **given, patterns=patterns, C=draw.either(1.0, [0.0, -1.0, "C", np.nan]))
+    problem = draw.call(svm_relu, **given, patterns=patterns, C=draw.either(1.0, [0.0, -1.0, "C", np.nan]))
     solution = ib.solve(problem, tol=1e-4)
     expect(solution.gap <= 1e-4 or solution.status is not ib.Status.OPTIMAL, "OPTIMAL with a gap")
 
 
-@entry(ib.ReLUMarginProblem, share=1)
+@entry(ReLUMarginProblem, share=1)
 def _relu_problem(draw: Draw) -> None:
     """One made by hand: gates of both signs are refused."""
     X, y = problems.clean_task(draw)
-    made = ib.svm_relu(X, y, np.ones((2, len(X))))
+    made = svm_relu(X, y, np.ones((2, len(X))))
     mixed = ib.GatedFeatures(X, np.where(np.arange(len(X)) % 2, 1.0, -1.0)[:, None] * np.ones((1, 4)))
     features = draw.either(made.features, [mixed, ib.GatedFeatures(X, np.full((len(X), 4), 0.5)), X])
-    again = draw.call(ib.ReLUMarginProblem, features, y, made.norm)
+    again = draw.call(ReLUMarginProblem, features, y, made.norm)
     network = draw.call(again.network, draw.either(np.ones((4, X.shape[1])), [np.ones(4), np.zeros((4, X.shape[1]))]))
     expect(network.units == [4], "another number of units")
 
 
-@entry(ib.best_network, share=1)
+@entry(best_network, share=1)
 def _best(draw: Draw) -> None:
     """Bounds in order, whatever the samples are."""
     given = _samples(draw)
@@ -82,17 +84,17 @@ def _best(draw: Draw) -> None:
     options["start"] = draw.either(None, ["network", 3, ib.ReLUNetwork(40, 2)])
     options["progress"] = draw.either(None, [3, "print"])
     given |= options
-    given |= arguments(ib.best_network, draw, but=list(given))
-    found = draw.call(ib.best_network, **given)
+    given |= arguments(best_network, draw, but=list(given))
+    found = draw.call(best_network, **given)
     expect(0 <= found.lower_bound <= found.objective, "bounds out of order")
     given |= {"C": draw.pick([0.1, 1.0, np.float32(10)])}
-    soft = draw.call(ib.best_network, **given)
+    soft = draw.call(best_network, **given)
     expect(0 <= soft.lower_bound <= soft.objective < np.inf, "bounds out of order")
 
 
-@entry(ib.BestNetwork, share=1)
+@entry(BestNetwork, share=1)
 def _best_record(draw: Draw) -> None:
     """A record, which is taken as it is."""
-    found = ib.best_network([[-1.0, 1.0], [1.0, 1.0]], [1, -1], max_rounds=3)
-    again = draw.call(ib.BestNetwork, **vars(found))
+    found = best_network([[-1.0, 1.0], [1.0, 1.0]], [1, -1], max_rounds=3)
+    again = draw.call(BestNetwork, **vars(found))
     expect(repr(again) == repr(found), "another text")

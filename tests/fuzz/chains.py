@@ -6,6 +6,7 @@ import numpy as np
 
 import implicit_bias as ib
 from implicit_bias import HyperplaneGates
+from implicit_bias.extensions.best_networks import BestChains, ChainNetwork, best_chains
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.networks import NETWORK
@@ -23,10 +24,10 @@ def _shape(draw: Draw) -> dict[str, Any]:
 
 
 # Half precision knows few scales.
-row(ib.ChainNetwork, _shape, **NETWORK, may=lambda c: not 1e-3 <= getattr(c, "scale", 1.0) <= 1e3)
+row(ChainNetwork, _shape, **NETWORK, may=lambda c: not 1e-3 <= getattr(c, "scale", 1.0) <= 1e3)
 
 
-@entry(ib.best_chains, share=1)
+@entry(best_chains, share=1)
 def _best(draw: Draw) -> None:
     """Bounds in order, and margins as promised, whatever the samples are."""
     X, y = problems.samples(draw, scaled=False) if draw.chance(0.5) else problems.clean_task(draw)
@@ -47,15 +48,15 @@ def _best(draw: Draw) -> None:
         "max_seconds": number(10.0, None)(draw),
         "progress": draw.either(None, [3, "print"]),
     }
-    given |= arguments(ib.best_chains, draw, but=list(given))
-    found = draw.call(ib.best_chains, **given)
+    given |= arguments(best_chains, draw, but=list(given))
+    found = draw.call(best_chains, **given)
     expect(0 <= found.lower_bound <= found.objective, "bounds out of order")
 
 
-@entry(ib.BestChains, share=1)
+@entry(BestChains, share=1)
 def _record(draw: Draw) -> None:
     """A record, which is taken as it is."""
     X, y = problems.clean_task(draw)
-    found = ib.best_chains(X, y, problems.fitted_gates(draw, X), starts=1, nodes=0)
-    again = draw.call(ib.BestChains, **vars(found))
+    found = best_chains(X, y, problems.fitted_gates(draw, X), starts=1, nodes=0)
+    again = draw.call(BestChains, **vars(found))
     expect(repr(again) == repr(found), "another text")

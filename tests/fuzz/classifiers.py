@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 import implicit_bias as ib
 from implicit_bias import SGD, Frobenius, Status
+from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, Wrong, expect
 from tests.fuzz.strategies import ARGUMENTS, choice, count, is_count
@@ -181,8 +182,8 @@ def _least_squares(kind: Any) -> None:
     entry(kind, share=3)(run)
 
 
-_least_squares(ib.GaLURegressor)
-_least_squares(ib.GaLUClassifier)
+_least_squares(GaLURegressor)
+_least_squares(GaLUClassifier)
 
 
 @entry(ib.NotSeparableError)

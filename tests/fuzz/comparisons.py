@@ -8,6 +8,16 @@ import pandas as pd
 
 import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem
+from implicit_bias.metrics import (
+    alignment,
+    error,
+    expected_inconsistency,
+    inconsistency,
+    normalised_margin,
+    optimality_ratio,
+    predictions,
+)
+from implicit_bias.studies.paper.summary import summarise
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.strategies import count, never, number, numbers
@@ -16,10 +26,10 @@ from tests.fuzz.table import entry, row
 SIZES = [1.0, 1e-200, 1e200, 1e300, 1e-300]
 SCORES, FRACTION = numbers("n", SIZES), number(0, 0.5, 1.0, np.float32(0.25), high=1.0, ends=True)
 SHARE: dict[str, Any] = {"fine": lambda c, found: 0 <= found <= 1}
-row(ib.predictions, scores=SCORES, fine=lambda c, found: np.array_equal(found, np.where(c.scores > 0, 1.0, -1.0)))
-row(ib.error, scores=SCORES, y=numbers("n~", signs=True), **SHARE)
-row(ib.inconsistency, scores_a=SCORES, scores_b=numbers("n~"), **SHARE)
-row(ib.expected_inconsistency, error_a=FRACTION, error_b=FRACTION, **SHARE)
+row(predictions, scores=SCORES, fine=lambda c, found: np.array_equal(found, np.where(c.scores > 0, 1.0, -1.0)))
+row(error, scores=SCORES, y=numbers("n~", signs=True), **SHARE)
+row(inconsistency, scores_a=SCORES, scores_b=numbers("n~"), **SHARE)
+row(expected_inconsistency, error_a=FRACTION, error_b=FRACTION, **SHARE)
 
 
 def _small_problem(draw: Draw) -> dict[str, Any]:
@@ -29,9 +39,9 @@ def _small_problem(draw: Draw) -> dict[str, Any]:
 
 
 WEIGHTS: dict[str, Any] = {"W": numbers("one d", [0.0, 1e-310, *SIZES]), "must": lambda c: not c.W.any()}
-row(ib.normalised_margin, _small_problem, **WEIGHTS)
-row(ib.optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=lambda c, r: r > 0)
-row(ib.alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), may=True, fine=lambda c, r: -1 <= r <= 1)
+row(normalised_margin, _small_problem, **WEIGHTS)
+row(optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=lambda c, r: r > 0)
+row(alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), may=True, fine=lambda c, r: -1 <= r <= 1)
 
 
 def _rows(draw: Draw) -> dict[str, Any]:
@@ -49,7 +59,7 @@ def _rows(draw: Draw) -> dict[str, Any]:
     return {"table": draw.either(draw.pick([table, gap]), bad), "by": by}
 
 
-row(ib.summarise, _rows, finite=False, fine=lambda c, found: set(found["model"]) == set(c.table["model"]))
+row(summarise, _rows, finite=False, fine=lambda c, found: set(found["model"]) == set(c.table["model"]))
 
 # --------------------------------------------------------------------------------------------------------------- tasks
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-import implicit_bias as ib
-from implicit_bias import GatedFeatures, dynamics
-from implicit_bias.datasets import RingProcess, nonlinear_gaussian_process
+from implicit_bias import GatedFeatures
+from implicit_bias.extensions import gated_flow
+from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares, search_gates
+from implicit_bias.extensions.gated_flow import RingProcess, nonlinear_gaussian_process
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given
 from tests.fuzz.strategies import ARGUMENTS, count, is_number, never, number
@@ -40,11 +41,11 @@ def _is_alternation(c: Any, found: Any) -> bool:
 
 TOL = number(1e-9, 1e-9, 1e-10, 1e-6, 0.1, low=1e-10, high=0.1, ends=True)
 SOLVED: dict[str, Any] = {"must": _no_features, "may": lambda c: float(getattr(c, "ridge", 0)) > 1e20}
-row(ib.least_squares, _targets, share=6, tol=TOL, fine=_is_solution, same=1e-6, **SOLVED)
+row(least_squares, _targets, share=6, tol=TOL, fine=_is_solution, same=1e-6, **SOLVED)
 row(
-    lambda features, y, **more: ib.alternate_convex_search(features, y, **more),
+    lambda features, y, **more: alternate_convex_search(features, y, **more),
     _targets,
-    like=ib.alternate_convex_search,
+    like=alternate_convex_search,
     share=4,
     tol=number(1e-4, 0, 0.0, 1, 1e-12, high=1.0, ends=True),
     must=lambda c: c.features.gate_values is None or _no_features(c),
@@ -84,9 +85,9 @@ def _few(c: Any) -> bool:
 
 STEPS = count(0, 1, 20, 90, least=0, cap=100, vast=10**600)
 SEARCH: dict[str, Any] = {"restarts": count(1, 2, 3, cap=40), "units": count(1, 2, 3, 3), "steps": ARGUMENTS["steps"]}
-row(ib.improve_filters, _samples, _start, share=4, steps=STEPS, may=_few, fine=_is_search, same=None)
+row(improve_filters, _samples, _start, share=4, steps=STEPS, may=_few, fine=_is_search, same=None)
 row(
-    ib.search_gates,
+    search_gates,
     _samples,
     share=3,
     **SEARCH,
@@ -155,10 +156,10 @@ def _samples_of_flow(draw: Draw) -> dict[str, Any]:
 
 
 TAU: dict[str, Any] = {"tau": number(1.0, 0.5, 3, 1e-3), "may": lambda c: not 1e-20 <= float(c.tau) <= 1e20}
-row(dynamics.gradient_flow, _data, share=6, finite=False, fine=_goes_downhill, **TAU)
+row(gated_flow.gradient_flow, _data, share=6, finite=False, fine=_goes_downhill, **TAU)
 MOMENTS: dict[str, Any] = {"share": 3, "finite": False, "fine": _has_best}
-row(lambda data, y: dynamics.Moments.from_samples(data, y), _samples_of_flow, name="Moments.from_samples", **MOMENTS)
-row(dynamics.Moments.from_arrays, _known, name="Moments.from_arrays", **MOMENTS)
+row(lambda data, y: gated_flow.Moments.from_samples(data, y), _samples_of_flow, name="Moments.from_samples", **MOMENTS)
+row(gated_flow.Moments.from_arrays, _known, name="Moments.from_arrays", **MOMENTS)
 
 
 def _time(draw: Draw) -> Given:
@@ -171,7 +172,7 @@ def _time(draw: Draw) -> Given:
 
 def _weights(t: Any) -> Any:
     features, y = GatedFeatures(np.array([[1.0, 2.0], [0.5, -3.0]])), [1.0, -2.0]
-    return dynamics.gradient_flow(features, [[0.1, 0.2]], [0.0, 1.0], y=y).weights(t)
+    return gated_flow.gradient_flow(features, [[0.1, 0.2]], [0.0, 1.0], y=y).weights(t)
 
 
 row(_weights, name="GradientFlow.weights", t=_time, same=None)
@@ -184,14 +185,20 @@ def _changing(draw: Draw) -> dict[str, Any]:
     for _ in range(2):
         root, w = draw.normal(k * d + 1, k * d), draw.normal(k * d)
         A = root.T @ root
-        made.append(dynamics.Moments.from_arrays((A @ w).reshape(k, d), A, 2 * float(w @ A @ w)))
+        made.append(gated_flow.Moments.from_arrays((A @ w).reshape(k, d), A, 2 * float(w @ A @ w)))
     one, two = made
     bad = [[], [(0.5, one)], [(0.0, 3)], [(1.0, one), (0.0, two)], [(0.0, one), (np.nan, two)], [one], None, "x"]
     start = _start_of_flow(draw, k, d)
     return {"gates": draw.either([(0.0, one), (1.0, two)], bad)} | start
 
 
-row(dynamics.changing_flow, _changing, share=3, fine=lambda c, f: f.weights.shape == (len(c.times), *c.w0.shape), **TAU)
+row(
+    gated_flow.changing_flow,
+    _changing,
+    share=3,
+    fine=lambda c, f: f.weights.shape == (len(c.times), *c.w0.shape),
+    **TAU,
+)
 
 # ---------------------------------------------------------------------------------------------------- receptive fields
 
@@ -206,8 +213,8 @@ def _fields(draw: Draw) -> Given:
     return draw.variant("fields", fields | {"zero": (0 * w, "bad")}, but=DIMENSIONS)
 
 
-row(dynamics.ipr, w=_fields, fine=lambda c, found: ((found > 0) & (found <= 1 + 1e-12)).all())
-row(dynamics.peak_frequency, w=_fields, fine=lambda c, found: 0 <= found.min() <= found.max() <= c.w.shape[-1] // 2)
+row(gated_flow.ipr, w=_fields, fine=lambda c, found: ((found > 0) & (found <= 1 + 1e-12)).all())
+row(gated_flow.peak_frequency, w=_fields, fine=lambda c, found: 0 <= found.min() <= found.max() <= c.w.shape[-1] // 2)
 
 
 def _pixels(draw: Draw) -> dict[str, Any]:
@@ -220,4 +227,4 @@ def _pixels(draw: Draw) -> dict[str, Any]:
     return {"process": draw.scalar([process], never), "pixel": count(0, n - 1, np.int8(1), least=0, most=n - 1)(draw)}
 
 
-row(dynamics.pixel_moments, _pixels, share=3, finite=False, fine=lambda c, r: r.k == 1 + getattr(c, "both", True))
+row(gated_flow.pixel_moments, _pixels, share=3, finite=False, fine=lambda c, r: r.k == 1 + getattr(c, "both", True))

@@ -6,6 +6,7 @@ import numpy as np
 
 import implicit_bias as ib
 from implicit_bias import HyperplaneGates, ReLUGates
+from implicit_bias.gates import FunctionContexts, HiddenActivations, ProductGates
 from tests.cases import GATES, inputs
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given
@@ -65,7 +66,7 @@ PLANES["contexts"] = choice(2, 4, also=is_power(2**62, 2))
 _gates(HyperplaneGates.from_hyperplanes, _planes, may=True, **PLANES)
 _gates(ib.ReLUGates)
 _gates(ib.ConstantGate)
-_gates(ib.ProductGates, layers=_layers)
+_gates(ProductGates, layers=_layers)
 _gates(ib.SoftGates, numbers("n d", [1.0, 0.0, 1e-150, 1e150, 1e300]), sharpness=number(1.0, 50, 1e-300, np.float32(2)))
 _gates(ib.OccupiedRegions, regions=_inner)
 
@@ -76,7 +77,7 @@ def _hidden(draw: Draw) -> dict[str, Any]:
 
 
 def _activations(network: Any, X: Any) -> Any:
-    return ib.HiddenActivations(network).fit(X)(X).X
+    return HiddenActivations(network).fit(X)(X).X
 
 
 row(_activations, _hidden, name="HiddenActivations", fine=lambda c, found: found.shape == (len(c.X), 3))
@@ -124,7 +125,7 @@ def _contexts(draw: Draw) -> dict[str, Any]:
 
 def _global(X: Array, y: Array, function: Any, contexts: Any) -> Any:
     """A problem of these contexts."""
-    return ib.svm_l2(X, y, ib.FunctionContexts(function, contexts))
+    return ib.svm_l2(X, y, FunctionContexts(function, contexts))
 
 
 def _any_contexts(draw: Draw) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from implicit_bias import kernels
+from implicit_bias.extensions import infinite
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
 from tests.fuzz.strategies import count, number
@@ -14,8 +14,8 @@ from tests.fuzz.table import entry, row
 SERIES = ["tanh", "sigmoid", "softplus", "swish"]
 CLOSED = ["relu", "leaky relu", "square", "cube", "elu", "selu", "erf", "gelu"]
 #: Of which a series may not reach, and which may leave floats.
-MADE = [kernels.leaky_relu(-1.0), kernels.elu(1e-6), kernels.polynomial([1, -2, 0.5, 0, 1e-3])]
-STEEP = [kernels.leaky_relu(1e6), kernels.elu(3.0, 1e20)]
+MADE = [infinite.leaky_relu(-1.0), infinite.elu(1e-6), infinite.polynomial([1, -2, 0.5, 0, 1e-3])]
+STEEP = [infinite.leaky_relu(1e6), infinite.elu(3.0, 1e20)]
 NO_ACTIVATIONS: list[Any] = ["sine", "", None, 3, b"relu", ["relu"], object(), np.tanh, "RELU"]
 
 
@@ -58,10 +58,10 @@ def _exact(draw: Draw) -> dict[str, Any]:
 
 NORM = number(1.0, 0.25, 3, 7.5, low=1e-60, high=1e60)
 WIDTH, DEPTH = count(1, 7, 300, cap=10**5), count(1, 2, 4, cap=1000, most=10_000)
-row(kernels.gram_matrix, _layer, _exact, share=6, fine=_is_gram, tolerance=1e-11, digits=None)
-row(kernels.empirical_gram, _layer, width=WIDTH, may=lambda c: c.X.size < 2)
-row(kernels.deep_gram, _layer, layers=DEPTH, may=lambda c: c.activation == "cube")
-row(kernels.mean_square, activation=sigma, norm=NORM, may=lambda c: not 1e-3 <= c.norm <= 10)
+row(infinite.gram_matrix, _layer, _exact, share=6, fine=_is_gram, tolerance=1e-11, digits=None)
+row(infinite.empirical_gram, _layer, width=WIDTH, may=lambda c: c.X.size < 2)
+row(infinite.deep_gram, _layer, layers=DEPTH, may=lambda c: c.activation == "cube")
+row(infinite.mean_square, activation=sigma, norm=NORM, may=lambda c: not 1e-3 <= c.norm <= 10)
 
 
 def _has_digits(c: Any, found: Any) -> bool:
@@ -70,7 +70,7 @@ def _has_digits(c: Any, found: Any) -> bool:
     return digits == 0 or found.value == 0 or found.error * 2 * 10**digits <= abs(found.value)
 
 
-row(kernels.circle_eigenvalue, n=count(1, 3, 8, most=2000), activation=closed, fine=_has_digits)
+row(infinite.circle_eigenvalue, n=count(1, 3, 8, most=2000), activation=closed, fine=_has_digits)
 
 
 def _matrix(draw: Draw) -> Any:
@@ -78,7 +78,7 @@ def _matrix(draw: Draw) -> Any:
     n = draw.whole(2, 6)
     if draw.chance(0.3):
         name, digits = draw.pick(["relu", "erf", "selu", "square"]), draw.pick([None, 25])
-        return kernels.gram_matrix(draw.normal(n, 2), name, digits=digits)
+        return infinite.gram_matrix(draw.normal(n, 2), name, digits=digits)
     root = draw.normal(n, n + 2)
     A, thin = root @ root.T, root[:, : n - 1] @ root[:, : n - 1].T
     good = {"positive": A, "singular": thin, "indefinite": A - np.eye(n) * A.trace() / n, "zero": 0 * A}
@@ -90,7 +90,7 @@ def _matrix(draw: Draw) -> Any:
 
 
 MAYBE: dict[str, Any] = {"digits": count(None, None, None, 1, 3, 30, vast=50), "may": lambda c: c.digits is not None}
-row(kernels.smallest_eigenvalue, share=4, gram=_matrix, **MAYBE, fine=_has_digits)
+row(infinite.smallest_eigenvalue, share=4, gram=_matrix, **MAYBE, fine=_has_digits)
 
 # --------------------------------------------------------------------------------------------------------- activations
 
@@ -115,29 +115,29 @@ def _coefficients(draw: Draw) -> Given:
 SLOPE = number(0.0, 0.5, -3, 1e6, 1, low=-1e6, high=1e6, ends=True)
 SIZE = number(1.0, 1.67, 3, 1e-9, 1e9, low=1e-60, high=1e60, ends=True)
 ACTIVATION: dict[str, Any] = {"same": None, "finite": False, "fine": _is_activation}
-row(kernels.activation, lambda draw: {"name": sigma(draw)}, **ACTIVATION)
-row(kernels.leaky_relu, slope=SLOPE, must=lambda c: c.slope == 1, **ACTIVATION)
-row(kernels.elu, alpha=SIZE, scale=SIZE, **ACTIVATION)
-row(kernels.polynomial, coefficients=_coefficients, **ACTIVATION)
+row(infinite.activation, lambda draw: {"name": sigma(draw)}, **ACTIVATION)
+row(infinite.leaky_relu, slope=SLOPE, must=lambda c: c.slope == 1, **ACTIVATION)
+row(infinite.elu, alpha=SIZE, scale=SIZE, **ACTIVATION)
+row(infinite.polynomial, coefficients=_coefficients, **ACTIVATION)
 SINE = {"name": "sine", "function": np.sin, "derivative": np.cos}
-row(kernels.Activation, lambda draw: SINE, share=1, **ACTIVATION)
+row(infinite.Activation, lambda draw: SINE, share=1, **ACTIVATION)
 FUNCTIONS = [torch.tanh, torch.nn.functional.silu, lambda z: z**2, lambda z: torch.special.erf(z / 2**0.5)]
 NO_FUNCTIONS: list[Any] = [None, "tanh", 3, lambda z: z.sum(), lambda z: z.detach(), lambda z: 1.0, lambda z: z > 0]
 NO_FUNCTIONS += [lambda z: z[:1], lambda z: z.detach().numpy()]
 NO_GRAMS: list[Any] = [torch.sqrt, torch.log, lambda z: 0 * z, lambda z: torch.exp(z**2), lambda z: torch.exp(z**2 / 4)]
 
 
-@entry(kernels.custom_activation)
+@entry(infinite.custom_activation)
 def _custom(draw: Draw) -> None:
     """Functions of torch have Gram matrices; what is none, or has no mean square, is refused."""
     function = draw.either(draw.pick(FUNCTIONS), NO_FUNCTIONS)
-    made = draw.call(kernels.custom_activation, function, draw.scalar(["mine"], lambda v: isinstance(v, str)))
-    draw.call(kernels.gram_matrix, draw.normal(2, 3), made)
-    without = kernels.custom_activation(draw.pick(NO_GRAMS))
-    draw.call(kernels.gram_matrix, np.diag([2.0, 3.0]), without, must=True)
+    made = draw.call(infinite.custom_activation, function, draw.scalar(["mine"], lambda v: isinstance(v, str)))
+    draw.call(infinite.gram_matrix, draw.normal(2, 3), made)
+    without = infinite.custom_activation(draw.pick(NO_GRAMS))
+    draw.call(infinite.gram_matrix, np.diag([2.0, 3.0]), without, must=True)
 
 
-@entry(kernels.spline)
+@entry(infinite.spline)
 def _spline(draw: Draw) -> None:
     """A piecewise polynomial, whose Gram matrix has no negative eigenvalue beyond its error."""
     k = draw.whole(1, 3)
@@ -154,13 +154,13 @@ def _spline(draw: Draw) -> None:
         None if none else draw.either(decays, bad_decays),
     )
     flat = none and all(len(piece) == 1 for piece in pieces)
-    activation = draw.call(kernels.spline, *given, may=flat)
-    found = kernels.gram_matrix(draw.normal(4, 3), activation)
+    activation = draw.call(infinite.spline, *given, may=flat)
+    found = infinite.gram_matrix(draw.normal(4, 3), activation)
     least, trace = np.linalg.eigvalsh(found.values)[0], float(np.trace(found.values))
     expect(least >= -float(found.error) - 1e-12 * trace, f"an eigenvalue of {least:g}")
 
 
-@entry(kernels.InfiniteNetwork)
+@entry(infinite.InfiniteNetwork)
 def _infinite(draw: Draw) -> None:
     """NNGP and NTK of few points, symmetric and positive up to their errors."""
     options = {
@@ -168,18 +168,18 @@ def _infinite(draw: Draw) -> None:
         "weight_variance": draw.either(draw.pick([1.0, 2.0]), [0.0, -1.0, np.nan, "1"]),
         "bias_variance": draw.either(draw.pick([0.0, 0.1]), [-0.1, np.inf]),
     }
-    network = draw.call(kernels.InfiniteNetwork, draw.either(draw.pick(CLOSED), NO_ACTIVATIONS), **options)
+    network = draw.call(infinite.InfiniteNetwork, draw.either(draw.pick(CLOSED), NO_ACTIVATIONS), **options)
     found = network.kernels(draw.normal(3, 2))
     for gram in (found.nngp, found.ntk):
         least, trace = np.linalg.eigvalsh(gram.values)[0], float(np.trace(gram.values))
         expect(np.array_equal(gram.values, gram.values.T) and least >= -float(gram.error) - 1e-9 * trace, "no kernel")
 
 
-@entry(kernels.predict)
+@entry(infinite.predict)
 def _predict(draw: Draw) -> None:
     """Means and variances of what infinite networks predict; where Θ is singular it says so."""
     n, d = draw.whole(1, 5), draw.whole(1, 3)
-    network = kernels.InfiniteNetwork(draw.pick(["relu", "erf", "gelu"]), 2, bias_variance=0.1)
+    network = infinite.InfiniteNetwork(draw.pick(["relu", "erf", "gelu"]), 2, bias_variance=0.1)
     X, Z = draw.normal(n, d), draw.normal(draw.whole(1, 3), d)
     options = {
         "time": draw.either(draw.pick([0.0, 1.0, np.inf]), [-1.0, "t", np.nan]),
@@ -187,6 +187,6 @@ def _predict(draw: Draw) -> None:
         "ridge": draw.either(draw.pick([0.0, 0.1]), [-0.1, "r"]),
     }
     arrays = draw.array(X, rounded=False), draw.array(draw.normal(n), rounded=False), draw.array(Z, rounded=False)
-    found = draw.call(kernels.predict, network, *arrays, may=n > d, **options)
+    found = draw.call(infinite.predict, network, *arrays, may=n > d, **options)
     scale = 1 + abs(found.covariance).max()
     expect(np.isfinite(found.mean).all() and np.diag(found.covariance).min() >= -1e-6 * scale, "no variances")

@@ -8,6 +8,9 @@ from torch import nn
 
 import implicit_bias as ib
 from implicit_bias import SGD, HyperplaneGates, ReLUGates
+from implicit_bias.extensions.best_networks import ChainNetwork
+from implicit_bias.extensions.galu import GaLU0Network, GaLUConv2d, GaLULinear, GaLUNetwork
+from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.strategies import count, layers
@@ -16,25 +19,25 @@ from tests.fuzz.values import Array
 
 DTYPES = [torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16]
 #: Networks of layers, and those of them whose gates may be soft.
-LAYERED: list[Any] = [ib.ReLUNetwork, ib.FrozenReLUNetwork, ib.LinearNetwork, ib.ReadoutNetwork]
-GATED: list[Any] = [ib.GaLUNetwork, ib.GaLU0Network]
+LAYERED: list[Any] = [ib.ReLUNetwork, ib.FrozenReLUNetwork, LinearNetwork, ReadoutNetwork]
+GATED: list[Any] = [GaLUNetwork, GaLU0Network]
 
 
-def network(draw: Draw, X: Array) -> ib.GatedNetwork:
+def network(draw: Draw, X: Array) -> GatedNetwork:
     """A network of any kind for inputs like X, with one output."""
-    kinds = [*LAYERED, *GATED, *[ib.GatedLinearNetwork] * 3, ib.ChainNetwork]
+    kinds = [*LAYERED, *GATED, *[ib.GatedLinearNetwork] * 3, ChainNetwork]
     kind, seed = draw.pick(kinds), draw.whole(0, 99)
     draw.story.append(kind.__name__)
     gates = [problems.fitted_gates(draw, X) for _ in range(draw.whole(1, 2))]
     shallow = HyperplaneGates(1, 4, cutoff=0.0).fit(X)
     if kind is ib.GatedLinearNetwork:
         return draw.pick([kind(gates, seed=seed), kind(shallow, readout=False, seed=seed)])
-    if kind is ib.ChainNetwork:
+    if kind is ChainNetwork:
         return kind(gates[0], draw.whole(2, 4), seed=seed)
     units = draw.pick([3, [3, 2]])
     # Soft gates that read the layer before them have no degree.
-    more = {"sharpness": draw.pick([None, 2.0])} if kind is ib.GaLU0Network or (kind in GATED and units == 3) else {}
-    made: ib.GatedNetwork = kind(X.shape[1], units, seed=seed, **more)
+    more = {"sharpness": draw.pick([None, 2.0])} if kind is GaLU0Network or (kind in GATED and units == 3) else {}
+    made: GatedNetwork = kind(X.shape[1], units, seed=seed, **more)
     return made
 
 
@@ -42,7 +45,7 @@ def _is_network(c: Any, net: Any) -> bool:
     """Outputs and hidden layer in every dtype, for inputs in any disguise; gates and weights, if there are any."""
     draw, d = c.draw, net.inputs
     deep = len(net.shape if isinstance(net, ib.GatedLinearNetwork) else net.units) > 1
-    no_gates = deep and not isinstance(net, ib.GaLU0Network | ib.LinearNetwork | ib.ChainNetwork)
+    no_gates = deep and not isinstance(net, GaLU0Network | LinearNetwork | ChainNetwork)
     net.to(draw.pick(DTYPES))
     # The constant input comes last: it carries the bias of the readout.
     new = draw.array(np.hstack([draw.normal(4, draw.pick([d, d, d, d + 1]) - 1), np.ones((4, 1))]))
@@ -83,7 +86,7 @@ def _parallel(draw: Draw) -> None:
     expect(made.effective_weights().shape == (count, 3, d) and made.degree == 2, "other weights")
 
 
-class Own(ib.GatedNetwork):
+class Own(GatedNetwork):
     """A linear network of the user's own, whose outputs may be broken."""
 
     def __init__(self, weight: Array, fault: str = "no") -> None:
@@ -131,11 +134,11 @@ def _layer(kind: Any, shape: tuple[int, ...], sizes: dict[str, Any]) -> None:
     entry(kind)(run)
 
 
-_layer(ib.GaLULinear, (5,), {"in_features": 5, "out_features": 4})
-_layer(ib.GaLUConv2d, (2, 6, 6), {"in_channels": 2, "out_channels": 3, "kernel_size": 3})
+_layer(GaLULinear, (5,), {"in_features": 5, "out_features": 4})
+_layer(GaLUConv2d, (2, 6, 6), {"in_channels": 2, "out_channels": 3, "kernel_size": 3})
 
 
-@entry(ib.GatedNetwork)
+@entry(GatedNetwork)
 def _own_network(draw: Draw) -> None:
     """A network of the user's own in `train`: broken outputs are refused."""
     X, y = problems.clean_task(draw)

@@ -10,6 +10,8 @@ import torch
 
 import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, KernelFeatures, MarginProblem, datasets
+from implicit_bias.features import Features
+from implicit_bias.norms import Norm
 from tests.cases import OwnFeatures
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
@@ -45,7 +47,7 @@ def _features(draw: Draw) -> None:
     _operation(draw, problems.features(draw)[0])
 
 
-@entry(ib.Features)
+@entry(Features)
 def _own_features(draw: Draw) -> None:
     """Features of the user's own, which give a matrix and no more."""
     features, _ = problems.features(draw)
@@ -120,7 +122,7 @@ def _matrices(draw: Draw) -> dict[str, Any]:
 _norm(ib.NuclearNorm, _matrices)
 
 
-class _Own(ib.Norm):
+class _Own(Norm):
     """The sum of the singular values, of which only CVXPY knows more."""
 
     def value(self, W: Any) -> float:
@@ -140,7 +142,7 @@ def _of(draw: Draw, make: Any) -> Any:
     return draw.call(lambda make: MarginProblem(features, y, make()), make)
 
 
-@entry(ib.Norm)
+@entry(Norm)
 def _own_norm(draw: Draw) -> str:
     """A norm of the user's own, which only CVXPY's solvers take."""
     return problems.judged(_of(draw, _Own), "nuclear", draw.pick(["SCS", "CLARABEL"]), tol=1e-3, max_iterations=2000)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias import datasets
+from implicit_bias.extensions import galu, gated_flow
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.strategies import ARGUMENTS, count, equals, number, numbers
 from tests.fuzz.table import row
@@ -18,16 +18,16 @@ def _are_samples(c: Any, found: Any) -> bool:
     return found[0].shape == (c.m, c.d)
 
 
-row(datasets.noisy_clusters, n=ARGUMENTS["m"], **NOISE, fine=lambda c, found: found.X.shape == (c.m, c.d))
-row(datasets.separable, margin=MARGIN, fine=_are_samples)
+row(galu.noisy_clusters, n=ARGUMENTS["m"], **NOISE, fine=lambda c, found: found.X.shape == (c.m, c.d))
+row(galu.separable, margin=MARGIN, fine=_are_samples)
 row(
-    datasets.linear_clusters,
+    galu.linear_clusters,
     centres=numbers("n d"),
     radius=number(0.1, 0, 2.0, high=2.0, ends=True),
     may=True,
     fine=lambda c, found: len(found.y) == c.m,
 )
-row(datasets.parity, bits=BITS, must=lambda c: c.bits > c.d, fine=_are_samples)
+row(galu.parity, bits=BITS, must=lambda c: c.bits > c.d, fine=_are_samples)
 
 
 def _labels(draw: Draw) -> dict[str, Any]:
@@ -79,6 +79,6 @@ def _lengths(draw: Draw) -> dict[str, Any]:
 
 GAIN = number(1.0, 0.01, 3, 100.0, 1e-6, 1e6, low=1e-6, high=1e6, ends=True)
 STREAM: dict[str, Any] = {"share": 3, "same": None, "finite": False, "fine": _is_stream}
-row(datasets.nonlinear_gaussian_process, _scales, gain=GAIN, **STREAM)
-row(datasets.RingProcess, _spectra, **STREAM)
-row(datasets.SinglePulse, _lengths, **STREAM)
+row(gated_flow.nonlinear_gaussian_process, _scales, gain=GAIN, **STREAM)
+row(gated_flow.RingProcess, _spectra, **STREAM)
+row(gated_flow.SinglePulse, _lengths, **STREAM)

@@ -11,10 +11,10 @@ from implicit_bias import (
     HyperplaneGates,
     KernelFeatures,
     MarginProblem,
-    Norm,
     PredictorL2,
     solve,
 )
+from implicit_bias.norms import Norm
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, in_range, meanings
 from tests.fuzz.judge import Raw, judge
 from tests.fuzz.values import Array

@@ -10,7 +10,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import implicit_bias as ib
-from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Progress, Solution, Status, solve
+from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Solution, Status, solve
+from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
+from implicit_bias.solvers import Progress
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
 from tests.fuzz.judge import Raw, agree, judge
@@ -159,14 +161,14 @@ def _model(draw: Draw) -> None:
     expect(np.array_equal(model.margins(scores, found), y * scores), "another margin")
 
 
-@entry(ib.LeastSquaresModel)
+@entry(LeastSquaresModel)
 def _squares_model(draw: Draw) -> None:
     """A model of least squares predicts ΦW + b, and chooses between two classes by the sign."""
     X, y = problems.clean_task(draw)
     gates = problems.fitted_gates(draw, X)
-    solution = ib.least_squares(gates(X), y, ridge=1.0)
+    solution = least_squares(gates(X), y, ridge=1.0)
     classes = draw.pick([None, ["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
-    model = draw.call(ib.LeastSquaresModel, gates, solution, draw.pick([0.0, 1.5]), classes=classes)
+    model = draw.call(LeastSquaresModel, gates, solution, draw.pick([0.0, 1.5]), classes=classes)
     scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
     if classes is None:
         expect(np.array_equal(model.predict(X), model.decision_function(X)), "another value")

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias import FrozenReLUNetwork, ReLUNetwork, theory
+from implicit_bias import FrozenReLUNetwork, ReLUNetwork, norms
+from implicit_bias.extensions import best_networks, galu
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given
 from tests.fuzz.strategies import ENDLESS, Strategy, choice, count, never, number, numbers
@@ -24,28 +25,26 @@ def centres(draw: Draw) -> Given:
 
 
 TARGETS = numbers("m", [1.0, 0.0, 1e-20], but=DIMENSIONS)
-row(
-    theory.gate_kernel, samples, share=3, fine=lambda c, r: np.abs(r).max() <= 0.5 * np.sum(c.X**2, axis=1).max() + 1e-9
-)
-row(theory.memorisation_width, samples, fine=lambda c, found: found.failure(found.width) <= found.delta * (1 + 1e-9))
+row(galu.gate_kernel, samples, share=3, fine=lambda c, r: np.abs(r).max() <= 0.5 * np.sum(c.X**2, axis=1).max() + 1e-9)
+row(galu.memorisation_width, samples, fine=lambda c, found: found.failure(found.width) <= found.delta * (1 + 1e-9))
 # So few gates may have a singular Gram matrix, and so may samples on a line.
-row(theory.a_priori_rate, samples, k=count(10**4, 10**5, 7), may=True, fine=lambda c, found: 0 <= found.rate <= 1)
-row(theory.generalisation_bound_a_priori, samples, y=TARGETS, may=True, fine=lambda c, r: r.bound >= r.complexity)
-row(theory.sphere_width, samples, may=True, fine=lambda c, found: 0 < found.c1 <= 1 + 1e-9)
-row(theory.fitted_samples, samples, k=count(10, 10**4), may=True, fine=lambda c, found: 0 <= found.loss <= 1)
+row(galu.a_priori_rate, samples, k=count(10**4, 10**5, 7), may=True, fine=lambda c, found: 0 <= found.rate <= 1)
+row(galu.generalisation_bound_a_priori, samples, y=TARGETS, may=True, fine=lambda c, r: r.bound >= r.complexity)
+row(galu.sphere_width, samples, may=True, fine=lambda c, found: 0 < found.c1 <= 1 + 1e-9)
+row(galu.fitted_samples, samples, k=count(10, 10**4), may=True, fine=lambda c, found: 0 <= found.loss <= 1)
 row(
-    theory.rkhs_bound,
+    galu.rkhs_bound,
     samples,
     y=TARGETS,
     radius=number(2.0, 1e3),
     may=True,
     fine=lambda c, r: r.energy <= r.radius * 1.1,
 )
-row(theory.cluster_width, centres=centres, may=True, fine=lambda c, found: found.radius <= 1)
-row(theory.gate_correlations, centres=centres, fine=lambda c, found: 0 <= found.min() <= found.max() <= 0.5)
+row(galu.cluster_width, centres=centres, may=True, fine=lambda c, found: found.radius <= 1)
+row(galu.gate_correlations, centres=centres, fine=lambda c, found: 0 <= found.min() <= found.max() <= 0.5)
 
 CONTEXTS = {"units": count(1, 2, 3, vast=10), "contexts": count(1, 2, 3, vast=10)}
-row(theory.free_contexts, **CONTEXTS, may=lambda c: c.units * c.contexts > 100, fine=lambda c, r: r.max() < c.contexts)
+row(norms.free_contexts, **CONTEXTS, may=lambda c: c.units * c.contexts > 100, fine=lambda c, r: r.max() < c.contexts)
 
 
 def rows(name: str, tied: int) -> Strategy:
@@ -59,8 +58,8 @@ def rows(name: str, tied: int) -> Strategy:
     return drawn
 
 
-row(theory.global_predictors, rows("zeta", 0), may=True, fine=lambda c, found: found.ndim == c.units + 1)
-row(theory.weights_of_predictors, rows("predictors", 1), may=True, fine=lambda c, found: len(found) % c.units == 0)
+row(norms.global_predictors, rows("zeta", 0), may=True, fine=lambda c, found: found.ndim == c.units + 1)
+row(norms.weights_of_predictors, rows("predictors", 1), may=True, fine=lambda c, found: len(found) % c.units == 0)
 
 
 def _layers(draw: Draw) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def _layers(draw: Draw) -> dict[str, Any]:
     }
 
 
-row(theory.margin_bound, _layers, may=True, fine=lambda c, found: found is None or found.lower_bound > 0)
+row(best_networks.margin_bound, _layers, may=True, fine=lambda c, found: found is None or found.lower_bound > 0)
 
 
 def features(draw: Draw) -> dict[str, Any]:
@@ -100,12 +99,12 @@ def _nothing(c: Any) -> bool:
     return c.features.gate_values is None or not c.features.dense().any()
 
 
-row(theory.expected_loss, features, must=_nothing, fine=lambda c, found: 0 <= found.generic <= found.value < 1)
-row(theory.descent_rate, features, must=_nothing, fine=lambda c, found: 0 <= found.rate <= 1 and found.steps(0.5) >= 1)
-row(theory.descent_target, fit("w0"), share=3, must=_nothing, same=1e-6)
+row(galu.expected_loss, features, must=_nothing, fine=lambda c, found: 0 <= found.generic <= found.value < 1)
+row(galu.descent_rate, features, must=_nothing, fine=lambda c, found: 0 <= found.rate <= 1 and found.steps(0.5) >= 1)
+row(galu.descent_target, fit("w0"), share=3, must=_nothing, same=1e-6)
 # Samples are to be no longer than 1, and gate values no larger.
 row(
-    theory.generalisation_bound,
+    galu.generalisation_bound,
     fit("weights"),
     may=True,
     fine=lambda c, found: found.bound >= found.training_loss and found.loss_range >= found.radius**2,
@@ -114,22 +113,22 @@ row(
 VAST, MANY = count(12, 3, 10**6, vast=10**15), count(2, 10, 10**4, least=2)
 SIGMA, EPSILON = number(1.0, 0.1, 1e30, low=1e-99, high=1e99), number(0.01, 0.5, 1e-5, low=1e-90, high=1.0)
 TERMS = count(1, 3, 40, cap=10**4, vast=ENDLESS)
-row(theory.expected_test_loss, m=VAST, d=VAST, sigma=SIGMA, must=lambda c: c.m < c.d + 2)
-row(theory.expected_train_loss, m=VAST, d=VAST, sigma=SIGMA)
-row(theory.cluster_dimension, n=VAST, fine=lambda c, found: found >= 1)
-row(theory.cluster_samples, n=VAST, d=VAST, epsilon=EPSILON, fine=lambda c, found: found >= c.n * c.d)
-row(theory.slab_probability, d=MANY, r=number(0.1, 1e-5, 2.0), fine=lambda c, found: 0 <= found <= 1)
-row(theory.corollary_samples, k=VAST, d=VAST, c1=number(0.5, 1.0), c2=number(0.1, 1.0), may=True)
-row(theory.orthogonal_inverse, n=count(1, 2, 7, cap=1000, vast=10**5), fine=lambda c, found: found.shape == (c.n, c.n))
+row(galu.expected_test_loss, m=VAST, d=VAST, sigma=SIGMA, must=lambda c: c.m < c.d + 2)
+row(galu.expected_train_loss, m=VAST, d=VAST, sigma=SIGMA)
+row(galu.cluster_dimension, n=VAST, fine=lambda c, found: found >= 1)
+row(galu.cluster_samples, n=VAST, d=VAST, epsilon=EPSILON, fine=lambda c, found: found >= c.n * c.d)
+row(galu.slab_probability, d=MANY, r=number(0.1, 1e-5, 2.0), fine=lambda c, found: 0 <= found <= 1)
+row(galu.corollary_samples, k=VAST, d=VAST, c1=number(0.5, 1.0), c2=number(0.1, 1.0), may=True)
+row(galu.orthogonal_inverse, n=count(1, 2, 7, cap=1000, vast=10**5), fine=lambda c, found: found.shape == (c.n, c.n))
 row(
-    theory.moved_gates,
+    galu.moved_gates,
     d=VAST,
     k=VAST,
     epsilon=number(0.01, 0.3, 5.0, low=1e-100, high=1e100),
     may=True,
     fine=lambda c, r: 0 <= r.mean <= r.uniform <= 1,
 )
-row(theory.neighbouring_gates, d=MANY, k=VAST, epsilon=EPSILON, fine=lambda c, found: 0 < found <= 1)
+row(galu.neighbouring_gates, d=MANY, k=VAST, epsilon=EPSILON, fine=lambda c, found: 0 < found <= 1)
 
 
 def _matrices(draw: Draw) -> dict[str, Any]:
@@ -144,11 +143,11 @@ def _matrices(draw: Draw) -> dict[str, Any]:
 GRADIENT: dict[str, Any] = {"X": numbers("m d"), "y": numbers("m", signs=True, but=DIMENSIONS)}
 GRADIENT |= {"directions": numbers("k d~"), "readout": numbers("k~", but=[*DIMENSIONS, "None"])}
 TARGET: dict[str, Any] = {"target": numbers("d", ALL_SCALES, rounded=False)}
-row(theory.neumann_inverse, _matrices, terms=TERMS, fine=lambda c, found: 0 <= found.ratio < 1)
-row(theory.initial_gradients, **GRADIENT, loss=choice("hinge", "logistic"), may=lambda c: not c.X.any())
-row(theory.gaussian_gradient, **TARGET)
+row(galu.neumann_inverse, _matrices, terms=TERMS, fine=lambda c, found: 0 <= found.ratio < 1)
+row(galu.initial_gradients, **GRADIENT, loss=choice("hinge", "logistic"), may=lambda c: not c.X.any())
+row(galu.gaussian_gradient, **TARGET)
 row(
-    theory.first_gradient_norm,
+    galu.first_gradient_norm,
     X=numbers("m d"),
     y=GRADIENT["y"],
     k=count(1, 10, 10**6),
@@ -156,10 +155,10 @@ row(
     fine=lambda c, r: r.mean_square <= r.largest**2 * (1 + 1e-9),
 )
 MOVING: dict[str, Any] = {"X": numbers("m d"), "start": numbers("k d"), "trained": numbers("k d", but=DIMENSIONS)}
-row(theory.galu_excess, **MOVING, readout=numbers("k~", but=DIMENSIONS), may=True, fine=lambda c, r: r.bound >= 0)
-row(theory.rademacher_bound, samples=numbers("m d"), radius=number(1.0, 2.0), p=choice(1, 2), may=True)
+row(galu.galu_excess, **MOVING, readout=numbers("k~", but=DIMENSIONS), may=True, fine=lambda c, r: r.bound >= 0)
+row(galu.rademacher_bound, samples=numbers("m d"), radius=number(1.0, 2.0), p=choice(1, 2), may=True)
 row(
-    theory.landscape,
+    galu.landscape,
     fit("weights"),
     readout=lambda draw: draw.array(np.ones(3), but=DIMENSIONS),
     may=True,
@@ -178,4 +177,4 @@ def _many_bits(c: Any) -> bool:
     return len(c.direction) > 20 or c.bits > len(c.direction)
 
 
-row(theory.parity_gradient, _direction, finite=False, must=_many_bits, fine=lambda c, r: np.abs(r.mean).max() <= 0.5)
+row(galu.parity_gradient, _direction, finite=False, must=_many_bits, fine=lambda c, r: np.abs(r.mean).max() <= 0.5)

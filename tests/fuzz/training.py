@@ -7,7 +7,11 @@ import numpy as np
 from torch import nn
 
 import implicit_bias as ib
-from implicit_bias import SGD, Adam, LossScaled, PlainDescent, datasets
+from implicit_bias import SGD, Adam, LossScaled, PlainDescent
+from implicit_bias.extensions import gated_flow
+from implicit_bias.extensions.galu import train_together
+from implicit_bias.extensions.gated_flow import train_online
+from implicit_bias.networks import ReadoutNetwork
 from implicit_bias.training.two_layers import has_one_layer
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
@@ -102,11 +106,11 @@ def _stationarity(draw: Draw) -> None:
     expect(found.residual >= 0 and (found.dual >= 0).all() and abs(found.degree - 1) < 1e-6, "another degree")
 
 
-@entry(ib.train_together, share=5)
+@entry(train_together, share=5)
 def _train_together(draw: Draw) -> None:
     """Finite losses and weights, or a refusal."""
     n, d, q, loss = draw.whole(1, 40), draw.whole(1, 4), draw.pick([1, 1, 3]), draw.pick(TOGETHER)
-    kind, depth = draw.pick([each for each in LAYERED + GATED if each is not ib.ReadoutNetwork]), draw.whole(1, 2)
+    kind, depth = draw.pick([each for each in LAYERED + GATED if each is not ReadoutNetwork]), draw.whole(1, 2)
     units = [[draw.whole(1, 5) for _ in range(depth)] for _ in range(draw.whole(1, 3))]
     networks = [kind(d, k, outputs=q, seed=draw.whole(0, 99)) for k in units]
     draw.story.append(f"{kind.__name__}, units {units}, {q} outputs, {loss}")
@@ -126,7 +130,7 @@ def _train_together(draw: Draw) -> None:
     options["config"] = how(steps=steps, batch_size=draw.pick([1, 7, 999]), lr=lr, loss=loss)
     given = draw.either(networks, others)
     found = draw.call(
-        ib.train_together,
+        train_together,
         networks=given,
         must=wrong,
         may=scale > 1 or lr > 1 or (how is ib.SGD and lr > 0.01),
@@ -139,7 +143,7 @@ def _train_together(draw: Draw) -> None:
 def _online(draw: Draw) -> dict[str, Any]:
     """A process on a ring, or a pair of samples."""
     gain = draw.pick([0.1, 3.0])
-    process = datasets.nonlinear_gaussian_process(draw.whole(3, 8), length_scales=(0.4, 0.2), gain=gain)
+    process = gated_flow.nonlinear_gaussian_process(draw.whole(3, 8), length_scales=(0.4, 0.2), gain=gain)
     if draw.chance(0.7):
         return {"data": draw.scalar([process], never), "batch_size": count(1, 8, 20, cap=100, vast=ENDLESS)(draw)}
     X, y = draw.array(draw.normal(6, process.n)), draw.array(draw.normal(6))
@@ -162,4 +166,4 @@ ONLINE |= {
     "fine": _is_online,
 }
 ONLINE |= {"steps": count(1, 2, 9, cap=100, vast=ENDLESS), "lr": ARGUMENTS["lr"]}
-row(ib.train_online, _online, share=3, **ONLINE, may=lambda c: max(float(c.lr), float(c.scale)) > 10)
+row(train_online, _online, share=3, **ONLINE, may=lambda c: max(float(c.lr), float(c.scale)) > 10)

@@ -20,7 +20,8 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from implicit_bias import Gates, Norm
+from implicit_bias.gates import Gates
+from implicit_bias.norms import Norm
 
 Array = NDArray[np.float64]
 

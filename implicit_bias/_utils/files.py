@@ -1,0 +1,183 @@
+"""Writing results, to a temporary file first, then renamed, so that nothing half-written is ever seen; and archives.
+
+Archives are files of arrays: NumPy's npz format with a JSON text inside; loading executes no code.
+"""
+
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import read_array, read_array_header_1_0, read_array_header_2_0, read_magic
+
+from implicit_bias._utils.checks import InputError, as_file, as_path
+from implicit_bias._utils.memory import TooLargeError, check_memory
+from implicit_bias._utils.version import __version__
+
+#: How many times its size the content of a compressed file can be, a little above what deflation reaches.
+DENSEST = 1100
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write `content` to a temporary file beside `path` and rename it to `path`.
+
+    Raises InputError if the folder cannot be created or written; an earlier file at `path` then stays as it was.
+
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.mkdtemp()
+    >>> write_atomically(pathlib.Path(folder, "a.txt"), b"done").read_text()
+    'done'
+    """
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return as_path(path, "the output")
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file beside `path` to write to, which is renamed to `path` if the block ends well, else removed.
+
+    >>> target = Path(tempfile.mkdtemp(), "a.txt")
+    >>> with replacing(target) as temporary:
+    ...     _ = temporary.write_text("done")
+    >>> target.read_text(), len(list(target.parent.iterdir()))
+    ('done', 1)
+    """
+    target = as_path(path, "the output")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({error.strerror or error}); choose another place") from None
+
+
+def require_writable(folder: str | os.PathLike[str]) -> Path:
+    """The folder, created if need be; refused before any long work if it cannot be written.
+
+    >>> require_writable(tempfile.mkdtemp()).is_dir()
+    True
+    """
+    path = as_path(folder, "the output folder")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another --out") from None
+    return path
+
+
+class Arrays(Mapping[str, np.ndarray]):
+    """The arrays of an open NPZ file, each read when it is asked for and none of them pickled.
+
+    What a file announces is compared with what it holds before any memory is taken.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
+        self.members = {i.filename.removesuffix(".npy"): i for i in archive.infolist() if i.filename.endswith(".npy")}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        info = self.members[name]
+        with self.archive.open(info) as member:
+            header = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}[read_magic(member)]
+            shape, _, dtype = header(member)
+            size = math.prod(shape) * dtype.itemsize
+            if size != info.file_size - member.tell() or info.file_size > DENSEST * (info.compress_size + 1):
+                raise ValueError("an array is announced that the file does not hold")
+        check_memory(size, f"its array {name!r}", "free some, or save a smaller one")
+        with self.archive.open(info) as member:
+            return np.asarray(read_array(member, allow_pickle=False))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+def finite_numbers(values: Any, name: str) -> np.ndarray:
+    """An array of finite numbers, of any shape and type: what a file holds of gates and solutions."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise InputError(f"{name} must hold finite numbers")
+    return array
+
+
+@contextmanager
+def open_arrays(file: Path) -> Iterator[Arrays]:
+    """The arrays of an NPZ file; a damaged one provokes errors of many kinds, while it is open as well."""
+    with zipfile.ZipFile(file) as archive:
+        yield Arrays(archive)
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Turn whatever the content of a file provokes into one sentence: a damaged file raises errors of many kinds.
+
+    >>> with reading("a.npz", "solution"):
+    ...     {}["weights"]
+    Traceback (most recent call last):
+        ...
+    implicit_bias._utils.checks.InputError: a.npz is damaged or not a saved solution (KeyError)
+    """
+    try:
+        yield
+    except TooLargeError as error:
+        raise InputError(f"{path}: {error}") from None
+    except Exception as error:
+        reason = str(error) if isinstance(error, InputError) else type(error).__name__
+        raise InputError(f"{path} is damaged or not a saved {kind} ({reason})") from None
+
+
+def write_archive(
+    path: str | os.PathLike[str], kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> Path:
+    """Write arrays, and in the array `about`, as JSON: the format `kind` ("problem 1"), our version, and `about`."""
+    text = json.dumps({"format": f"implicit_bias {kind}", "implicit_bias": __version__} | about, allow_nan=False)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, about=np.array(text), **arrays)  # type: ignore[arg-type]
+    return write_atomically(path, buffer.getvalue())
+
+
+@contextmanager
+def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict[str, Any], Arrays]]:
+    """What `write_archive` wrote to `path` as this `kind`: about and arrays, of which only those asked for are read.
+
+    Raises InputError if the file is missing, damaged or of another kind; also for what its content provokes in the
+    block.
+
+    >>> import numpy as np, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "example.npz")
+    >>> path = write_archive(path, "example 1", {"colour": "red"}, {"a": np.ones(2)})
+    >>> with open_archive(path, "example 1") as (about, arrays):
+    ...     about["colour"], arrays["a"].tolist()
+    ('red', [1.0, 1.0])
+    """
+    file, name = as_file(path), kind.split()[0]
+    with reading(path, name), open_arrays(file) as arrays:
+        about = json.loads(str(arrays["about"]))
+        found = str(about["format"])
+        if found != f"implicit_bias {kind}":
+            raise InputError(f"it holds {found!r:.60}, not 'implicit_bias {kind}'; save it again with this version")
+        yield about, arrays

@@ -1,0 +1,31 @@
+"""Packages whose public names are listed in a stub, `__init__.pyi`, and loaded from their modules on first use."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import lazy_loader
+
+
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of the package whose `__init__` is `file`.
+
+    A name that needs torch raises MissingError in an installation without torch; a star import leaves it out.
+    """
+    load, listed, names = lazy_loader.attach_stub(package, file)
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        # Importing this module loads NumPy, which `import implicit_bias` alone does not need.
+        from implicit_bias._utils.missing import MissingError, torch_is_needed
+
+        if name == "__all__":
+            found = []
+            for public in names:
+                with suppress(MissingError):
+                    __getattr__(public)
+                    found.append(public)
+            return found
+        with torch_is_needed(name):
+            return load(name)
+
+    return __getattr__, listed

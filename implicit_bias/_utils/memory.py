@@ -1,0 +1,54 @@
+"""What memory is free, so that too large a task is refused before it starts and not when it runs out."""
+
+import math
+from pathlib import Path
+
+from implicit_bias._utils.checks import InputError
+
+#: What Linux says of its memory, and of that of a container.
+SYSTEM, CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+
+
+class TooLargeError(InputError):
+    """Raised for what this machine has no memory for."""
+
+
+def free_memory() -> float:
+    """Bytes that can still be taken; infinity where the system does not tell.
+
+    >>> free_memory() > 0
+    True
+    """
+    return min(_system(), _container())
+
+
+def _system() -> float:
+    try:
+        rows = dict(line.split(":") for line in SYSTEM.read_text().splitlines())
+        return 1024.0 * int(rows["MemAvailable"].split()[0])
+    except (OSError, ValueError, KeyError):
+        return math.inf
+
+
+def _container() -> float:
+    try:
+        most, used = (int((CONTAINER / f"memory.{name}").read_text()) for name in ("max", "current"))
+        rows = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())
+        # Files that are only kept because there was room count as used.
+        return float(max(0, most - used + int(rows.get("inactive_file", 0))))
+    except (OSError, ValueError):
+        return math.inf
+
+
+def check_memory(need: float, what: str, remedy: str, free: float | None = None) -> None:
+    """Refuse what needs more bytes than are free: `free`, where it is not this machine's memory.
+
+    >>> check_memory(6.1 * 2**30, "this", "use fewer units", free=3 * 2**30)
+    Traceback (most recent call last):
+        ...
+    implicit_bias._utils.memory.TooLargeError: this needs about 6.1 GiB of memory, 3.0 GiB are free; use fewer units
+    """
+    free = free_memory() if free is None else free
+    if need > free:
+        numbers = f"needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free"
+        raise TooLargeError(f"{what} {numbers}; {remedy}")

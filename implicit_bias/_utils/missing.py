@@ -1,0 +1,28 @@
+"""One sentence where torch is asked for and a light installation has none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from implicit_bias._utils.checks import InputError
+
+
+class MissingError(InputError, ImportError):
+    """Raised for what needs a package that is not installed."""
+
+
+@contextmanager
+def torch_is_needed(what: str) -> Iterator[None]:
+    """Turn the failing import of torch or torchvision in a block into a MissingError that says what it was for.
+
+    >>> with torch_is_needed("this"):
+    ...     import torch.nonsense
+    Traceback (most recent call last):
+        ...
+    implicit_bias._utils.missing.MissingError: this needs torch.nonsense: pip install torch torchvision
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("torch", "torchvision"):
+            raise
+        raise MissingError(f"{what} needs {error.name}: pip install torch torchvision") from None

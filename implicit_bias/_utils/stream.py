@@ -1,0 +1,124 @@
+"""torch's random stream on the CPU in NumPy, bit for bit, so that what was published with it needs no torch.
+
+The words are those of the Mersenne twister (mt19937). torch turns them into numbers of its own: 24 bits of a word are a
+uniform float32; normal ones are Box & Muller's, in float32 by the polynomials of the Cephes library with fused
+multiplications, as torch has them for processors with AVX2.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from implicit_bias._utils.checks import as_seed
+
+Floats = NDArray[np.float32]
+f32 = np.float32
+
+#: Cephes' logf, cosf and sinf: the coefficients of the highest power first; ln 2 and π/4 as sums of short numbers.
+LOG = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1),
+    *(2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+LN2 = (0.693359375, -2.12194440e-4)
+QUARTER_PI = (0.78515625, 2.4187564849853515625e-4, 3.77489497744594108e-8)
+#: Normal numbers are drawn in blocks of this size; fewer one pair at a time, in doubles.
+BLOCK = 16
+
+
+class TorchStream:
+    """The numbers that `torch.Generator().manual_seed(seed)` leads to.
+
+    Normal numbers in float32 are torch's to the last bit where the processor has AVX2; elsewhere torch itself rounds
+    otherwise.
+
+    >>> [f"{u:.4f}" for u in TorchStream(1).uniform(3)]  # torch.rand(3) after torch.manual_seed(1)
+    ['0.7576', '0.2793', '0.4031']
+    """
+
+    def __init__(self, seed: int) -> None:
+        # Of a longer seed torch takes the last 32 bits.
+        self.twister = np.random.RandomState(as_seed(seed) % 2**32)
+        self.spare: float | None = None
+
+    def words(self, count: int) -> NDArray[np.uint32]:
+        """Whole numbers of 32 bits."""
+        return self.twister.randint(0, 2**32, size=count, dtype=np.uint32)
+
+    def uniform(self, count: int) -> Floats:
+        """U(0, 1) in float32, as `tensor.uniform_()`: a word each."""
+        return (self.words(count) & np.uint32(2**24 - 1)).astype(f32) * f32(2.0**-24)
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """As `torch.randperm`, by which `torch.utils.data.random_split` goes, for less than 2³²/20 numbers."""
+        order = np.arange(count)
+        for i, word in enumerate(self.words(max(count - 1, 0)).tolist()):
+            j = i + word % (count - i)
+            order[i], order[j] = order[j], order[i]
+        return order
+
+    def normal(self, count: int, deviation: float) -> Floats:
+        """N(0, deviation²), as `normal_` of a new tensor."""
+        if count < BLOCK:
+            return np.array([self._one() * deviation for _ in range(count)], dtype=f32)
+        whole = count - count % BLOCK
+        drawn = np.empty(count, dtype=f32)
+        u = self.uniform(count)
+        drawn[:whole] = _box_muller(u[:whole])
+        if whole < count:
+            drawn[-BLOCK:] = _box_muller(self.uniform(BLOCK))
+        return drawn * f32(deviation)
+
+    def _one(self) -> float:
+        """By doubles of 53 bits, of two words each; the second number of a pair is spared for the next call."""
+        if self.spare is None:
+            high, low = self.words(4).astype(np.uint64).reshape(2, 2).T
+            turn, u = ((high << np.uint64(32) | low) & np.uint64(2**53 - 1)) * 2.0**-53
+            radius, angle = np.sqrt(-2 * np.log1p(-u)), 2 * np.pi * turn
+            self.spare = float(radius * np.sin(angle))
+            return float(radius * np.cos(angle))
+        one, self.spare = self.spare, None
+        return one
+
+
+def _box_muller(u: Floats) -> Floats:
+    """Of each 16 uniform numbers, the first 8 are radii and the others angles of as many pairs."""
+    first, second = u.reshape(-1, 2, BLOCK // 2).transpose(1, 0, 2)
+    radius, (sin, cos) = np.sqrt(f32(-2) * _log(f32(1) - first)), _sin_cos(f32(2 * np.pi) * second)
+    return np.stack([radius * cos, radius * sin], axis=1).ravel()
+
+
+def _fused(a: Floats, b: Floats | f32, c: Floats | f32) -> Floats:
+    """ab + c, rounded once: the product is exact in doubles."""
+    return (np.multiply(a, b, dtype=np.float64) + c).astype(f32)
+
+
+def _polynomial(x: Floats, coefficients: tuple[float, ...]) -> Floats:
+    y = np.full_like(x, coefficients[0])
+    for a in coefficients[1:]:
+        y = _fused(y, x, f32(a))
+    return y
+
+
+def _log(u: Floats) -> Floats:
+    m, exponent = np.frexp(u)
+    low = m < f32(0.5**0.5)
+    x, e = np.where(low, m - f32(1) + m, m - f32(1)), (exponent - low).astype(f32)
+    z = x * x
+    y = _fused(_polynomial(x, LOG) * x, z, e * f32(LN2[1]))
+    return _fused(e, f32(LN2[0]), x + _fused(z, f32(-0.5), y))
+
+
+def _sin_cos(x: Floats) -> tuple[Floats, Floats]:
+    """For 0 ≤ x ≤ 2π: by the octant, what is left of x after multiples of π/2."""
+    octant = ((x * f32(4 / np.pi)).astype(np.int64) + 1) & ~1
+    for part in QUARTER_PI:
+        x = _fused(octant.astype(f32), f32(-part), x)
+    z = x * x
+    cos = _fused(_polynomial(z, COS) * z, z, z * f32(-0.5)) + f32(1)
+    sin = _fused(_polynomial(z, SIN) * z, x, x)
+    swapped = (octant & 2) != 0
+    return (
+        np.where(swapped, cos, sin) * np.where(octant & 4, f32(-1), f32(1)),
+        np.where(swapped, sin, cos) * np.where((octant + 2) & 4, f32(-1), f32(1)),
+    )

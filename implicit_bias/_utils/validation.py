@@ -1,0 +1,115 @@
+"""scikit-learn's checks of inputs, with their refusals turned into our own errors."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_seed, shown, without_torch
+from implicit_bias._utils.memory import check_memory
+
+
+class InputTypeError(InputError, TypeError):
+    """Input of a type that cannot be used: scikit-learn's contract wants a TypeError for it."""
+
+
+class UnfittedError(InputError, NotFittedError):
+    """A method was called that needs `fit` first."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what scikit-learn's checks raise into an InputError of the same text."""
+    try:
+        yield
+    except InputError:
+        raise
+    except TypeError as error:
+        raise InputTypeError(_short(error)) from None
+    except CONVERSION_ERRORS as error:
+        raise InputError(_short(error)) from None
+
+
+def _short(error: Exception) -> str:
+    """The error's text, which may end in all of the data, or in advice at length."""
+    text = re.sub(r":\narray=.*\.\n(?=Reshape)", ". ", str(error), flags=re.DOTALL)
+    if text.startswith("Complex data"):
+        return f"{text.splitlines()[0]}; give real numbers"
+    if "missing values encoded as NaN" in text:
+        return f"{text.splitlines()[0].rstrip('.')}; fill missing values (SimpleImputer in a pipeline), or drop them"
+    if text.startswith("could not convert string to float"):
+        return f"{text}; encode columns of text (OneHotEncoder in a pipeline), or drop them"
+    return text if len(text) <= 600 else f"{text[:600]} …"
+
+
+def validated(
+    estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, sparse: bool = False, **checks: Any
+) -> Any:
+    """X (n, d) as float64, finite, with the number and names of features kept (`reset`) or compared; y too if given.
+
+    A sparse X is taken if `sparse`, and made dense where there is memory for it. `checks` are those of scikit-learn's
+    `validate_data`, such as `multi_output`.
+
+    Raises InputError for everything else, for masked entries too, which scikit-learn would read as if they were there.
+    """
+    if np.ma.is_masked(X):
+        raise InputError("X holds masked entries; fill them or leave their samples out")
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise InputError("X holds dates or durations, which are no numbers without a unit; convert them first")
+    with refusals(), np.errstate(over="ignore", invalid="ignore"):
+        checks |= {"accept_sparse": ("csr", "csc", "coo") if sparse else False}
+        found = validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)
+    if not sparse:
+        return found
+    inputs, *rest = found if isinstance(found, tuple) else (found,)
+    if sp.issparse(inputs):
+        size = 8 * inputs.shape[0] * inputs.shape[1]
+        check_memory(size, "X, which is held dense,", "choose or join its columns first")
+        inputs = inputs.toarray()
+    return (inputs, *rest) if rest else inputs
+
+
+def seed_of(random_state: Any) -> int:
+    """A whole random state is itself the seed; any other one, None too, draws it."""
+    if random_state is None or not np.issubdtype(type(random_state), np.integer):
+        with refusals():
+            return int(check_random_state(random_state).randint(2**31 - 1))
+    return as_seed(random_state)
+
+
+def as_weights(values: Any, X: Array) -> Array:
+    """Weights of the samples X, finite, not negative and not all zero; ones for None."""
+    with refusals():
+        if np.asarray(without_torch(values)).dtype.kind == "c":
+            raise InputError("sample_weight holds complex numbers; give real ones")
+        weight: Array = _check_sample_weight(values, X, dtype=np.float64, ensure_non_negative=True)
+    return weight
+
+
+def with_class_weights(weight: Array, class_weight: Any, y: np.ndarray) -> Array:
+    """Weights (n,) times those of the classes of the labels y (n,), which must be positive; 'balanced' counts `weight`.
+
+    >>> with_class_weights(np.array([1.0, 1.0, 2.0]), "balanced", np.array(["a", "a", "b"])).tolist()
+    [1.0, 1.0, 2.0]
+    """
+    balanced = isinstance(class_weight, str) and class_weight == "balanced"
+    if not balanced and not isinstance(class_weight, dict | None):
+        raise InputError(
+            f"class_weight must be a dict of classes and their weights, 'balanced' or None, not {shown(class_weight)}"
+        )
+    with refusals():
+        if balanced:
+            classes, codes = np.unique(y, return_inverse=True)
+            weight = weight * (weight.sum() / len(classes) / np.bincount(codes, weight))[codes]
+        else:
+            weight = weight * compute_sample_weight(class_weight, y)
+    if not (weight > 0).all():
+        raise InputError("class_weight must be positive; leave the samples of a class out instead")
+    return weight

@@ -1,0 +1,136 @@
+"""Proofs in rational arithmetic that nothing separates: λ ≥ 0 with Φᵀ(λ∘y) − Eᵀμ = 0 exactly."""
+
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.features import GatedFeatures
+from implicit_bias.margin.problem import MarginProblem
+
+#: Operations on whole numbers of up to so many bits that a proof may take: some seconds. Longer ones count for more.
+WORK, BITS = 400_000, 4400
+#: How often samples with negative λ are left out.
+ROUNDS = 4
+
+
+def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, Array] | None:
+    """λ ≥ 0 (n,), 1ᵀλ = 1, and μ (m,) near the given ones with Φᵀ(λ∘y) = Eᵀμ and, if b is free, Σ y_iλ_i = 0, exactly.
+
+    Only the floats returned are rounded. None if there are none on the support of λ and μ, or it is too large: up to
+    rank + 1 samples are a proof, and `WORK` allows about 70 of as many features.
+
+    Examples
+    --------
+    Three samples of which the third is minus the sum of the others, to the last bit or not:
+
+    >>> import numpy as np
+    >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem
+    >>> third = np.array([[0.1, 0.3], [0.2, -0.7], [0.0, 0.0]])
+    >>> third[2] = -third[0] - third[1]
+    >>> problem = MarginProblem(GatedFeatures(third), [1, 1, 1], Frobenius())
+    >>> lam = null_vector(problem, np.ones(3) / 3, np.zeros(0))[0]
+    >>> bool(np.abs(lam - 1 / 3).max() < 1e-15)
+    True
+    """
+    samples, rows = np.flatnonzero(lam > 0), np.flatnonzero(mu)
+    # The largest first: they are solved for, and the smallest keep their values.
+    samples = samples[np.argsort(-lam[samples] * problem.features.select(samples).row_norms(), kind="stable")]
+    signed = np.zeros(len(mu), dtype=bool) if problem.constraints is None else ~problem.constraints.equal
+    for _ in range(ROUNDS):
+        if not len(samples):
+            return None
+        equations = _equations(problem, samples, rows)
+        if equations is None:
+            return None
+        given = [Fraction(float(v)) for v in [*lam[samples], *mu[rows]]]
+        values = _near(equations, given)
+        if values is None:
+            return None
+        weights, multipliers = values[: len(samples)], values[len(samples) :]
+        wrong = [v < 0 and signed[j] for v, j in zip(multipliers, rows, strict=True)]
+        if not any(wrong) and all(v >= 0 for v in weights) and any(weights):
+            total = sum(weights)
+            proof, pulls = np.zeros_like(lam), np.zeros_like(mu)
+            proof[samples] = [float(v / total) for v in weights]
+            pulls[rows] = [float(v / total) for v in multipliers]
+            return proof, pulls
+        samples = samples[[v > 0 for v in weights]]
+        rows = rows[[not is_wrong for is_wrong in wrong]]
+    return None
+
+
+def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) -> Any:
+    """The matrix (c, s + m) of Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0 on a support, exact; None if it is too large."""
+    features, y = problem.features.select(samples), problem.y[samples]
+    size = len(samples) + len(rows)
+    if isinstance(features, GatedFeatures):
+        # Of a product that vanishes, both factors count.
+        used = np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)).ravel()
+    else:
+        used = np.asarray(features.dense().any(axis=0))
+    columns = np.flatnonzero(used)
+    if problem.constraints is not None:
+        named = problem.constraints.E[rows].indices
+        columns = np.union1d(columns, named)
+    if _operations(len(columns), size) > WORK:
+        return None
+    exact = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
+    if isinstance(features, GatedFeatures):
+        table = exact(features.gate_values[:, columns // features.d]) * exact(features.X[:, columns % features.d])
+    else:
+        table = exact(features.dense()[:, columns])
+    if problem.intercept:
+        table = np.hstack([table, np.full((len(samples), 1), Fraction(1), dtype=object)])
+    table = table * exact(y)[:, None]
+    if problem.constraints is not None:
+        E = -problem.constraints.E[rows].toarray()[:, columns]
+        pulls = exact(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
+        table = np.vstack([table, pulls]) if len(rows) else table
+    return table.T
+
+
+def _operations(equations: int, unknowns: int) -> int:
+    return equations * unknowns * min(equations + 1, unknowns)
+
+
+def _near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
+    """The solution of equations (c, s) whose free unknowns have the values `given`; None if 0 is the only one.
+
+    None, too, where numbers grow too long: minors of r rows have about r times as many bits as the entries.
+    Gauss–Jordan elimination without fractions (Bareiss 1968), unknown by unknown.
+    """
+    whole = [_whole(row) for row in equations]
+    M = np.array([row for row in whole if any(row)], dtype=object).reshape(-1, len(given))
+    bits = min(M.shape) * max((int(v).bit_length() for v in M.flat), default=0)
+    if _operations(*M.shape) * max(1.0, bits / BITS) ** 1.6 > WORK:
+        return None
+    pivots: list[int] = []
+    last = 1
+    for j in range(M.shape[1]):
+        found = next((i for i in range(len(pivots), len(M)) if M[i, j] != 0), None)
+        if found is None:
+            continue
+        at = len(pivots)
+        M[[at, found]] = M[[found, at]]
+        others = np.arange(len(M)) != at
+        M[others] = (M[others] * M[at, j] - np.outer(M[others, j], M[at])) // last
+        last = M[at, j]
+        pivots.append(j)
+    free = [j for j in range(M.shape[1]) if j not in set(pivots)]
+    if not free:
+        return None
+    values = list(given)
+    for i, j in enumerate(pivots):
+        values[j] = -sum((M[i, f] * given[f] for f in free), Fraction(0)) / last
+    return values
+
+
+def _whole(row: Any) -> list[int]:
+    """A row of fractions as whole numbers without a common factor."""
+    denominator = max(v.denominator for v in row)
+    whole = [int(v * denominator) for v in row]
+    common = gcd(*whole) or 1
+    return [v // common for v in whole]

@@ -1,0 +1,126 @@
+"""Running a command: refusals as sentences and exit codes, and its document as JSON if asked for."""
+
+import ctypes
+import json
+import math
+import os
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from implicit_bias._utils.checks import InputError
+from implicit_bias._utils.files import require_writable
+
+
+class Outcome(NamedTuple):
+    """What a command ends with: its exit code, and the document that --json prints."""
+
+    code: int
+    document: dict[str, Any]
+
+
+def guarded(action: Callable[[], int], told: Callable[[str], None] = lambda sentence: None) -> int:
+    """Run some work; bad input becomes one sentence on standard error and exit code 2, a warning one sentence.
+
+    `told` is called with the sentence.
+
+    >>> guarded(lambda: 0)
+    0
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: tqdm.write(f"warning: {message}", sys.stderr)
+            return action()
+    except InputError as error:
+        code, kind, sentence = 2, "error: ", str(error)
+    except MemoryError:
+        code, kind, sentence = 2, "error: ", "out of memory; ask for fewer samples, units or contexts, or fewer --jobs"
+    except KeyboardInterrupt:
+        code, kind, sentence = 130, "", "interrupted: nothing was finished"
+    print(f"{kind}{sentence}", file=sys.stderr)
+    told(sentence)
+    return code
+
+
+def execute(options: Namespace) -> int:
+    """Run the command that `options` were parsed for: its function `options.run` gives the `Outcome`."""
+    document: dict[str, Any] = {}
+
+    def work() -> int:
+        """Its exit code; what it found goes into the document."""
+        code, found = options.run(options)
+        document.update(found)
+        return int(code)
+
+    if not options.json:
+        return guarded(work)
+    with messages_on_stderr():
+        code = guarded(work, lambda sentence: document.update(error=sentence))
+    print(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=True))
+    return code
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, in words that agree.
+
+    >>> counted(1, "sample"), counted(2, "sample")
+    ('1 sample', '2 samples')
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def place_of(out: str | None, source: str, ending: str, inputs: Sequence[str]) -> Path:
+    """Where a result goes: `out`, else NAME and an ending in this folder; not an input, and in a folder to write to.
+
+    >>> place_of(None, "somewhere/samples.csv", "-model.npz", ["somewhere/samples.csv"]).name
+    'samples-model.npz'
+    """
+    path = Path(out or Path(source).with_suffix("").name + ending)
+    if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:
+        raise InputError(f"--out {path} is an input or a folder; name another file")
+    require_writable(path.parent)
+    return path
+
+
+@contextmanager
+def messages_on_stderr() -> Iterator[None]:
+    """Everything written to standard output goes to standard error, also what compiled solvers write."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with suppress(OSError, TypeError, AttributeError):
+            # What C code has printed may still wait in its buffer.
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON knows it: tables as lists of rows, null for what is not a finite number.
+
+    >>> plain({"gap": np.float64("inf"), "seeds": (1, 2)})
+    {'gap': None, 'seeds': [1, 2]}
+    """
+    if isinstance(value, pd.DataFrame):
+        return [plain(row) for row in value.to_dict("records")]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

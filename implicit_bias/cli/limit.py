@@ -1,0 +1,44 @@
+"""`implicit-bias reproduce limit`: its options; `limiting` does the work."""
+
+from implicit_bias.cli.parsers import Parser, add_dataset, add_json, add_list
+from implicit_bias.studies.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
+
+
+def declare(parser: Parser, command: str) -> None:
+    """Declare the options of the limit study; their defaults are those of `LimitConfig`."""
+    parser.explain(
+        "Drive networks to the limit of gradient descent and hold it against the certified max-margin solution.\n"
+        "Options that list their values take several (--seeds 1 2 3), and every combination runs. Finished ones are\n"
+        "stored: the same command, and one with more --max-seconds, computes the others only.\n\nnetworks:\n"
+        + "\n".join(f"  {name:18s}{text}" for name, text in NETWORKS.items()),
+        [
+            ("", "100 digits, a few minutes"),
+            ("--dataset mnist --train-size 500 --network gln relu linear", "gated, ReLU and linear networks"),
+            ("--network learned-relu relu --seeds 1 2 3 4 5 --descents sgd loss-scaled", "finite time, or gates?"),
+            ("--redraw data/limit/one_layer", "figures and findings of a committed table, in seconds"),
+        ],
+    )
+    add = parser.add_argument
+    add_dataset(parser, LimitConfig.dataset)
+    add_list(parser, "--network", str, LimitConfig.network, "one or several of those above", offered=[*NETWORKS])
+    add_list(parser, "--train-size", int, LimitConfig.train_size, "training samples n")
+    add_list(parser, "--seeds", int, LimitConfig.seeds, "seeds of gates, weights and batches")
+    text = "units of a GLN's layer; a ReLU layer has twice as many"
+    add_list(parser, "--units", int, LimitConfig.units, text)
+    add_list(parser, "--momentum", float, LimitConfig.momentum, "momentum of the training")
+    add("--contexts", type=int, default=LimitConfig.contexts, help="contexts of a GLN's unit, a power of two")
+    text = "weights that a deep network begins with, behind the same gates"
+    add("--draws", type=int, default=LimitConfig.draws, help=text)
+    text = f"the training before the limit, and what follows it: {', '.join(DESCENTS)}"
+    add_list(parser, "--descents", str, LimitConfig.descents, text, offered=DESCENTS)
+    add("--start", choices=STARTS, default=LimitConfig.start, help="from published training, or from scratch")
+    text = "smoothing of the least margin at which a descent ends, and what fixed gates' certified ratio exceeds 1 by"
+    add("--tolerance", type=float, default=LimitConfig.tolerance, help=text)
+    add("--lr", type=float, default=LimitConfig.lr, help="learning rate of the plain descent")
+    add("--max-steps", type=int, default=LimitConfig.max_steps, help="steps of a descent at most")
+    add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="time after which each descent is cut off")
+    add("--stored", action="store_true", help="compute nothing: figures and findings of those cells that are stored")
+    add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
+    add("--out", help="folder for cells, table, figures and findings; else results/limit, with -redrawn for those")
+    add_json(parser)
+    parser.set_defaults(run="implicit_bias.cli.limiting:limit", quick=False, engine="local", jobs=1, scheduler=None)

@@ -1,0 +1,169 @@
+"""The command `implicit-bias`: what commands there are, and how one is chosen, parsed and run."""
+
+import json
+import os
+import signal
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pkgutil import resolve_name
+from typing import Any
+
+from implicit_bias._utils.outlets import outlets
+from implicit_bias._utils.version import __version__
+from implicit_bias.cli.parsers import Parser, UsageError
+
+#: Every command: its line of help, and the module here that declares its options and runs it.
+COMMANDS = {
+    "compare gln": ("GD-GLN against SVM-L2, SVM-GLN and SVM-Fro", "compare"),
+    "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "compare"),
+    "compare shallow-gln": ("a shallow GLN against one linear SVM per region", "compare"),
+    "solve": ("solve a margin problem on your own samples, and save the model", "solve"),
+    "predict": ("classes, scores and margins of new samples by a saved model", "predict"),
+    "reproduce paper": ("the paper's figures 2 to 5 and ours, its claims judged", "reproduce"),
+    "reproduce galu": ("the figures of the GaLU paper drawn again, with a verdict on each claim", "reproduce"),
+    "reproduce localization": (
+        "where localized receptive fields come from: networks and gated linear models",
+        "reproduce",
+    ),
+    "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),
+    "reproduce deeper": ("how far descent on deep chains ends from the best chains behind their gates", "reproduce"),
+    "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
+    "reproduce classes": ("ten classes in one margin problem: descent's limit, and classifiers", "reproduce"),
+    "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "scale"),
+    "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
+    "info": ("versions, machine, data files, and what there is to choose from", "info"),
+    "completion": ("print a script that completes these commands in your shell", "completion"),
+}
+GROUPS = {
+    "compare": "train a network, solve its margin problems, and measure how far they agree",
+    "reproduce": "run the studies of the papers again",
+}
+DESCRIPTION = """\
+Which max-margin problem does gradient descent on a gated network solve?
+Train, solve, certify, compare."""
+EPILOG = """\
+examples:
+  implicit-bias compare gln                      # on the embedded digits, half a minute
+  implicit-bias solve samples.csv                # your own samples, into samples-model.npz
+  implicit-bias predict samples-model.npz new.csv
+  implicit-bias reproduce paper --quick          # a part of every figure
+  implicit-bias COMMAND --help                   # options, examples and exit codes of a command
+
+exit codes:
+    0  done
+    1  solve: an answer worse than asked
+    2  bad input, told in one sentence
+  130  interrupted; what was finished is kept
+  141  done, but whoever read the output went away"""
+
+#: The exit code where a pipe was closed by its reader: what a shell says of a process that SIGPIPE ends.
+UNREAD = 128 + 13
+
+
+def main(arguments: Sequence[str] | None = None, command: str | None = None) -> int:
+    """Run the command line `arguments` (default: the process's own), or those of one `command`; its exit code.
+
+    >>> main(["solve", "nowhere.csv", "--json"])
+    {
+      "error": "nowhere.csv is not a readable file; check the path"
+    }
+    2
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = any(argument.partition("=")[0] == "--json" for argument in given)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a sign such as − shows another one instead.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    with outlets() as streams:
+        try:
+            code = _parsed_and_run(given, command, as_json)
+        except SystemExit as end:  # --help and --version
+            code = int(end.code or 0)
+    return code or (UNREAD if any(stream.unread for stream in streams) else 0)
+
+
+def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:
+    with ending_on_interrupt(as_json):
+        parser = whole_parser() if command is None else Parser(declare=partial(declare, command))
+        try:
+            options = parser.parse_args(given)
+        except UsageError as refusal:
+            refusal.parser.print_usage(sys.stderr)
+            print(f"{refusal.parser.prog}: error: {refusal}", file=sys.stderr)
+            if as_json:
+                print(json.dumps({"error": str(refusal)}))
+            return 2
+        from implicit_bias.cli.execution import execute
+
+        if isinstance(options.run, str):
+            options.run = _loaded(options.run)
+    return execute(options)
+
+
+def _loaded(place: str) -> Callable[[Namespace], Any]:
+    """The function of this place "module:name", or one that says what it lacks."""
+    from implicit_bias._utils.missing import MissingError, torch_is_needed
+
+    try:
+        with torch_is_needed("this command"):
+            found: Callable[[Namespace], Any] = resolve_name(place)
+            return found
+    except MissingError as error:
+        missing = error
+
+    def refuse(options: Namespace) -> Any:
+        raise missing
+
+    return refuse
+
+
+def whole_parser() -> Parser:
+    """The parser of `implicit-bias`, with all commands."""
+    parser = Parser(prog="implicit-bias", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("--version", action="version", version=f"implicit-bias {__version__}")
+    places = {"": parser.add_subparsers(metavar="COMMAND", title="commands", required=True)}
+    for command, (summary, _) in COMMANDS.items():
+        group, _, name = command.rpartition(" ")
+        if group not in places:
+            text = GROUPS[group]
+            parent = places[""].add_parser(group, help=text, description=text)
+            places[group] = parent.add_subparsers(metavar="WHICH", title="which", required=True)
+        places[group].add_parser(name, help=summary, declare=partial(declare, command))
+    return parser
+
+
+def declare(command: str, parser: Parser) -> None:
+    """Let the module of a command declare its options, and with `set_defaults` the function that runs it.
+
+    The function is given as `run`, or as its place "module:name" where loading it takes seconds that help can spare.
+    """
+    module: Any = import_module(f"implicit_bias.cli.{COMMANDS[command][1]}")
+    module.declare(parser, command)
+
+
+@contextmanager
+def ending_on_interrupt(as_json: bool) -> Iterator[None]:
+    """While the block loads modules, Ctrl-C ends the process: an interrupted import raises errors of any kind."""
+
+    def end(*_: Any) -> None:
+        """Say so on both streams, and end at once."""
+        os.write(2, b"interrupted: nothing was begun\n")
+        if as_json:
+            os.write(1, b'{"error": "interrupted: nothing was begun"}\n')
+        os._exit(130)
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)

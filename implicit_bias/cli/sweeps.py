@@ -1,0 +1,102 @@
+"""What the commands that compute cells share: a bar with the time left, and the end."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from implicit_bias._utils.checks import InputError, one_of
+from implicit_bias._utils.files import require_writable
+from implicit_bias.cli.execution import Outcome
+from implicit_bias.studies.runner.cells import Cell, cells_of
+from implicit_bias.studies.runner.engines import ENGINES
+from implicit_bias.studies.runner.experiment import Experiment
+from implicit_bias.studies.runner.results import Figured, tabulated
+from implicit_bias.studies.runner.run import run
+from implicit_bias.studies.runner.store import Store
+
+
+def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out: Path) -> list[Figured]:
+    """The tables of experiments, computed on the engine of the options and stored in `out`/cells, with a bar.
+
+    Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work;
+    KeyboardInterrupt if no cell was finished.
+    """
+    engine = ENGINES[one_of(options.engine, ENGINES, "engine")](options.jobs, options.scheduler)
+    cells = [cell for one in experiments for cell in cells_of(one, one.grid(options.quick), options.data_root)]
+    store, names = require_writable(out) / "cells", labels(cells)
+    with tqdm(
+        total=(1 + 1e-9) * sum(cell.cost for cell in cells),
+        bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
+    ) as bar:
+        done = stored = 0
+
+        def show(cell: Cell, was_stored: bool) -> None:
+            """Move the bar on by a cell."""
+            nonlocal done, stored
+            done, stored = done + 1, stored + was_stored
+            bar.set_description_str(f"{done} of {len(cells)} cells", refresh=False)
+            if was_stored:
+                # Counted as done, but not towards the speed from which the time left follows.
+                bar.initial += cell.cost
+                bar.n += cell.cost
+                bar.set_postfix_str(f"{stored} stored earlier")
+            else:
+                bar.set_postfix_str(names[cell], refresh=False)
+                bar.update(cell.cost)
+
+        found = run(cells, engine, Store(store), show)
+        if not found.missing:
+            # The sum of the costs may be off by a rounding.
+            bar.n = bar.total
+    if found.missing:
+        finished = f"{len(found.results)} of {len(cells)} cells"
+        print(f"{found.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
+    if not (found.results or found.partial):
+        raise KeyboardInterrupt
+    return tabulated(found, quick=options.quick)
+
+
+def redrawn(folder: str | Path, computing: Any) -> Path:
+    """Where to draw again; InputError with options of a computation, or where nothing can be written."""
+    if computing:
+        raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
+    return require_writable(folder)
+
+
+def labels(cells: Sequence[Cell]) -> dict[Cell, str]:
+    """What tells each cell from the others: its experiment, where there are several, and the settings that differ.
+
+    >>> from implicit_bias.studies.galu import COLLECTION
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> list(labels(cells_of(norms, norms.grid(True))).values())[0]
+    'fit least squares, sigma y 0.0, seed 1'
+    """
+    found: dict[Cell, str] = {}
+    several = len({cell.experiment for cell in cells}) > 1
+    for cell in cells:
+        others = [other.settings for other in cells if other.experiment is cell.experiment]
+        place = cell.experiment.place(cell.settings).items()
+        words = [f"{name} {value}" for name, value in place if any(other.get(name) != value for other in others)]
+        found[cell] = ", ".join([cell.experiment.name] * several + words).replace("_", " ")
+    return found
+
+
+def told(paths: Iterable[Path]) -> list[Path]:
+    """Say which files were written."""
+    written = list(paths)
+    for path in written:
+        print(f"wrote {path}")
+    return written
+
+
+def ended(found: Sequence[Figured], paths: Iterable[Path], record: dict[str, Any], code: int | None = None) -> Outcome:
+    """Print findings and files; the code is 130 if cells are missing, unless one is given."""
+    for one in found:
+        print(one.lines())
+    document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}
+    missing = any(one.record["missing"] for one in found)
+    return Outcome((130 if missing else 0) if code is None else code, document | {"files": told(paths)})

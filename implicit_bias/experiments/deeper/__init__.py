@@ -1,7 +1,0 @@
-"""How far descent on deep chains ends from the best chains: an experiment of our own."""
-
-from implicit_bias.experiments.collection import Collection
-
-SOURCE = "this project: the best chains of several layers, with a bound of all"
-NAMES = ("limits",)
-COLLECTION = Collection("deeper", SOURCE, NAMES, images=True)

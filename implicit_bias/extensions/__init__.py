@@ -1,0 +1,1 @@
+"""What is built on the core, a room each: none imports another, except that all may use `infinite`."""

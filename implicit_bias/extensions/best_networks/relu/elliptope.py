@@ -1,0 +1,109 @@
+"""What signs can reach at most: a semidefinite program over the matrices X ⪰ 0 with ones on the diagonal.
+
+For σ ∈ [−1, 1]^m and rows f_0, f_1 … f_m,
+
+    ‖f_0 + Σ_i σ_i f_i‖² = zᵀQz ≤ Σ_i d_i,   z = (1, σ),  Q = FFᵀ,
+
+for every d with Diag(d) − Q ⪰ 0, which has d ≥ 0. The least Σ d is the relaxation that the maximum cut is known for;
+its dual is to maximise ⟨Q, X⟩ over X ⪰ 0 with X_ii = 1, of which zzᵀ are some.
+"""
+
+import numpy as np
+from scipy.linalg import cho_solve, lapack
+
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.rounding import share
+from implicit_bias._utils.scaling import TINY, length
+
+#: Newton steps at most; it needs 8 to 15. The share of the gap that a step aims at, and of the way to the boundary.
+STEPS, TARGET, TO_BOUNDARY = 60, 0.25, 0.95
+#: What joins d, as a share of its mean, to keep Diag(d) − Q away from singular.
+SAFE = 1e-9
+
+
+def relaxed(Q: Array, accuracy: float) -> tuple[Array, Array]:
+    """d (m,) and X (m, m) of nearly the least Σ d, to a relative `accuracy`, for Q ⪰ 0 (m, m).
+
+    An interior-point method: with Z = Diag(d) − Q, Newton's steps for XZ = μ and X_ii = 1 are
+    (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, made symmetric.
+
+    >>> d, X = relaxed(np.array([[1.0, 1.0], [1.0, 1.0]]), 1e-9)
+    >>> np.round(d, 6).tolist(), np.round(X, 6).tolist()
+    ([2.0, 2.0], [[1.0, 1.0], [1.0, 1.0]])
+    """
+    m, size = len(Q), float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
+    Q, X = Q / size, np.eye(m)
+    d = 1.1 * np.abs(Q).sum(axis=1) + 1e-3
+    for _ in range(STEPS):
+        Z = np.diag(d) - Q
+        gap = float((Z * X).sum())
+        inverse = _inverse(Z)
+        if gap <= accuracy * d.sum() or inverse is None:
+            break
+        mu = TARGET * gap / m
+        step, failed = lapack.dposv(inverse * X, mu * inverse.diagonal() - 1)[1:]
+        if failed:
+            break
+        change = mu * inverse - X - (inverse * step) @ X
+        X = X + _room(X, (change + change.T) / 2) * (change + change.T) / 2
+        d = d + _room(Z, np.diag(step)) * step
+    return d * size, X
+
+
+def _inverse(Z: Array) -> Array | None:
+    """Z⁻¹, or none where Z is not positive definite."""
+    L, failed = lapack.dpotrf(Z, lower=True)
+    if failed:
+        return None
+    lower = lapack.dpotri(L, lower=True)[0]
+    inverse = lower + lower.T
+    inverse[np.diag_indices_from(inverse)] /= 2
+    return inverse
+
+
+def _room(M: Array, change: Array) -> float:
+    """A step, at most 1, that leaves M + step · change positive definite; part of the way where it is shorter."""
+    step = 1.0
+    while lapack.dpotrf(M + step * change)[1]:
+        step *= 0.8
+        if step < 1e-6:
+            return 0.0
+    return step if step == 1 else TO_BOUNDARY * step
+
+
+class SignBound:
+    """Bounds of ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m, rounding counted, for F (m, r) and any number of f_0.
+
+    For d_1 … d_m with Z = Diag(d_1 … d_m) − FFᵀ positive definite the least d_0 is ‖f_0‖² + qᵀZ⁻¹q, q = Ff_0. With v
+    near Z⁻¹q and e = q − Zv it is at most ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ, where ζ is below all eigenvalues of Z.
+
+    >>> bound = SignBound(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]) * (1 + 1e-6))
+    >>> bool(abs(bound(np.zeros((1, 2)))[0] - 2**0.5) < 1e-5)
+    True
+    """
+
+    def __init__(self, F: Array, d: Array) -> None:
+        self.F, m, r = F, len(F), F.shape[1]
+        self.Q, self.lost = F @ F.T, share(r + 8) * float(length(F))
+        # More than the rounding of Q and of its Cholesky factor.
+        self.least = (SAFE + 8 * m * share(m + r)) * float(d.mean()) + TINY
+        self.d = d.copy()
+        while True:
+            self.d += 2 * self.least
+            Z = np.diag(self.d) - self.Q
+            if not lapack.dpotrf(Z - self.least * np.eye(m))[1]:
+                break
+            self.least *= 2
+        self.Z, self.L = Z, lapack.dpotrf(Z, lower=True)[0]
+
+    def __call__(self, f: Array) -> Array:
+        """For the rows f_0 of f (N, r)."""
+        q, sizes = f @ self.F.T, length(f, axis=1)
+        v = cho_solve((self.L, True), q.T).T
+        e = q - v @ self.Z
+        terms = share(len(self.d) + self.F.shape[1] + 16)
+        reach = length(v, axis=1)
+        missed = length(e, axis=1) + terms * length(np.abs(v) @ np.abs(self.Z), axis=1)
+        missed += self.lost * (sizes + float(length(self.F)) * reach)
+        forms = (v * (q + e)).sum(axis=1) + 2 * self.lost * sizes * reach + missed**2 / (self.least / 2)
+        return np.asarray(np.sqrt(np.maximum(self.d.sum() + sizes**2 + forms, 0.0)) * (1 + 4 * terms))

@@ -1,0 +1,214 @@
+"""Synthetic tasks: two models of clusters, a linear rule with a margin, and parities. Drawn by NumPy's PCG64."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_fraction,
+    as_positive,
+    as_seed,
+    check_range,
+    check_size,
+)
+from implicit_bias._utils.scaling import unit_samples
+
+#: Beyond this many standard deviations there is no probability left in floating point.
+FARTHEST = 35.0
+
+
+class Clusters(NamedTuple):
+    """Samples around cluster centres: inputs X (m, d), labels y (m,), cluster of each (m,), centres (n, d).
+
+    >>> from implicit_bias.extensions.galu.datasets import noisy_clusters
+    >>> noisy_clusters(m=4, n=2, d=3).X.shape
+    (4, 3)
+    """
+
+    X: Array
+    y: Array
+    cluster: np.ndarray
+    centres: Array
+
+
+def noisy_clusters(
+    m: int, n: int, d: int, sigma_x: float = 0.1, sigma_y: float = 0.0, *, flip: float | None = None, seed: int = 1
+) -> Clusters:
+    """m samples of n clusters in R^d: centres c_i ~ N(0, I), x = c_i + N(0, σ_x² I), i uniform.
+
+        regression:      y = b_i + N(0, σ_y²),  b_i ~ N(0, 1)
+        classification:  y = b_i, or −b_i with probability p,  b_i = ±1 with probability ½ each
+
+    What is drawn does not depend on σ_x, σ_y and p: other noise moves the same samples. Training and test samples of
+    the same clusters are parts of one call.
+
+    Parameters
+    ----------
+    m, n, d : int
+        Numbers of samples, clusters and inputs.
+    sigma_x, sigma_y : float
+        Standard deviations, from 0 to 1e100.
+    flip : float, optional
+        p, from 0 to 1: makes it classification.
+    seed : int
+        Seed of NumPy's PCG64.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range, and for `sigma_y` with `flip`.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.datasets import noisy_clusters
+    >>> X, y, cluster, centres = noisy_clusters(m=1000, n=5, d=3, sigma_x=0.01, flip=0.1, seed=1)
+    >>> X.shape, sorted(set(y.tolist())), bool(abs(X - centres[cluster]).max() < 0.05)
+    ((1000, 3), [-1.0, 1.0], True)
+    """
+    m, n, d = as_count(m, "m"), as_count(n, "n"), as_count(d, "d")
+    sigma_x, sigma_y = as_positive(sigma_x, "sigma_x", zero=True), as_positive(sigma_y, "sigma_y", zero=True)
+    if flip is not None and sigma_y:
+        raise InputError("give sigma_y, the noise of regression, or flip, the noise of classification, not both")
+    check_range(np.array([sigma_x, sigma_y]), "sigma_x and sigma_y", 0.0, 1e100)
+    check_size(max(m, n) * d, "the samples")
+    rng = np.random.default_rng(as_seed(seed))
+    centres, cluster, noise = rng.normal(size=(n, d)), rng.integers(n, size=m), rng.normal(size=(m, d))
+    labels, blur = rng.normal(size=n), rng.normal(size=m)
+    if flip is None:
+        y = labels[cluster] + sigma_y * blur
+    else:
+        y = np.where(labels[cluster] > 0, 1.0, -1.0) * np.where(ndtr(blur) < as_fraction(flip, "flip"), -1.0, 1.0)
+    return Clusters(centres[cluster] + sigma_x * noise, y, cluster, centres)
+
+
+class LinearClusters(NamedTuple):
+    """Samples near cluster centres with labels linear in each cluster: those of `Clusters`, and the maps ℓ (n, d).
+
+    >>> from implicit_bias.extensions.galu.datasets import linear_clusters
+    >>> linear_clusters(m=4, centres=[[1.0, 0.0, 0.0]], radius=0.1).maps.shape
+    (1, 3)
+    """
+
+    X: Array
+    y: Array
+    cluster: np.ndarray
+    centres: Array
+    maps: Array
+
+
+def linear_clusters(
+    m: int, centres: ArrayLike, radius: float, *, shares: ArrayLike | None = None, seed: int = 1
+) -> LinearClusters:
+    """m unit samples, each within a radius of one of n centres v_i on the sphere, with y = ⟨ℓ_i, x⟩, ℓ_i ~ N(0, I).
+
+        i ~ Q,    ‖x − v_i‖ = r U^{1/(d−1)} in a uniform direction, U uniform on [0, 1]: nearly uniform on the cap
+
+    Training and test samples of the same clusters are parts of one call; what is drawn does not depend on r.
+
+    Parameters
+    ----------
+    m : int
+        Samples.
+    centres : array, shape (n, d)
+        v_i, of any length but 0, with d ≥ 2; divided by it. `rng.choice([-1.0, 1.0], (n, d))` makes those of Lemma 3.
+    radius : float
+        r, from 0 to 2. For theorems on GaLU: `cluster_width(centres).radius`.
+    shares : array, shape (n,), optional
+        Q, positive numbers that are divided by their sum; the same for all clusters if not given.
+    seed : int
+        Seed of NumPy's PCG64.
+
+    Raises
+    ------
+    InputError
+        For bad arrays, centres that are zero, and numbers out of range.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, which leaves Q, the ℓ_i and the distribution within r of v_i open.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.datasets import linear_clusters
+    >>> found = linear_clusters(m=1000, centres=np.eye(4), radius=0.01)
+    >>> float(np.linalg.norm(found.X - found.centres[found.cluster], axis=1).max().round(3))
+    0.01
+    >>> bool(np.allclose(found.y, np.sum(found.X * found.maps[found.cluster], axis=1)))
+    True
+    """
+    m, V = as_count(m, "m"), unit_samples(centres, normalise=True, name="centres")
+    (n, d), radius = V.shape, as_positive(radius, "radius", zero=True)
+    if d < 2 or radius > 2:
+        raise InputError(f"clusters need d ≥ 2 inputs and a radius of at most 2, not {d} and {radius:g}")
+    check_size(max(m, n) * d, "the samples")
+    weights = np.ones(n) if shares is None else as_floats(shares, "shares", 1)
+    if len(weights) != n or not (weights > 0).all():
+        raise InputError(f"shares must be {n} positive numbers, one per centre")
+    weights = weights / weights.max()
+    rng = np.random.default_rng(as_seed(seed))
+    maps, cluster = rng.normal(size=(n, d)), rng.choice(n, size=m, p=weights / weights.sum())
+    near, ways = V[cluster], rng.normal(size=(m, d))
+    ways -= np.sum(ways * near, axis=1)[:, None] * near
+    ways /= np.linalg.norm(ways, axis=1)[:, None]
+    chord = radius * rng.random(m)[:, None] ** (1 / (d - 1))
+    # The point of the circle through v and the direction t at this distance from v.
+    X = near + chord * (np.sqrt(1 - chord**2 / 4) * ways - chord / 2 * near)
+    return LinearClusters(X, np.sum(X * maps[cluster], axis=1), cluster, V, maps)
+
+
+def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Array, Array]:
+    """m Gaussian samples x ~ N(0, I) with y = sign⟨w*, x⟩, given that |⟨w*, x⟩| ≥ margin; X (m, d) and y (m,).
+
+    w* is uniform on the unit sphere; ⟨w*, x⟩ is drawn from what the margin leaves of the normal distribution, as if
+    samples within it were drawn again. The margin is from 0 to 35 (at 5, already, about one sample in two million would
+    be kept). Else parameters and errors as for `noisy_clusters`.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.datasets import separable
+    >>> X, y = separable(m=100, d=5, margin=0.5, seed=1)
+    >>> w = np.linalg.lstsq(X, y, rcond=None)[0]
+    >>> X.shape, bool((y * (X @ w) > 0).mean() > 0.9)
+    ((100, 5), True)
+    """
+    m, d, margin = as_count(m, "m"), as_count(d, "d"), as_positive(margin, "margin", zero=True)
+    if margin > FARTHEST:
+        raise InputError(f"margin must be at most {FARTHEST:g} standard deviations, not {margin:g}")
+    check_size(m * d, "the samples")
+    rng = np.random.default_rng(as_seed(seed))
+    w = rng.normal(size=d)
+    w /= np.linalg.norm(w)
+    X = rng.normal(size=(m, d))
+    y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
+    # 1 − U lies in (0, 1], so that the quantile is finite.
+    beyond = -ndtri(ndtr(-margin) * (1 - rng.random(m)))
+    return X + np.outer(y * np.maximum(beyond, margin) - X @ w, w), y
+
+
+def parity(m: int, d: int, bits: int, *, seed: int = 1) -> tuple[Array, Array]:
+    """m samples x uniform on {−1, +1}^d with y = x_1 x_2 … x_bits; X (m, d) and y (m,).
+
+    The parity is of the first `bits` inputs, at most d. Else parameters and errors as for `noisy_clusters`.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.datasets import parity
+    >>> X, y = parity(m=100, d=5, bits=2, seed=1)
+    >>> bool((y == X[:, 0] * X[:, 1]).all())
+    True
+    """
+    m, d = as_count(m, "m"), as_count(d, "d")
+    bits = as_count(bits, "bits", most=d, limit=f"d = {d}, the number of inputs")
+    check_size(m * d, "the samples")
+    X = np.random.default_rng(as_seed(seed)).choice([-1.0, 1.0], size=(m, d))
+    return X, X[:, :bits].prod(axis=1)

@@ -1,0 +1,293 @@
+"""Least squares on gated linear features with scikit-learn's contract: a GaLU layer, solved and not trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_positive,
+    check_range,
+    check_size,
+    one_of,
+    shown,
+)
+from implicit_bias._utils.validation import (
+    UnfittedError,
+    as_weights,
+    refusals,
+    seed_of,
+    validated,
+    with_class_weights,
+)
+from implicit_bias.datasets.task import with_constant
+from implicit_bias.estimators.models import columns_of
+from implicit_bias.extensions.galu.closed_form import least_squares
+from implicit_bias.extensions.galu.filters import FilterSearch, improve_filters, root_weights
+from implicit_bias.extensions.galu.model import LeastSquaresModel
+from implicit_bias.features import GatedFeatures
+from implicit_bias.gates import Gates, ReLUGates, SoftGates
+
+if TYPE_CHECKING:
+    from implicit_bias.extensions.galu.networks import GaLUNetwork
+
+
+@dataclass(eq=False, repr=False)
+class _GatedLeastSquares(BaseEstimator):
+    """What the regressor and the classifier share: gates, closed form and scores."""
+
+    units: int = 100
+    ridge: float = 1.0
+    gates: str | Gates = field(default="random", kw_only=True)
+    sharpness: float | None = field(default=None, kw_only=True)
+    steps: int = field(default=0, kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    random_state: Any = field(default=None, kw_only=True)
+
+    def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
+        """Solve for targets Y (n,) or (n, q) of inputs X (n, p) with weights c (n,), some of which may be 0."""
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
+        # The mean of larger targets may be infinite.
+        check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
+        used = weight > 0
+        constant = bool(self.fit_intercept)
+        inputs, Y, weight = with_constant(X[used]) if constant else X[used], Y[used], weight[used]
+        shares = None if np.ptp(weight) == 0 else weight
+        mean = np.average(Y, axis=0, weights=shares) if constant else np.zeros(Y.shape[1:])
+        gates, search = self._layer(inputs, Y - mean, shares)
+        if search is None:
+            root = root_weights(shares, len(inputs))
+            features = GatedFeatures(root * inputs, gates.transform(inputs))
+            targets = (Y - mean) * (root if Y.ndim == 2 else root[:, 0])
+            solution = least_squares(features, targets, ridge=self.ridge)
+        else:
+            solution = search.solution
+        columns = columns_of(self)
+        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, constant=constant, columns=columns)
+        self.gates_, self.search_, self.solution_ = gates, search, solution
+        self.weights_, self.intercept_ = solution.weights, mean
+        return self
+
+    def _layer(self, X: Array, Y: Array, weight: Array | None) -> tuple[Gates, FilterSearch | None]:
+        """The gates, and the search that found them if there was one."""
+        units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
+        sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
+        seed = seed_of(self.random_state)
+        if isinstance(self.gates, Gates):
+            gates = self.gates.fitted(X, weight)
+        else:
+            one_of(self.gates, ("random",), "gates")
+            check_size(units * max(X.shape), "the filters and their gates")
+            filters = np.random.default_rng(seed).normal(size=(units, X.shape[1]))
+            gates = ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
+        if not steps:
+            return gates, None
+        if not isinstance(gates, ReLUGates | SoftGates):
+            raise InputError(f"Algorithm 1 draws filters, and {type(gates).__name__} have none; take steps=0")
+        search = improve_filters(
+            X,
+            Y,
+            directions=gates.directions_,
+            sharpness=gates.sharpness if isinstance(gates, SoftGates) else None,
+            steps=steps,
+            ridge=self.ridge,
+            sample_weight=weight,
+            seed=seed,
+        )
+        if search.interrupted:
+            raise KeyboardInterrupt
+        return search.gates(), search
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The targets, or the class, of each row of X (n, p).
+
+        Raises UnfittedError before `fit`, InputError for inputs that do not fit those of `fit`.
+        """
+        return self.as_model().predict(validated(self, X, reset=False, sparse=True))
+
+    def as_model(self) -> LeastSquaresModel:
+        """What predicts, without samples: what `save_model` writes. Raises UnfittedError before `fit`."""
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
+        return self._model
+
+    def network(self) -> GaLUNetwork:
+        """The same function as a `GaLUNetwork` in float64, to save, to train on or to build into another.
+
+        With `fit_intercept` its inputs carry the constant 1 last, and its last units are always open: they hold the
+        intercept.
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            For gates that are neither ReLUGates nor SoftGates.
+        """
+        from implicit_bias.extensions.galu.networks import GaLUNetwork
+
+        model = self.as_model()
+        gates, W = model.gates, model.solution.weights
+        if not model.constant or not isinstance(gates, ReLUGates | SoftGates):
+            return GaLUNetwork.from_weights(gates, W)
+        # A filter that reads the constant alone is open for all samples, a soft one by σ(s).
+        constant = np.eye(1, W.shape[-1], W.shape[-1] - 1)
+        filters = np.vstack([gates.directions_, constant])
+        more = ReLUGates(filters) if isinstance(gates, ReLUGates) else SoftGates(filters, gates.sharpness)
+        held = np.multiply.outer(model.intercept / more.transform(constant)[0, -1], constant)
+        return GaLUNetwork.from_weights(more, np.concatenate([W, held], axis=-2))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+
+@dataclass(eq=False, repr=False)
+class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
+    """A layer of gated linear units with fixed gates, fitted in closed form: least squares on Φ(x) = g(x) ⊗ x.
+
+        minimise (1/Σc) Σ_i c_i ‖(ΦW)_i + b − y_i‖² + ρ‖W‖²,   b the weighted mean of the targets
+
+    Parameters
+    ----------
+    units : int
+        k; without effect for given gates.
+    ridge : float
+        ρ ≥ 0; 0 gives the weights of least norm among those of least loss.
+    gates : 'random' or Gates
+        'random': filters N(0, I). Gates of your own see the constant input too (`fit_intercept`); unfitted ones are
+        fitted on a copy. `ReLUGates(U)` and `SoftGates(U, s)` have filters of your own.
+    sharpness : float, optional
+        s of random soft gates σ(s⟨u, x⟩); hard ones, 1(⟨u, x⟩ ≥ 0), without it.
+    steps : int
+        Steps of Algorithm 1, which replaces filters by better ones (`improve_filters`); it begins with these gates,
+        which must have filters. Several targets share the filters.
+    fit_intercept : bool
+        Append the constant input 1, so that every unit has a bias (penalised like any weight) and every filter a
+        cutoff, and take off the targets' mean, which costs nothing.
+    random_state : int, RandomState or None
+        An int is the seed of the filters and of Algorithm 1.
+
+    Attributes
+    ----------
+    solution_ : LeastSquares
+        With rank, condition and a bound on how far the objective is from its minimum; of the targets less b.
+    search_ : FilterSearch or None
+        What Algorithm 1 did.
+    weights_ : array, shape (k, d), or (q, k, d) for targets (n, q)
+        W; d = p + 1 with `fit_intercept`, the constant input last.
+    intercept_ : float, or array, shape (q,)
+        b; 0 without `fit_intercept`.
+    gates_ : Gates, fitted
+    n_features_in_ : int
+        p.
+    feature_names_in_ : array
+        As in scikit-learn.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, sections 4 and 4.1 (closed form) and 4.1.1 (Algorithm 1). The ridge
+    and the intercept are ours.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from implicit_bias.extensions.galu import GaLURegressor
+    >>> model = make_pipeline(StandardScaler(), GaLURegressor(random_state=1))
+    >>> bool(cross_val_score(model, *load_diabetes(return_X_y=True)).mean() > 0.45)
+    True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit targets y (n,) or (n, q) of X (n, p).
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix, shape (n, p)
+            A sparse one is made dense, where there is memory for it.
+        y : array, shape (n,) or (n, q)
+        sample_weight : array, shape (n,), optional
+            c ≥ 0; zero leaves a sample out, two counts as two copies.
+
+        Raises
+        ------
+        InputError
+            For arrays, weights or parameters that cannot be used, or gates that are closed for every sample.
+        """
+        X, y = validated(self, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
+        with refusals():
+            targets = y.astype(np.float64)
+        return self._fit(X, targets, as_weights(sample_weight, X))
+
+
+@dataclass(eq=False, repr=False)
+class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
+    """A layer of gated linear units with fixed gates, fitted in closed form to ±1: least squares on Φ(x) = g(x) ⊗ x.
+
+    Two classes are one target, −1 or +1; several are one target each, this class against the rest, over the same
+    gates, and the largest score wins.
+
+    Parameters
+    ----------
+    units, ridge, gates, sharpness, steps, fit_intercept, random_state
+        As for `GaLURegressor`.
+    class_weight : dict, 'balanced' or None
+        Multiplies the weights of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
+
+    Attributes
+    ----------
+    classes_ : array
+    solution_, search_, weights_, intercept_, gates_, n_features_in_, feature_names_in_
+        As for `GaLURegressor`, of the targets ±1; q is the number of classes if there are more than two.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from implicit_bias.extensions.galu import GaLUClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GaLUClassifier(units=30, ridge=0.01, random_state=1).fit(X, y)
+    >>> model.score(X, y) > 0.95, model.decision_function(X).shape
+    (True, (150, 3))
+    """
+
+    class_weight: Any = field(default=None, kw_only=True)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit labels y (n,) of at least two classes.
+
+        Parameters, and errors, as for `GaLURegressor.fit`; InputError for one class, too.
+        """
+        X, y = validated(self, X, y, reset=True, sparse=True)
+        weight = as_weights(sample_weight, X)
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        with refusals():
+            check_classification_targets(y)
+        weight = with_class_weights(weight, self.class_weight, y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(f"y holds one class only ({classes[0]}); a classifier needs samples of two")
+        signs = 2.0 * (codes[:, None] == np.arange(len(classes))) - 1.0
+        self.classes_ = classes
+        return self._fit(X, signs if len(classes) > 2 else signs[:, 1], weight, classes)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes).
+
+        Errors as for `predict`.
+        """
+        return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))

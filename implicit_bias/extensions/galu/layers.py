@@ -1,0 +1,265 @@
+"""Layers of gated linear units, in place of a linear or convolutional layer and its ReLU in any torch model."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from implicit_bias._utils.checks import InputError, as_positive, check_callable, shown
+from implicit_bias.extensions.galu.networks import gate_values
+
+Gate = Callable[[Tensor], Tensor]
+
+
+class _GatedLayer(nn.Module, ABC):
+    """What both layers share: filters and offsets that are not trained, and a linear part that is."""
+
+    weight: Tensor
+    bias: Any
+    filters: Tensor
+    offsets: Tensor | None
+
+    @abstractmethod
+    def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The linear part, or the values of the gates, by weights of its shape."""
+
+    @abstractmethod
+    def _check(self, input: Tensor, inputs: int) -> None:
+        """Refuse inputs of other shapes."""
+
+    def _set_gates(
+        self, sharpness: Any, gate: Any, filters: Any, offsets: Any, generator: torch.Generator | None
+    ) -> None:
+        if sharpness is not None and gate is not None:
+            raise InputError("give either sharpness, of soft gates, or gate, a function of your own")
+        check_callable(gate, "gate")
+        self.sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
+        self.gate: Gate | None = gate
+        if 0 in self.weight.shape:
+            raise InputError(f"a layer needs inputs and outputs, and its weight has shape {tuple(self.weight.shape)}")
+        like, bound = self.weight.detach(), self.weight[0].numel() ** -0.5
+        if generator is not None:
+            for drawn in self.parameters():
+                drawn.data.uniform_(-bound, bound, generator=generator)
+        if filters is None:
+            filters = torch.empty_like(like).normal_(0, bound, generator=generator)
+            if offsets is None and self.bias is not None:
+                offsets = torch.empty_like(self.bias.detach()).uniform_(-bound, bound, generator=generator)
+        self.register_buffer("filters", _given(filters, like, "filters", (len(like), None, *like.shape[2:])))
+        self.register_buffer("offsets", None if offsets is None else _given(offsets, like, "offsets", (len(like),)))
+
+    def gates(self, input: Tensor) -> Tensor:
+        """The gate values g(U x + c) of inputs x, of the shape of the outputs."""
+        self._check(input, self.filters.shape[1])
+        values = self._linear(input, self.filters, self.offsets)
+        if self.gate is None:
+            return gate_values(values, self.sharpness)
+        found = self.gate(values)
+        if not isinstance(found, Tensor) or found.shape != values.shape:
+            raise InputError(f"gate must give a tensor of the shape of its argument, {tuple(values.shape)}")
+        return found
+
+    def forward(self, input: Tensor, gates: Tensor | None = None) -> Tensor:
+        """g ∘ (A x + b); `gates` g are those of x itself if they are not given."""
+        self._check(input, self.weight.shape[1])
+        outputs = self._linear(input, self.weight, self.bias)
+        gates = self.gates(input) if gates is None else gates
+        if not isinstance(gates, Tensor):
+            raise InputError(f"gates must be a tensor, not {type(gates).__name__}")
+        if gates.shape != outputs.shape:
+            raise InputError(f"gates must have the outputs' shape {tuple(outputs.shape)}, not {tuple(gates.shape)}")
+        return gates.to(outputs.dtype) * outputs
+
+    def _take(self, layer: nn.Linear | nn.Conv2d) -> Self:
+        with torch.no_grad():
+            self.weight.copy_(layer.weight)
+            if self.bias is not None:
+                self.bias.copy_(layer.bias)
+        return self
+
+    def extra_repr(self) -> str:
+        """Sizes, and the kind of gates."""
+        kind = "gate=…" if self.gate else "hard gates" if self.sharpness is None else f"sharpness={self.sharpness:g}"
+        return f"{super().extra_repr()}, {kind}"
+
+
+def _given(values: Any, like: Tensor, name: str, shape: tuple[int | None, ...]) -> Tensor:
+    """A copy of `values` as a tensor of this shape (None: any size), in the layer's dtype and on its device."""
+    try:
+        given = torch.as_tensor(values).detach()
+        if given.is_complex():
+            raise TypeError
+        tensor = given.to(like.device, like.dtype, copy=True)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must be a tensor or array of real numbers, not {shown(values)}") from None
+    if tensor.ndim != len(shape) or any(b not in (None, a) for a, b in zip(tensor.shape, shape, strict=True)):
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise InputError(f"{name} must have shape ({wanted}), not {tuple(tensor.shape)}")
+    if not tensor.is_meta and not bool(tensor.isfinite().all()):
+        raise InputError(f"{name} hold NaN or infinity")
+    return tensor
+
+
+class GaLULinear(_GatedLayer, nn.Linear):
+    """A fully connected layer of gated linear units, in place of `nn.Linear` and its ReLU.
+
+        z = g(U x + c) ∘ (A x + b),   g(v) = 1(v ≥ 0), σ(s v) or a function of your own
+
+    A (`weight`) and b (`bias`) are trained, U (`filters`) and c (`offsets`) never: they are buffers, which `state_dict`
+    holds and `.to(device)` moves.
+
+    Parameters
+    ----------
+    in_features, out_features, bias, device, dtype
+        As for `nn.Linear`; without a bias the gates have no offsets.
+    sharpness : float, optional
+        s of soft gates σ(s v).
+    gate : callable, optional
+        A function of your own, of the values v = U x + c and of their shape. Hard gates without either.
+    filters : tensor, shape (out_features, r), optional
+        U; N(0, 1/r) with r = `in_features` if not given. With another r the gates read something else than x: call
+        the layer as `layer(x, layer.gates(read))`.
+    offsets : tensor, shape (out_features,), optional
+        c; drawn as `nn.Linear` draws its bias if the filters are drawn, else 0.
+    generator : torch.Generator, optional
+        Draws weights (as `nn.Linear` does), filters and offsets, in this order; else torch's global one does, as in
+        every torch layer (`torch.manual_seed`).
+
+    Raises
+    ------
+    InputError
+        For filters, offsets or inputs of other shapes, a sharpness that is not positive, or both kinds of gates.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, section 2. Biases and offsets are ours: the papers have none.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from implicit_bias.extensions.galu import GaLULinear
+    >>> model = nn.Sequential(GaLULinear(8, 32), GaLULinear(32, 32, sharpness=2.0), nn.Linear(32, 3))
+    >>> model(torch.zeros(5, 8)).shape, sum(p.numel() for p in model[0].parameters())
+    (torch.Size([5, 3]), 288)
+
+    The gates of every layer may read the input, as in a `GaLU0Network`:
+
+    >>> x, second = torch.ones(5, 8), GaLULinear(32, 16, filters=torch.randn(16, 8))
+    >>> second(model[0](x), second.gates(x)).shape
+    torch.Size([5, 16])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        sharpness: float | None = None,
+        gate: Gate | None = None,
+        filters: Any = None,
+        offsets: Any = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        nn.Linear.__init__(self, in_features, out_features, bias, device, dtype)
+        self._set_gates(sharpness, gate, filters, offsets, generator)
+
+    def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return nn.functional.linear(input, weight, bias)
+
+    def _check(self, input: Tensor, inputs: int) -> None:
+        if input.ndim == 0 or input.shape[-1] != inputs:
+            raise InputError(f"the layer takes inputs of shape (…, {inputs}), not {tuple(input.shape)}")
+
+    @classmethod
+    def frozen(cls, layer: nn.Linear, **gates: Any) -> Self:
+        """The layer relu(A x + b) with its gates frozen as they are now: U = A and c = b.
+
+        `gates` are `sharpness` or `gate` as for the class.
+
+        >>> import torch
+        >>> from implicit_bias.extensions.galu import GaLULinear
+        >>> layer, x = torch.nn.Linear(3, 4), torch.randn(5, 3)
+        >>> torch.equal(GaLULinear.frozen(layer)(x), layer(x) * (layer(x) >= 0))
+        True
+        """
+        if not isinstance(layer, nn.Linear):
+            raise InputError(f"layer must be an nn.Linear, not {type(layer).__name__}")
+        kind: dict[str, Any] = {"device": layer.weight.device, "dtype": layer.weight.dtype, "filters": layer.weight}
+        made = cls(layer.in_features, layer.out_features, layer.bias is not None, **kind, offsets=layer.bias, **gates)
+        return made._take(layer)
+
+
+class GaLUConv2d(_GatedLayer, nn.Conv2d):
+    """A convolutional layer of gated linear units, in place of `nn.Conv2d` and its ReLU.
+
+        z = g(U ∗ x + c) ∘ (A ∗ x + b),   g(v) = 1(v ≥ 0), σ(s v) or a function of your own
+
+    Parameters
+    ----------
+    in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        As for `nn.Conv2d`; without a bias the gates have no offsets.
+    sharpness, gate, filters, offsets, generator
+        As for `GaLULinear`; the filters have the shape (out_channels, r, height, width) of the kernel, where r is
+        `in_channels / groups` unless the gates read something else than x.
+
+    Errors and references as for `GaLULinear`; the papers have no convolutions.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from implicit_bias.extensions.galu import GaLUConv2d
+    >>> layer = GaLUConv2d(1, 8, kernel_size=3, padding=1)
+    >>> layer(torch.zeros(2, 1, 28, 28)).shape, sorted(layer.state_dict())
+    (torch.Size([2, 8, 28, 28]), ['bias', 'filters', 'offsets', 'weight'])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        padding: str | int | tuple[int, int] = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: Any = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        sharpness: float | None = None,
+        gate: Gate | None = None,
+        filters: Any = None,
+        offsets: Any = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        shape: Any = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
+        options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
+        nn.Conv2d.__init__(self, *shape, **options)
+        self._set_gates(sharpness, gate, filters, offsets, generator)
+
+    def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self._conv_forward(input, weight, bias)
+
+    def _check(self, input: Tensor, inputs: int) -> None:
+        channels = inputs * self.groups
+        if input.ndim not in (3, 4) or input.shape[-3] != channels:
+            raise InputError(f"the layer takes images of shape (n, {channels}, h, w), not {tuple(input.shape)}")
+
+    @classmethod
+    def frozen(cls, layer: nn.Conv2d, **gates: Any) -> Self:
+        """The layer relu(A ∗ x + b) with its gates frozen as they are now; as `GaLULinear.frozen`."""
+        if not isinstance(layer, nn.Conv2d):
+            raise InputError(f"layer must be an nn.Conv2d, not {type(layer).__name__}")
+        names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")
+        shape: dict[str, Any] = {name: getattr(layer, name) for name in (*names, "padding_mode")} | {
+            "bias": layer.bias is not None
+        }
+        kind: dict[str, Any] = {"device": layer.weight.device, "dtype": layer.weight.dtype, "filters": layer.weight}
+        return cls(**shape, **kind, offsets=layer.bias, **gates)._take(layer)

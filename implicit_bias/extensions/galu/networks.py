@@ -1,0 +1,202 @@
+"""GaLU networks: every unit has a linear part that is trained and a gate that is not."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, dimensions, shown
+from implicit_bias.gates import Gates, ProductGates, ReLUGates, SoftGates
+from implicit_bias.networks.base import to_array
+from implicit_bias.networks.layers import LayeredNetwork, Tensors
+
+
+def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
+    """Hard gates 1(v ≥ 0) of values v, or soft ones, σ(s·v).
+
+    >>> gate_values(torch.tensor([-1.0, 0.0]), None).tolist(), gate_values(torch.tensor([-1.0, 0.0]), 1e300).tolist()
+    ([0.0, 1.0], [0.0, 0.5])
+    """
+    if sharpness is None:
+        return (values >= 0).to(values.dtype)
+    # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
+    return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
+
+
+class GaLUNetwork(LayeredNetwork):
+    """Gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
+
+    The gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U never:
+    with one hidden layer the gates are functions of the input, and the network is a linear one on gated features.
+    Soft gates of later layers depend on the size of what they read: such a network is not homogeneous in its weights,
+    its normalised margin says nothing, and `descend_to_limit` refuses it.
+
+    Parameters
+    ----------
+    inputs, units, outputs
+        As for `ReLUNetwork`.
+    sharpness : float, optional
+        s of soft gates; hard gates without it.
+    seed : int
+        Weights are Kaiming-normal, N(0, 2/fan-in), and filters N(0, 1/fan-in), drawn from torch's Mersenne twister in
+        this order.
+
+    Raises
+    ------
+    InputError
+        For widths, outputs or a sharpness out of range.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, Decoupling Gating from Linearity (2019), section 2; soft gates, several layers and
+    GaLU0 are of the first version, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.extensions.galu import GaLUNetwork
+    >>> network, X = GaLUNetwork(inputs=3, units=8, seed=1), np.random.default_rng(0).normal(size=(5, 3))
+    >>> bool(np.allclose(network.gates()(X) @ network.effective_weights(), network.decision_function(X), atol=1e-6))
+    True
+    """
+
+    is_gated_linear = True
+
+    #: Whether the gates of every layer read the input.
+    reads_input = False
+
+    def __init__(
+        self,
+        inputs: int,
+        units: int | Sequence[int],
+        *,
+        outputs: int = 1,
+        sharpness: float | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
+        super().__init__(inputs, units, outputs=outputs, seed=seed)
+
+    def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
+        into = [self.inputs, *([self.inputs] * len(self.units) if self.reads_input else self.units)]
+        sizes = zip(self.units, into, strict=False)
+        return [torch.randn(units, fan_in, generator=generator) / fan_in**0.5 for units, fan_in in sizes]
+
+    def _gate(self, values: Tensor) -> Tensor:
+        return gate_values(values, self.sharpness)
+
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
+        """The layers, each times its gates."""
+        z = X
+        for index, (weight, u) in enumerate(zip(weights[:-1], filters, strict=True)):
+            read = X if self.reads_input else z
+            z = (self._gate(read @ u.mT) if opened is None else opened[index]) * (z @ weight.mT)
+        return z
+
+    def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
+        """The gates (…, n, k_ℓ) of every layer; None where they depend on the weights."""
+        if len(filters) > 1 and not self.reads_input:
+            return None
+        return [self._gate(X @ u.mT) for u in filters]
+
+    def _gates_of(self, filters: Tensor) -> Gates:
+        values = to_array(filters)
+        return ReLUGates(values) if self.sharpness is None else SoftGates(values, self.sharpness)
+
+    @classmethod
+    def from_weights(cls, gates: ReLUGates | SoftGates, weights: ArrayLike) -> Self:
+        """The network of one hidden layer with f(x) = Σ_j g_j(x) W_j x, in float64: a closed form as a network.
+
+        With one output unit j is a_j = w_j/√‖w_j‖ and b_j = √‖w_j‖. A unit of several outputs has one vector a_j for
+        all of them, so that W_j of rank r becomes r units behind the same gate, by its singular values.
+
+        Parameters
+        ----------
+        gates : ReLUGates or SoftGates
+            The fitted gates, whose filters the network takes.
+        weights : array, shape (k, d), or (q, k, d) for q outputs
+            Such as those of `least_squares` on `gates(X)`; `effective_weights` gives them back, with several outputs in
+            parts, one for each unit behind a gate.
+
+        Raises
+        ------
+        InputError
+            For other gates, which no filter without a cutoff describes, or weights that do not fit them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from implicit_bias.extensions.galu import GaLUNetwork, least_squares
+        >>> rng = np.random.default_rng(0)
+        >>> X, Y = rng.normal(size=(50, 4)), rng.normal(size=(50, 2))
+        >>> gates = GaLUNetwork(4, 6).gates()
+        >>> found = least_squares(gates(X), Y)
+        >>> network = GaLUNetwork.from_weights(gates, found.weights)
+        >>> network.units, round(float(np.mean((network.decision_function(X) - Y) ** 2)) * 2 - found.loss, 9)
+        ([12], 0.0)
+        """
+        if not isinstance(gates, ReLUGates | SoftGates):
+            raise InputError(f"gates must be ReLUGates(…) or SoftGates(…), not {shown(gates)}")
+        k, d = gates.directions_.shape
+        several = dimensions(weights) == 3
+        W = as_floats(weights, "weights", 3 if several else 2).reshape(-1, *np.shape(weights)[-2:])
+        if W.shape[1:] != (k, d):
+            raise InputError(f"weights must have shape ({k}, {d}) or (q, {k}, {d}) for these gates, not {W.shape}")
+        left, sizes, right = np.linalg.svd(W.transpose(1, 0, 2), full_matrices=False)
+        counts = sizes > max(W.shape) * np.finfo(float).eps * sizes[:, :1]
+        counts[:, 0] = True
+        root = np.sqrt(sizes[counts])
+        network = cls(
+            d, len(root), outputs=len(W), sharpness=gates.sharpness if isinstance(gates, SoftGates) else None
+        ).double()
+        parts = (right[counts] * root[:, None], (left.transpose(0, 2, 1)[counts] * root[:, None]).T)
+        for target, values in zip(network.layers, parts, strict=True):
+            target.data.copy_(torch.as_tensor(values.copy()))
+        network.filters()[0].copy_(torch.as_tensor(gates.directions_[np.nonzero(counts)[0]]))
+        return network
+
+    def config(self) -> dict[str, Any]:
+        """Number of inputs, units and outputs, and the sharpness."""
+        return super().config() | {"sharpness": self.sharpness}
+
+
+class GaLU0Network(GaLUNetwork):
+    """A GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
+
+    No gate changes in training, at any depth, so that the network is always linear on gated features: with a gate
+    for every path through the units, Π_ℓ k_ℓ of them. Parameters as for `GaLUNetwork`, its equal with one layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.extensions.galu import GaLU0Network
+    >>> network, X = GaLU0Network(inputs=3, units=[4, 5], seed=1), np.random.default_rng(0).normal(size=(6, 3))
+    >>> W = network.effective_weights()
+    >>> W.shape, bool(np.allclose(network.gates()(X) @ W, network.decision_function(X), atol=1e-6))
+    ((20, 3), True)
+    """
+
+    is_gated_linear = True
+
+    reads_input = True
+
+    def gates(self) -> Gates:
+        """The gates of the hidden layer, or of all paths through several."""
+        layers = [self._gates_of(filters) for filters in self.filters()]
+        return layers[0] if len(layers) == 1 else ProductGates(layers)
+
+    def effective_weights(self) -> Array:
+        """W (k, d), or (q, k, d), of all paths: w_{(j_1…j_L)} = b_{j_L} A^{(L)}_{j_L j_{L−1}} … a_{j_1}."""
+        check_size(self.outputs * math.prod(self.units) * self.inputs, "the weights of all paths")
+        hidden, *others = [to_array(weight) for weight in self.layers]
+        # Axes: units so far, last unit, inputs.
+        paths = hidden[None]
+        for weight in others[:-1]:
+            units = weight.shape[0]
+            paths = (paths[:, :, None, :] * weight.T[None, :, :, None]).reshape(-1, units, self.inputs)
+        weights: Array = (others[-1][:, None, :, None] * paths).reshape(self.outputs, -1, self.inputs)
+        return weights[0] if self.outputs == 1 else weights

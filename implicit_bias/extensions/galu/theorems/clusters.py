@@ -1,0 +1,234 @@
+"""Samples in tight clusters, linear in each: how many gates and samples a GaLU layer needs (v2, appendix B)."""
+
+import math
+from dataclasses import dataclass
+
+import scipy.special
+from numpy.typing import ArrayLike
+
+from implicit_bias._utils.checks import Array, InputError, as_count, as_number_of, as_positive, as_probability
+from implicit_bias._utils.scaling import unit_samples
+from implicit_bias.extensions.infinite import smallest_eigenvalue
+from implicit_bias.extensions.infinite.angles import open_together
+
+
+@dataclass(frozen=True)
+class ClusterWidth:
+    """k gates and a radius r at which, with probability at least 1 − 2δ, layers fit and no gate splits a cluster.
+
+    Attributes
+    ----------
+    width : int
+        k ≥ (8n/μ) log(n/δ): then σ_min(A)² ≥ kμ/2 with probability at least 1 − δ (Lemma 4), A (n, k) being the gates
+        of the centres.
+    radius : float
+        r = δ/(nk√d): then no sample within r of its centre has other gates, with probability at least 1 − δ (Lemma 7).
+    eigenvalue : float
+        μ: λ_min(H) less a bound of its rounding.
+    n, d : int
+        Centres and inputs.
+    delta : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_width
+    >>> found = cluster_width(np.eye(4), delta=0.1)
+    >>> found.width, round(found.eigenvalue, 6)
+    (473, 0.25)
+    """
+
+    width: int
+    radius: float
+    eigenvalue: float
+    n: int
+    d: int
+    delta: float
+
+
+def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
+    """Theorem 7: a layer of k gates fits every S of samples y = ⟨ℓ_i, x⟩, ‖x − v_i‖ ≤ r, of n clusters, and more.
+
+    With probability at least 1 − 2δ there is an exact solution, and every exact solution has ⟨ℓ_q, x⟩ at every other
+    x within r of v_q in the span of the samples of cluster q. The features have rank Σ_i rank(X_i).
+
+    Parameters
+    ----------
+    centres : array, shape (n, d)
+        v_i, of any length but 0; they are divided by it.
+    delta : float
+        δ, strictly between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        For bad arrays, centres that are zero, and a μ that is 0 up to rounding: centres share a direction, say.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 7 and Lemmas 4 to 9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.extensions.galu import least_squares
+    >>> from implicit_bias.extensions.galu.datasets import linear_clusters
+    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_width
+    >>> rng = np.random.default_rng(0)
+    >>> centres = rng.choice([-1.0, 1.0], size=(3, 12))
+    >>> plan = cluster_width(centres)
+    >>> data = linear_clusters(200, centres, plan.radius)
+    >>> features = GatedFeatures(data.X, data.X @ rng.normal(size=(12, plan.width)) >= 0)
+    >>> found = least_squares(features, data.y)
+    >>> found.rank, found.loss < 1e-20
+    (36, True)
+    """
+    C, delta = unit_samples(centres, normalise=True, name="centres"), as_probability(delta)
+    found = smallest_eigenvalue(open_together(C, C))
+    if not found.is_positive:
+        raise InputError("λ_min(H) is 0 up to rounding: centres share a direction; give each cluster one of its own")
+    (n, d), eigenvalue = C.shape, float(found.lower_bound)
+    width = max(1, math.ceil(8 * n / eigenvalue * math.log(n / delta)))
+    return ClusterWidth(width, delta / (n * width * math.sqrt(d)), eigenvalue, n, d, delta)
+
+
+def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
+    """Theorem 6: samples after which a new one lies in the span of its cluster's, except with probability ε.
+
+        P(Bin(m, ε) < nd) ≤ δ,    as for m ≥ 2(nd + log(1/δ))/ε
+
+    Then, in the event of Theorem 7, the prediction for a new sample is exact except with probability ε: at probability
+    1 − 3δ in all. While more than ε is left, each sample has probability above ε of adding to the rank of its cluster,
+    which can happen nd times.
+
+    Parameters
+    ----------
+    n, d : int
+        Clusters and inputs.
+    epsilon, delta : float
+        ε and δ, strictly between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 6, with m = c(nd log(1/ε) + log(1/δ))/ε and no proof
+    beyond Theorem 7. This count and its proof are ours. The ε is of a probability: no such m bounds the squared test
+    loss, which grows with ‖ℓ_i‖.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_samples
+    >>> cluster_samples(n=4, d=20, epsilon=0.1)
+    945
+    """
+    n, d = as_number_of(n, "n"), as_number_of(d, "d")
+    epsilon, delta = as_probability(epsilon, "epsilon"), as_probability(delta)
+    directions = as_number_of(n * d, "n d")
+    low, high = directions - 1, math.ceil(2 * (directions - math.log(delta)) / epsilon)
+    # P(Bin(m, ε) < nd) as an incomplete beta function of ε: one of 1 − ε would lose the digits of a small ε.
+    while high - low > 1:
+        middle = (low + high) // 2
+        if scipy.special.betaincc(directions, middle - directions + 1, epsilon) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def cluster_dimension(n: int, delta: float = 0.05) -> int:
+    """Inputs d at which n random centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
+
+        d ≥ (2/(1 − log 2)) n log(n/δ)
+
+    Linear in n up to the logarithm. For μ = λ_min(H) ≥ ¼ λ_min(VVᵀ): H = ¼11ᵀ + (1/2π) arcsin(VVᵀ), and every power
+    of VVᵀ by entries has, like VVᵀ, a diagonal of ones, hence no smaller an eigenvalue (Schur). VVᵀ is the sum of d
+    independent matrices zzᵀ/d with z uniform on {±1}^n, of norm n/d (matrix Chernoff at half the mean).
+
+    Parameters
+    ----------
+    n : int
+        Centres, at least 1.
+    delta : float
+        δ, strictly between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    References
+    ----------
+    Ours. Lemma 3 of Fiat, Malach & Shalev-Shwartz (2019) asks for d ≥ (n²/2) log(2n²/δ): too few for n = 2 and
+    δ = 1e-4, say, and enough from n = 14 on, where ours is no larger.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_dimension
+    >>> cluster_dimension(100), cluster_dimension(1000)
+    (4955, 64549)
+    """
+    n, delta = as_number_of(n, "n"), as_probability(delta)
+    return max(1, math.ceil(2 / (1 - math.log(2)) * n * math.log(n / delta)))
+
+
+def slab_probability(d: int, r: float) -> float:
+    """P(|⟨u, x⟩| ≤ r) for u uniform on the sphere and ‖x‖ = 1, which Lemma 5 bounds by r√d.
+
+    Parameters
+    ----------
+    d : int
+        Inputs, at least 2.
+    r : float
+        Above 0.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Lemma 5; ⟨u, x⟩² has the distribution
+    Beta(½, (d − 1)/2).
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.clusters import slab_probability
+    >>> slab_probability(3, 0.25)
+    0.25
+    """
+    d, r = as_count(d, "d", least=2, most=10**100, limit="10^100"), as_positive(r, "r")
+    return float(scipy.special.betainc(0.5, (d - 1) / 2, min(1.0, r) ** 2))
+
+
+def gate_correlations(centres: ArrayLike) -> Array:
+    """H_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
+
+    Parameters
+    ----------
+    centres : array, shape (n, d)
+        Of any length but 0.
+
+    Raises
+    ------
+    InputError
+        For bad arrays, and centres that are zero.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.extensions.galu.theorems.clusters import gate_correlations
+    >>> gate_correlations(np.eye(2)).round(12).tolist()
+    [[0.5, 0.25], [0.25, 0.5]]
+    """
+    C = unit_samples(centres, normalise=True, name="centres")
+    return open_together(C, C)

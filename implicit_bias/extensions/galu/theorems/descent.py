@@ -1,0 +1,190 @@
+"""Gradient descent on the squared loss of a GaLU layer: its target, its rate, and one known in advance (Theorem 1)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_number_of,
+    as_numbers,
+    as_positive,
+    as_probability,
+    check_range,
+)
+from implicit_bias.extensions.galu.closed_form import least_squares
+from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
+from implicit_bias.features.gated import GatedFeatures, as_gated
+
+#: Rates from here on have fewer than eight digits of 1 − ρ left.
+BLURRED = 1 - 1e-8
+
+
+@dataclass(frozen=True)
+class DescentRate:
+    """A step η and a rate ρ with ‖w_t − w_∞‖ ≤ ρᵗ ‖w_0 − w_∞‖ for gradient descent on L(w) = (1/m)‖Φw − y‖².
+
+    w_∞ is `descent_target(features, y, w_0)`.
+
+    Attributes
+    ----------
+    step : float
+        η.
+    rate : float
+        ρ, from 0 up to but not including 1.
+    largest, smallest : float
+        Bounds of the singular values of Φ that are not zero; exact ones from `descent_rate`.
+    samples : int
+        m.
+    failure : float
+        The probability that the gates are such that this does not hold; 0 from `descent_rate`.
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.extensions.galu.theorems.descent import descent_rate
+    >>> found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 3.0]]))
+    >>> found.step, found.rate, found.steps(1e-3)
+    (0.2, 0.8, 31)
+    >>> found.steps_to(excess=1e-3, distance=10.0)
+    30
+    """
+
+    step: float
+    rate: float
+    largest: float
+    smallest: float
+    samples: int
+    failure: float = 0.0
+
+    def steps(self, share: float) -> int:
+        """Steps after which ‖w_t − w_∞‖ ≤ share · ‖w_0 − w_∞‖, and the excess loss is at most share² of the first."""
+        share = as_probability(share, "share")
+        return max(1, math.ceil(-math.log(share) / self._decay))
+
+    def steps_to(self, excess: float, distance: float) -> int:
+        """Steps after which L(w_t) − min L ≤ excess, if ‖w_0 − w*‖ ≤ distance.
+
+        L(w_t) − min L = (1/m)‖Φ(w_t − w_∞)‖² ≤ (largest²/m) ρ^{2t} distance²
+        """
+        excess, distance = as_positive(excess, "excess"), as_positive(distance, "distance")
+        logarithm = 2 * (math.log(self.largest) + math.log(distance)) - math.log(self.samples) - math.log(excess)
+        return max(0, math.ceil(logarithm / (2 * self._decay)))
+
+    @property
+    def _decay(self) -> float:
+        """−log ρ."""
+        if self.rate == 0:
+            return math.inf
+        # Next to 1 the rate has lost its digits; −log ρ ≥ (smallest/largest)² for both rates of this module.
+        return -math.log(self.rate) if self.rate < BLURRED else (self.smallest / self.largest) ** 2
+
+
+def descent_rate(features: GatedFeatures) -> DescentRate:
+    """The best constant step and its rate, from the largest and the smallest non-zero singular value σ of Φ.
+
+        w_{t+1} = w_t − η (2/m) Φᵀ(Φw_t − y),    η = m/(σ_max² + σ_min²),    ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²)
+
+    Parameters
+    ----------
+    features, and errors : as for `least_squares`, which decides what counts as zero
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), proof of Theorem 1, with the target w* + (I − P)w_0 (`descent_target`).
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.extensions.galu.theorems.descent import descent_rate
+    >>> round(descent_rate(GatedFeatures([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])).rate, 12)
+    0.6
+    """
+    features = as_gated(features)
+    condition = least_squares(features, np.zeros(features.n)).condition
+    by = features.scale()
+    unit = features.scaled(1 / by)
+    square = unit.gram() if unit.n <= unit.k * unit.d else unit.weight_gram()
+    last = len(square) - 1
+    largest = by * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
+    check_range(np.array([largest]), "the features", 1e-140, 1e140)
+    smallest = largest / condition
+    # (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form in which nothing cancels or overflows.
+    inverse = 1 / condition
+    rate = (1 - inverse) * (1 + inverse) / (1 + inverse**2)
+    return DescentRate(features.n / (largest**2 * (1 + inverse**2)), rate, largest, smallest, features.n)
+
+
+def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
+    """Theorem 1 before the k gates are drawn: 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
+
+        η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
+
+    This is the theorem: its η is twice as large, because its proof takes (1/2m)‖Φw − y‖² for the loss. It asks for
+    t ≥ (2‖X‖²/λ) log(k‖X‖²‖w_0 − w*‖²/(mε)) steps until that is at most ε, `steps_to(2ε, ‖w_0 − w*‖)` for at most
+    half as many and one.
+
+    Parameters
+    ----------
+    X, and errors : as for `memorisation_width`
+    k : int
+        At least `memorisation_width(X, delta).width` for a `failure` of at most δ; refused if so few that the bound of
+        the probability is no less than 1.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), Theorem 1.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.descent import a_priori_rate
+    >>> found = a_priori_rate(np.eye(4), k=100)
+    >>> found.step, round(found.rate, 12), round(found.failure, 4)
+    (0.02, 0.75, 0.0077)
+    """
+    k = as_number_of(k, "k")
+    lemma = memorisation_width(X)
+    failure = lemma.failure(k)
+    if failure >= 1:
+        least = 8 * lemma.squared_norm / lemma.eigenvalue * math.log(lemma.samples)
+        raise InputError(f"k = {k} gates are too few for a rate in advance; take more than {math.floor(least)}")
+    largest, smallest = k * lemma.squared_norm, k * lemma.eigenvalue / 2
+    rate = 1 - smallest / largest
+    step = lemma.samples / (2 * largest)
+    return DescentRate(step, rate, math.sqrt(largest), math.sqrt(smallest), lemma.samples, failure)
+
+
+def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Array:
+    """Where gradient descent on (1/m)‖Φw − y‖² ends: w_∞ = w* + (I − P) w_0, shape (k, d).
+
+    w* = Φ⁺y is the solution of least norm, and P = Φ⁺Φ projects onto the span of the features. Descent never leaves
+    w_0 + span, so it ends at w* itself only if (I − P)w_0 = 0: from w_0 = 0, say.
+
+    Parameters
+    ----------
+    features, y, and errors : as for `least_squares`
+    w0 : array, shape (k, d)
+        Where descent starts, finite.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), proof of Theorem 1, which takes w* for the target from every w_0.
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> from implicit_bias.extensions.galu.theorems.descent import descent_target
+    >>> descent_target(GatedFeatures([[1.0, 0.0]]), [2.0], [[5.0, 7.0]]).round(9).tolist()
+    [[2.0, 7.0]]
+    """
+    features = as_gated(features)
+    start = as_numbers(w0, (features.k, features.d), "w0")
+    if not np.isfinite(start).all():
+        raise InputError("w0 holds NaN or infinity; start from finite weights")
+    # Φ⁺(y − Φw_0) is w* − Pw_0 in one solution.
+    result: Array = start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights
+    return result

@@ -1,0 +1,174 @@
+"""The first gradients of hidden weights, which ReLU and GaLU layers share: what they know of the labels (Theorem 4)."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_signs, check_range, one_of
+from implicit_bias._utils.scaling import largest_entries, length
+from implicit_bias.features import GatedFeatures
+
+#: −ℓ'(0) of each loss ℓ(y f).
+SLOPES = {"hinge": 1.0, "logistic": 0.5}
+#: Inputs whose 2^d sign patterns are gone through.
+ENUMERABLE = 20
+
+
+def initial_gradients(
+    X: ArrayLike, y: ArrayLike, directions: ArrayLike, readout: ArrayLike | None = None, loss: str = "hinge"
+) -> Array:
+    """The gradient of the mean loss in every hidden weight while the network's output is 0, shape (k, d).
+
+        ∂/∂w_j (1/m)Σ_i ℓ(y_i f(x_i)) = −c α_j (1/m) Σ_i y_i 1(⟨u_j, x_i⟩ > 0) x_i,   c = −ℓ'(0)
+
+    for GaLU networks f(x) = Σ_j α_j 1(⟨u_j, x⟩ > 0) ⟨w_j, x⟩, and for ReLU networks with u_j = w_j.
+
+    Parameters
+    ----------
+    X : array, shape (m, d)
+    y : array, shape (m,)
+        Labels −1 and +1.
+    directions : array, shape (k, d)
+        The gates' u_j: for a ReLU network its hidden weights.
+    readout : array, shape (k,), optional
+        α; ones if not given.
+    loss : 'hinge' (c = 1) or 'logistic' (c = ½)
+        For the hinge loss it is enough that y f < 1.
+
+    Raises
+    ------
+    InputError
+        For bad arrays, shapes that do not fit, sizes outside 1e-100 … 1e100, and unknown losses.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.gradients import initial_gradients
+    >>> initial_gradients([[1.0, 1.0], [-1.0, 2.0]], [1, -1], directions=[[1.0, 1.0], [1.0, 0.0]]).tolist()
+    [[-1.0, 0.5], [-0.5, -0.5]]
+    """
+    X, directions = as_floats(X, "X", 2), as_floats(directions, "directions", 2)
+    y = as_signs(y, len(X), both=False)
+    slope = SLOPES[one_of(loss, SLOPES, "loss")]
+    if directions.shape[1] != X.shape[1]:
+        raise InputError(f"directions must have the {X.shape[1]} columns of X, not {directions.shape[1]}")
+    alpha = np.ones(len(directions)) if readout is None else as_floats(readout, "readout", 1)
+    if len(alpha) != len(directions):
+        raise InputError(f"readout must have {len(directions)} numbers, one per direction, not {len(alpha)}")
+    for sizes, what in ((largest_entries(X), "X"), (largest_entries(directions), "directions"), (alpha, "readout")):
+        check_range(np.abs(sizes), what, 1e-100, 1e100)
+    features = GatedFeatures(X, (X @ directions.T > 0).astype(np.float64))
+    return -slope / len(X) * alpha[:, None] * features.adjoint(y)
+
+
+@dataclass(frozen=True, eq=False)
+class InitialGradient:
+    """E[y 1(⟨u, x⟩ > 0) x] of one hidden weight; its gradient is −c α times the mean of this over the samples.
+
+    Attributes
+    ----------
+    mean : array, shape (d,)
+    noise : float
+        E‖y 1(⟨u, x⟩ > 0) x − mean‖² of one sample.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.gradients import gaussian_gradient, parity_gradient
+    >>> round(gaussian_gradient([0.0] * 19 + [1.0]).samples)
+    62
+    >>> round(parity_gradient([1.0 + i / 100 for i in range(20)], bits=10).samples)
+    27688
+    """
+
+    mean: Array = field(repr=False)
+    noise: float
+
+    @property
+    def samples(self) -> float:
+        """noise/‖mean‖²: from so many samples on, the gradient is more signal than noise; infinite without signal."""
+        size = float(np.sum(self.mean**2))
+        return self.noise / size if size > 0 else math.inf
+
+
+def gaussian_gradient(target: ArrayLike) -> InitialGradient:
+    """For x ~ N(0, I) and y = sign⟨w*, x⟩ the expectation is w*/√(2π), whatever the gate u ≠ 0.
+
+    Parameters
+    ----------
+    target : array, shape (d,)
+        w*, of any length but 0: divided by it.
+
+    Raises
+    ------
+    InputError
+        For a bad array, and a w* of zeros.
+
+    References
+    ----------
+    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4: 1(t > 0) = ½ + ½ sign t, and the
+    expectation of the odd function sign⟨w*, x⟩ sign⟨u, x⟩ x is 0.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.gradients import gaussian_gradient
+    >>> gaussian_gradient([3.0, 4.0]).mean.round(4).tolist()
+    [0.2394, 0.3192]
+    """
+    w = as_floats(target, "target", 1)
+    size = float(length(w))
+    if size == 0:
+        raise InputError("the target is all zeros, so that every label would be 0; give a direction")
+    return InitialGradient(w / size / math.sqrt(2 * math.pi), len(w) / 2 - 1 / (2 * math.pi))
+
+
+def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
+    """For x uniform on {−1, +1}^d and y = Π_{i ∈ S} x_i the expectation is a row of Fourier coefficients.
+
+        E[y 1(⟨u, x⟩ > 0) x_i] = ĥ(S △ {i}),   h(x) = 1(⟨u, x⟩ > 0),   ĥ(V) = E[h(x) Π_{l ∈ V} x_l]
+
+    Over all sets S of b = `bits` inputs, ‖mean‖² is on average at most (max(b, d − b) + 1)/(2·binom(d, b)). It is
+    exactly 0 for b = 3, 5, 7, …, if no ⟨u, x⟩ is 0: h − ½ is odd, and S △ {i} even and not empty.
+
+    Parameters
+    ----------
+    direction : array, shape (d,)
+        u, with d ≤ 20: all 2^d inputs are gone through. A ⟨u, x⟩ within rounding of 0 counts as 0, a closed gate.
+    bits : int
+        S is the first `bits` inputs, as in `datasets.parity`.
+
+    Raises
+    ------
+    InputError
+        For a bad array, more than 20 inputs, and more bits than inputs.
+
+    References
+    ----------
+    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.gradients import parity_gradient
+    >>> parity_gradient([1.0, 1.0, 1.0], bits=2).mean.tolist()
+    [0.25, 0.25, -0.25]
+    """
+    u = as_floats(direction, "direction", 1)
+    if len(u) > ENUMERABLE:
+        raise InputError(f"direction has {len(u)} inputs, and all 2^d are gone through; give at most {ENUMERABLE}")
+    bits = as_count(bits, "bits", most=len(u), limit=f"d = {len(u)}, the number of inputs")
+    sums, signs = np.zeros(1), np.ones(1, dtype=np.int64)
+    u = u / (np.abs(u).max() or 1.0)
+    for i, weight in enumerate(u):
+        sums = np.concatenate([sums + weight, sums - weight])
+        signs = np.concatenate([signs, -signs if i < bits else signs])
+    rounding = len(u) * np.finfo(float).eps * np.abs(u).sum()
+    values = np.where(sums > rounding, signs, 0)
+    # The last input changes slowest; whole numbers, so that the sums are exact.
+    totals = [np.subtract(*values.reshape(-1, 2, 2**i).sum(axis=(0, 2))) for i in range(len(u))]
+    mean = np.array(totals, dtype=np.float64) / 2.0 ** len(u)
+    opened = np.count_nonzero(values) / len(values)
+    return InitialGradient(mean, float(len(u) * opened - np.sum(mean**2)))

@@ -1,0 +1,191 @@
+"""Many networks of one shape, trained together by Adam or SGD: one product per layer for all of them."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.optim.adam import adam
+
+from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, shown
+from implicit_bias._utils.threads import one_thread
+from implicit_bias.extensions.galu.stack import Stack, tensors_of
+from implicit_bias.extensions.galu.stacked_gradients import gradients_of
+from implicit_bias.networks import LayeredNetwork
+from implicit_bias.training.optimisers import (
+    SGD,
+    Adam,
+    batches_per_epoch,
+    rates,
+    refuse_rates_beyond,
+    shuffled,
+    whole_epochs,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What `train_together` did with R networks.
+
+    Attributes
+    ----------
+    losses : array, shape (R,)
+        Of each network over its whole training set, at the end.
+    steps : array of int, shape (R,)
+        The step at which a network was first seen below `target`; −1 if never, or without a target.
+    interrupted : bool
+        Whether Ctrl-C ended it early; the networks then hold their latest weights.
+    seconds : float
+
+    Examples
+    --------
+    >>> from implicit_bias import Adam
+    >>> from implicit_bias.extensions.galu import GaLUNetwork, train_together
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(64, 4)), rng.normal(size=64)
+    >>> networks = [GaLUNetwork(4, units, seed=seed) for units in (10, 40) for seed in (1, 2)]
+    >>> training = train_together(networks, X, y, Adam(steps=500, batch_size=16, lr=1e-2))
+    >>> bool(training.losses[:2].min() > training.losses[2:].max())
+    True
+    """
+
+    losses: Array
+    steps: np.ndarray = field(repr=False)
+    interrupted: bool
+    seconds: float
+
+
+def train_together(
+    networks: Sequence[LayeredNetwork],
+    X: ArrayLike,
+    Y: ArrayLike,
+    config: Adam | SGD | None = None,
+    *,
+    target: float | None = None,
+    every: int = 500,
+    seed: int = 1,
+    progress: Callable[[int, Array], None] | None = None,
+) -> Training:
+    """Train networks of one class, depth and number of outputs in place, each on data of its own if there are any.
+
+    Narrower networks are filled up with units of weight zero, which stay zero: each network is trained as it would be
+    alone with the same batches. All see the same order of samples.
+
+    Parameters
+    ----------
+    networks : R networks such as GaLUNetwork, ReLUNetwork or LinearNetwork, of one class
+        Trained in float32.
+    X : array, shape (n, d), or (R, n, d): samples of each network's own
+    Y : array, shape (n,) or (n, q), or (R, n) or (R, n, q) along with X
+        Targets, or classes as whole numbers (see `Adam`).
+    config : Adam, default Adam(); or SGD
+        Adam makes its steps exactly, SGD whole epochs.
+    target : float, optional
+        Training ends once every network was seen at a training loss below this.
+    every : int
+        Steps between two looks at the losses.
+    seed : int
+        Of the batches; torch's Mersenne twister.
+    progress : callable(step, losses), optional
+        Called at every look.
+
+    Raises
+    ------
+    InputError
+        For networks that differ in more than width and weights, arrays that do not fit them, or a loss that stops
+        being finite.
+
+    Examples
+    --------
+    >>> from implicit_bias import Adam, ReLUNetwork
+    >>> from implicit_bias.extensions.galu import train_together
+    >>> X = np.random.default_rng(0).normal(size=(32, 3))
+    >>> network, classes = ReLUNetwork(3, 8, outputs=2), (X[:, 0] > 0).astype(int)
+    >>> training = train_together([network], X, classes, Adam(steps=500, batch_size=8, loss="logistic"))
+    >>> bool(training.losses[0] < 0.5)
+    True
+    """
+    start = time.perf_counter()
+    config = Adam() if config is None else config
+    if not isinstance(config, Adam | SGD):
+        raise InputError(f"config must be an Adam(…) or SGD(…), not {shown(config)}")
+    refuse_rates_beyond(config, torch.float32)
+    every = as_count(every, "every")
+    check_callable(progress, "progress")
+    bar = -np.inf if target is None else as_positive(target, "target")
+    stack = Stack(networks)
+    inputs, targets = tensors_of(stack, X, Y, config.loss)
+    generator = torch.Generator().manual_seed(as_seed(seed))
+    reached = np.full(len(stack.networks), -1)
+    interrupted = False
+    with one_thread():
+        losses = stack.losses(inputs, targets, config.loss)
+        if not np.isfinite(losses).all():
+            raise InputError("the losses overflow before any training; scale the networks' weights, X or Y down")
+        try:
+            for step, last in _steps(stack, inputs, targets, config, generator):
+                if step % every and step < last:
+                    continue
+                losses = stack.losses(inputs, targets, config.loss)
+                if not np.isfinite(losses).all():
+                    raise InputError(f"training diverged by step {step}; use a smaller lr than {config.lr:g}")
+                reached[(losses < bar) & (reached < 0)] = step
+                if progress is not None:
+                    progress(step, losses)
+                if (reached >= 0).all():
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            stack.leave()
+        if interrupted:
+            losses = stack.losses(inputs, targets, config.loss)
+    return Training(losses, reached, interrupted, time.perf_counter() - start)
+
+
+def _steps(
+    stack: Stack, X: Tensor, Y: Tensor, config: Adam | SGD, generator: torch.Generator
+) -> Iterator[tuple[int, int]]:
+    """Train; yields the number of each step once it is made, and of the last."""
+    gradients, samples = gradients_of(stack, X, Y, config.loss), X.shape[-2]
+    many = batches_per_epoch(config, samples)
+    last = whole_epochs(config, samples) * many if isinstance(config, SGD) else int(config.steps)
+    update = _descent(stack.flat, config) if isinstance(config, SGD) else _adam(stack.flat)
+    step = 0
+    for rate in rates(config, -(-last // many)):
+        for batch in shuffled(config, samples, generator)[: last - step]:
+            update(gradients.at(batch), rate)
+            step += 1
+            yield step, last
+
+
+Update = Callable[[Tensor, float], None]
+
+
+def _adam(flat: Tensor) -> Update:
+    first, second, made = torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())
+
+    @torch.no_grad()
+    def update(gradient: Tensor, rate: float) -> None:
+        """One step of Adam."""
+        adam(
+            [flat], [gradient], [first], [second], [], [made], fused=True, amsgrad=False,
+            beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
+        )  # fmt: skip
+
+    return update
+
+
+def _descent(flat: Tensor, config: SGD) -> Update:
+    velocity = torch.zeros_like(flat)
+
+    @torch.no_grad()
+    def update(gradient: Tensor, rate: float) -> None:
+        """One step of descent with momentum."""
+        # Without momentum the velocity is the gradient: one pass less over the weights.
+        flat.sub_(velocity.mul_(config.momentum).add_(gradient) if config.momentum else gradient, alpha=rate)
+
+    return update

@@ -1,0 +1,163 @@
+"""Second moments of gated features in blocks: summed over chunks of samples of any number, and decomposed."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from implicit_bias._utils.checks import Array, InputError, as_targets, check_range, check_size
+from implicit_bias._utils.scaling import largest_entries
+from implicit_bias.features import GatedFeatures
+
+#: Sizes of features and targets whose squares and products stay within floating point.
+SIZES = (1e-60, 1e60)
+#: Eigenvalues below this share of the largest of their block are zeros that were rounded.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Distinct gates that are open together with one another, directly or by way of others: A couples no more.
+
+    gates (q,): their numbers; A (qd, qd) = Σ (g⊗x)(g⊗x)ᵀ and b (q, d) = Σ y g⊗x over samples, or the means.
+    """
+
+    gates: np.ndarray
+    A: Array = field(repr=False)
+    b: Array = field(repr=False)
+
+
+class MomentSums:
+    """Sums over the samples so far. Gates that were the same so far are one; blocks that meet become one.
+
+    members (k,): which distinct gate each gate is; overlap (q, q): which distinct gates were open together.
+    """
+
+    def __init__(self, k: int, d: int) -> None:
+        self.d = d
+        self.members = np.zeros(k, dtype=np.int64)
+        self.overlap = np.zeros((1, 1), dtype=bool)
+        self.blocks = [Block(np.zeros(1, dtype=np.int64), np.zeros((d, d)), np.zeros((1, d)))]
+        self.samples, self.power = 0, 0.0
+
+    def add(self, features: GatedFeatures, y: ArrayLike) -> None:
+        """Take in samples with targets (n,)."""
+        targets = self._checked(features, y)
+        self.members, parents, G = refined(self.members, features.gate_values)
+        opened = (G != 0).astype(np.float32)
+        overlap = self.overlap[np.ix_(parents, parents)] | (opened.T @ opened > 0)
+        if len(parents) > len(self.overlap) or (overlap != self.overlap).any():
+            self._rearrange(parents, overlap)
+        for block in self.blocks:
+            here = G[:, block.gates]
+            rows = here.any(axis=1)
+            if rows.any():
+                part = GatedFeatures(features.X[rows], here[rows])
+                # The arrays are this object's own.
+                block.A[:] += part.weight_gram()
+                block.b[:] += part.adjoint(targets[rows])
+        self.samples += features.n
+        self.power += float(targets @ targets)
+
+    def _checked(self, features: GatedFeatures, y: ArrayLike) -> Array:
+        if (features.k, features.d) != (len(self.members), self.d):
+            raise InputError(
+                f"a chunk has {features.k} gates and {features.d} inputs where the first has {len(self.members)} and "
+                f"{self.d}; give all chunks the same"
+            )
+        targets = as_targets(y, features.n)
+        if targets.shape[1] > 1:
+            raise InputError("the moments are of one target per sample; take those of each target apart")
+        sizes = largest_entries(features.X) * largest_entries(features.gate_values)
+        for values, what in ((sizes, "the features"), (largest_entries(targets), "y")):
+            check_range(values, what, *SIZES)
+        return targets[:, 0]
+
+    def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
+        """Blocks of the gates with these parents (q,) among the present ones, joined as the overlap (q, q) says."""
+        count, labels = connected_components(csr_array(overlap), directed=False)
+        sizes = np.bincount(labels) * self.d
+        check_size(int(np.sum(sizes**2)), "the moments")
+        home = {int(gate): (block, i) for block in self.blocks for i, gate in enumerate(block.gates)}
+        blocks = []
+        for label in range(count):
+            gates = np.flatnonzero(labels == label)
+            q, d = len(gates), self.d
+            A, b = np.zeros((q, d, q, d)), np.zeros((q, d))
+            origins = [home[int(parent)] for parent in parents[gates]]
+            for old in {id(block): block for block, _ in origins}.values():
+                to = np.array([i for i, (block, _) in enumerate(origins) if block is old])
+                come = np.array([place for block, place in origins if block is old])
+                cells = old.A.reshape(len(old.gates), d, len(old.gates), d)
+                A[to[:, None], :, to, :] = cells[come[:, None], :, come, :]
+                b[to] = old.b[come]
+            blocks.append(Block(gates, A.reshape(q * d, q * d), b))
+        self.blocks, self.overlap = blocks, overlap
+
+
+def refined(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Gates (k,) told apart by their values (n, k) too.
+
+    Returns the number of each gate's class (k,), the old class of each new one (q,), and the values of each (n, q).
+    """
+    numbers: dict[tuple[int, bytes], int] = {}
+    # Without −0, which would differ from 0.
+    columns = np.ascontiguousarray(G.T) + 0.0
+    found = [
+        numbers.setdefault((int(old), column.tobytes()), len(numbers))
+        for old, column in zip(members, columns, strict=True)
+    ]
+    first = np.unique(found, return_index=True)[1]
+    return np.array(found), members[first], np.ascontiguousarray(columns[first].T)
+
+
+class Spectrum(NamedTuple):
+    """√M A √M = V diag(λ) Vᵀ of a block whose gates come m_1, …, m_q times, M = diag(m_1, …, m_q) ⊗ I.
+
+    values (qd,): λ, exactly 0 where A is singular; vectors (qd, qd): V; pull (qd,): Vᵀ√M b, exactly 0 where λ is.
+    lowest: the least eigenvalue as computed; outside: the size of the part of Vᵀ√M b where λ = 0, as computed;
+    unresolved: how many of the λ that count as 0 are larger than the rounding of this decomposition.
+    """
+
+    values: Array
+    vectors: Array
+    pull: Array
+    lowest: float
+    outside: float
+    unresolved: int
+
+
+def spectrum_of(block: Block, copies: np.ndarray, d: int) -> Spectrum:
+    """The decomposition of a block on d inputs whose gates come so many times."""
+    root = np.repeat(np.sqrt(copies), d)
+    values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
+    pull = vectors.T @ (root * block.b.ravel())
+    largest = max(0.0, float(values[-1]))
+    kept = values > ROUNDING * largest
+    outside = float(np.linalg.norm(np.where(kept, 0.0, pull)))
+    unresolved = int(np.sum(~kept & (values > 4 * len(values) * np.finfo(float).eps * largest)))
+    found = np.where(kept, values, 0.0), vectors, np.where(kept, pull, 0.0)
+    return Spectrum(*found, float(values[0]), outside, unresolved)
+
+
+def along(pull: Array, values: Array) -> Array:
+    """pull/λ, and 0 where λ = 0."""
+    return np.divide(pull, values, out=np.zeros_like(pull), where=values > 0)
+
+
+def phi(values: Array, shares: Array) -> Array:
+    """φ(λ) = (1 − e^{−λs})/λ, and s where λ = 0, for eigenvalues λ ≥ 0 (p,) and s = t/Kτ ≥ 0 (T,); shape (T, p).
+
+    To a few units in the last place for every λs.
+
+    >>> phi(np.array([0.0, 1e-12, 1e12]), np.array([1.0])).tolist()
+    [[1.0, 0.9999999999995, 1e-12]]
+    """
+    exponents = shares[:, None] * values
+    whole = np.broadcast_to(shares[:, None], exponents.shape).copy()
+    result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
+    return result

@@ -1,0 +1,261 @@
+"""Two classes of patterns on a ring of pixels, told apart by how far they reach: what they share, and processes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.special import erf
+
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_positive,
+    as_seed,
+    check_range,
+    check_size,
+    shown,
+)
+
+#: Eigenvalues of a covariance above minus this share of the largest are zeros, but for rounding or the ring's closing.
+NEGLIGIBLE = 1e-6
+#: Gains between which 1 + 2g² and arcsin keep their digits.
+GAINS = (1e-6, 1e6)
+#: Sizes of labels and of spectra whose squares and products with one another stay within floating point.
+LABELS, SPECTRA = (1e-60, 1e60), (1e-100, 1e100)
+
+
+class Ring(ABC):
+    """Patterns x ∈ R^n of two classes that look the same from every pixel; `RingProcess` and `SinglePulse` are such.
+
+    The classes are numbered 0 and 1; half of the samples are of each (of an odd number, the odd one is of either), or,
+    not `balanced`, each sample is of either with probability ½.
+
+    >>> from implicit_bias.extensions.gated_flow.pulses import SinglePulse
+    >>> X, y = SinglePulse(n=8, lengths=(3, 1)).sample(4, seed=1)
+    >>> X.sum(axis=1).tolist(), y.tolist()
+    ([3.0, 3.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0])
+    """
+
+    n: int
+    labels: tuple[float, float]
+    balanced: bool
+
+    @abstractmethod
+    def _inputs(self, first: np.ndarray, rng: np.random.Generator) -> Array:
+        """Patterns (m, n) of class 0 where `first` (m,) holds, of class 1 elsewhere."""
+
+    def sample(self, m: int, *, seed: int = 1) -> tuple[Array, Array]:
+        """X (m, n) and y (m,), drawn by NumPy's PCG64 from a seed."""
+        m = as_count(m, "m")
+        check_size(m * self.n, "the samples")
+        return self._draw(m, np.random.default_rng(as_seed(seed)))
+
+    def stream(self, chunks: int, size: int, *, seed: int = 1) -> Iterator[tuple[Array, Array]]:
+        """So many chunks X (size, n), y (size,), one after the other from one generator; each is drawn as a sample is.
+
+        Raises
+        ------
+        InputError
+            For counts that are not positive, at once.
+        """
+        chunks, size, seed = as_count(chunks, "chunks"), as_count(size, "size"), as_seed(seed)
+        check_size(size * self.n, "a chunk")
+        rng = np.random.default_rng(seed)
+        return (self._draw(size, rng) for _ in range(chunks))
+
+    def _draw(self, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        if self.balanced:
+            first = np.arange(m) < (m + int(rng.integers(2))) // 2
+            rng.shuffle(first)
+        else:
+            first = rng.random(m) < 0.5
+        return self._inputs(first, rng), np.where(first, *self.labels)
+
+    def _check_labels(self) -> None:
+        labels = as_floats(self.labels, "labels", 1)
+        if len(labels) != 2 or labels[0] == labels[1]:
+            raise InputError(f"labels must be two different numbers, one per class, not {shown(self.labels)}")
+        check_range(np.abs(labels), "labels", *LABELS)
+        object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
+        if not isinstance(self.balanced, bool):
+            raise InputError(f"balanced must be True or False, not {shown(self.balanced)}")
+
+
+@dataclass(frozen=True, eq=False)
+class RingProcess(Ring):
+    """Gaussian patterns of a given spectrum, or such seen through erf: any translation-invariant Gaussian family.
+
+        z ~ N(0, C),   C circulant with eigenvalues s_0, s_1, …, s_{n−1};   x = z, or
+        x = erf(g z)/Z,   Z² = (2/π) arcsin(2g²/(1 + 2g²)),   Cov(x) = (2/(πZ²)) arcsin(2g²C/(1 + 2g²))
+
+    Parameters
+    ----------
+    spectra : array, shape (2, n)
+        s of each class: the eigenvalue of frequency f is that of n − f.
+    gain : float, optional
+        g, from 1e-6 to 1e6, for which C must have the diagonal 1. Without it x = z.
+    labels : two numbers
+        y of class 0 and of class 1.
+    balanced : bool
+        Whether half of the samples are of each class; otherwise each is of either with probability ½.
+
+    Raises
+    ------
+    InputError
+        For spectra that are negative (beyond 1e-6 of the largest, which counts as zero), not symmetric or all zero,
+        for a diagonal that is not 1 with a gain, and for spectra, gains and labels out of range.
+
+    References
+    ----------
+    Williams (1998), "Computation with infinite neural networks", for the covariance. With erf(gz/√2), as elsewhere, g
+    differs by √2.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.gated_flow.rings import RingProcess
+    >>> white = RingProcess([[1.0] * 4, [2.0] * 4])
+    >>> white.covariance(1)[0].tolist(), white.sample(6)[0].shape
+    ([2.0, 0.0, 0.0, 0.0], (6, 4))
+    """
+
+    spectra: Array
+    gain: float | None = None
+    labels: tuple[float, float] = (1.0, -1.0)
+    balanced: bool = True
+
+    def __post_init__(self) -> None:
+        spectra = as_floats(self.spectra, "spectra", 2)
+        if len(spectra) != 2:
+            raise InputError(f"spectra must have 2 rows, one per class, not {len(spectra)}")
+        size = spectra.max(axis=1, keepdims=True)
+        check_range(np.abs(size[:, 0]), "spectra", *SPECTRA)
+        if not (size > 0).all() or (spectra < -NEGLIGIBLE * size).any():
+            raise InputError("spectra must be eigenvalues of covariances: none negative, and not all zero")
+        if (np.abs(spectra[:, 1:] - spectra[:, :0:-1]) > NEGLIGIBLE * size).any():
+            raise InputError("spectra must be symmetric: frequency f has the eigenvalue of frequency n − f")
+        mirrored = np.roll(spectra[:, ::-1], 1, axis=1)
+        spectra = np.maximum((spectra + mirrored) / 2, 0.0)
+        variances = spectra.mean(axis=1, keepdims=True)
+        if self.gain is not None:
+            gain = as_positive(self.gain, "gain")
+            if not GAINS[0] <= gain <= GAINS[1]:
+                raise InputError(f"gain must lie between {GAINS[0]:g} and {GAINS[1]:g}, not {gain:g}")
+            object.__setattr__(self, "gain", gain)
+            if (np.abs(variances - 1) > NEGLIGIBLE).any():
+                raise InputError("with a gain the latent variance must be 1; divide each spectrum by its mean")
+            spectra = spectra / variances
+        object.__setattr__(self, "spectra", spectra)
+        self._check_labels()
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """Number of pixels."""
+        return int(self.spectra.shape[1])
+
+    @property
+    def saturation(self) -> float:
+        """2g²/(1 + 2g²), 0 without a gain."""
+        return 0.0 if self.gain is None else 2 * self.gain**2 / (1 + 2 * self.gain**2)
+
+    @property
+    def normaliser(self) -> float:
+        """Z, the standard deviation of erf(g z); 1 without a gain."""
+        return 1.0 if self.gain is None else float(np.sqrt(2 / np.pi * np.arcsin(self.saturation)))
+
+    def latent(self, which: int) -> Array:
+        """C of class 0 or 1, shape (n, n)."""
+        check_size(self.n**2, "a covariance")
+        row = np.fft.ifft(self.spectra[as_class(which)]).real
+        return np.asarray(scipy.linalg.circulant(row))
+
+    def covariance(self, which: int) -> Array:
+        """Cov(x) = E[xxᵀ] of class 0 or 1, exact, shape (n, n)."""
+        C = self.latent(which)
+        if self.gain is None:
+            return C
+        result: Array = 2 / np.pi * np.arcsin(self.saturation * np.minimum(C, 1.0)) / self.normaliser**2
+        return result
+
+    def clone(self) -> RingProcess:
+        """The Gaussian process with the covariances of this one.
+
+        >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
+        >>> process = nonlinear_gaussian_process(gain=3.0)
+        >>> bool(abs(process.clone().covariance(0) - process.covariance(0)).max() < 1e-12)
+        True
+        """
+        spectra = np.stack([np.fft.fft(self.covariance(which)[0]).real for which in (0, 1)])
+        return replace(self, spectra=spectra, gain=None)
+
+    def _inputs(self, first: np.ndarray, rng: np.random.Generator) -> Array:
+        # Half of the frequencies, the others being the same.
+        roots = np.sqrt(self.spectra[:, : self.n // 2 + 1])[np.where(first, 0, 1)]
+        z: Array = np.fft.irfft(np.fft.rfft(rng.normal(size=(len(first), self.n))) * roots, self.n)
+        return z if self.gain is None else erf(self.gain * z) / self.normaliser
+
+
+def nonlinear_gaussian_process(
+    n: int = 40,
+    length_scales: tuple[float, float] = (5.0, 1.0),
+    gain: float = 1.0,
+    labels: tuple[float, float] = (1.0, -1.0),
+    balanced: bool = True,
+) -> RingProcess:
+    """The nonlinear Gaussian process (NLGP) of length-scales ξ and gain g: a `RingProcess` of C_ij = exp(−d_ij²/ξ²).
+
+    d_ij is the distance on the ring. As g → 0 it is Gaussian, as g → ∞ its pixels are ±1.
+
+    Parameters
+    ----------
+    n : int
+        Pixels, at least 2.
+    length_scales : two numbers
+        ξ of class 0 and of class 1: positive, and at most about n/7, or the ring cannot have such a covariance. Near
+        that, eigenvalues down to −1e-6 of the largest count as zeros, and C differs from the formula by as little.
+    gain, labels, balanced, and errors : as for `RingProcess`
+
+    References
+    ----------
+    Ours, after Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", whose
+    text we did not have; the notes on localization, section 1, name the process and its gain, and do not define it.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
+    >>> process = nonlinear_gaussian_process(n=40, length_scales=(5.0, 1.0), gain=3.0)
+    >>> process.covariance(0)[0, :3].round(3).tolist()
+    [1.0, 0.919, 0.755]
+    >>> X, y = process.sample(1000, seed=1)
+    >>> X.shape, float(y.sum()), bool(abs(X).max() <= 1 / process.normaliser)
+    ((1000, 40), 0.0, True)
+    """
+    n = as_count(n, "n", least=2)
+    check_size(n * n, "a covariance")
+    scales = as_floats(length_scales, "length_scales", 1)
+    if len(scales) != 2 or not (scales > 0).all():
+        raise InputError(f"length_scales must be two positive numbers, one per class, not {shown(length_scales)}")
+    distance = np.minimum(np.arange(n), n - np.arange(n))
+    with np.errstate(over="ignore"):
+        spectra = np.fft.fft(np.exp(-((distance / scales[:, None]) ** 2))).real
+    if (spectra < -NEGLIGIBLE * spectra.max(axis=1, keepdims=True)).any():
+        raise InputError(
+            f"length_scales reach around the ring of {n} pixels, where exp(−d²/ξ²) is no covariance; "
+            "take them at most about n/7"
+        )
+    spectra = np.maximum(spectra, 0.0)
+    return RingProcess(spectra / spectra.mean(axis=1, keepdims=True), as_positive(gain, "gain"), labels, balanced)
+
+
+def as_class(which: Any) -> int:
+    """The number of a class, 0 or 1."""
+    number = as_count(which, "the class", least=0)
+    if number > 1:
+        raise InputError(f"the classes are numbered 0 and 1, not {shown(which)}")
+    return number

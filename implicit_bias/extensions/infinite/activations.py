@@ -1,0 +1,255 @@
+"""Activations: σ, its derivative, and what is known of the mean of two derivatives."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+from numpy.typing import ArrayLike
+
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, as_real, check_range, one_of, shown
+from implicit_bias.extensions.infinite.angles import GaussianPairs
+from implicit_bias.extensions.infinite.closed_forms import (
+    elu_bend,
+    elu_dual,
+    elu_pair,
+    erf_dual,
+    gelu_dual,
+    gelu_pair,
+    gram_determinant,
+    polynomial_mean,
+    relu_dual,
+)
+from implicit_bias.extensions.infinite.special import Numbers, sigmoid, sigmoid_slope, sqrt
+
+#: Polynomials of higher degree have coefficients beyond what their sums can carry.
+HIGHEST_DEGREE = 20
+#: Of leaky ReLUs.
+STEEPEST_SLOPE = 1e6
+#: Of α and s of ELU, whose squares enter.
+ELU_SIZES = (1e-60, 1e60)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """|σ'(z)| ≤ `bound` wherever |Im z| ≤ `width`, inside of which σ' has no singularity: what certifies quadrature."""
+
+    width: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation σ with its derivative, made by name or by one of the functions beside.
+
+    Attributes
+    ----------
+    name : str
+    function, derivative : callable
+        σ and σ', of a number or an array of any shape.
+    pair, dual : callable or None
+        E[σ'(z)σ'(z')] and E[σ(z)σ(z')] of centred Gaussian pairs, if they have closed forms.
+    rounding, dual_rounding : callable
+        With `pair` and `dual`: their rounding errors for points of lengths (p,), in units of
+        2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]), and of σ likewise.
+    bend : callable
+        With `pair`: a bound of |∂E/∂θ| in these units for points up to so long, which magnifies the error of θ.
+    slope_stretch : callable or None
+        A bound of |∂E/∂log r| in these units for points of lengths (p,), where σ' jumps elsewhere than at 0.
+    strip : Strip or None
+        Without `pair`: a strip of the complex plane that certifies quadrature; without it, errors are estimated.
+    parity : str or None
+        "even" or "odd" where σ' is; "half" where σ'(z) + σ'(−z) is constant, and not 0.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.infinite.activations import activation
+    >>> tanh = activation("tanh")
+    >>> tanh.derivative(np.array([0.0, 1.0])).round(4).tolist(), tanh.is_exact
+    ([1.0, 0.42], False)
+    """
+
+    name: str
+    function: Callable[[Any], Numbers]
+    derivative: Callable[[Any], Numbers]
+    pair: Callable[[GaussianPairs], Numbers] | None = None
+    dual: Callable[[GaussianPairs], Numbers] | None = None
+    rounding: Callable[[Array], float] = lambda _: 16.0
+    dual_rounding: Callable[[Array], float] = lambda _: 16.0
+    bend: Callable[[float], float] = lambda _: 1.0
+    slope_stretch: Callable[[Array], float] | None = None
+    strip: Strip | None = None
+    parity: str | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both means have closed forms; otherwise they are Hermite series."""
+        return self.pair is not None
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether errors are bounds; otherwise that of quadrature is an estimate."""
+        return self.is_exact or self.strip is not None
+
+
+def leaky_relu(slope: float = 0.01) -> Activation:
+    """σ(z) = z for z > 0 and az for z ≤ 0, with any slope a; ReLU for a = 0.
+
+        E[σ'(z)σ'(z')] = a + (1 − a)² (½ − θ/2π),    θ the angle between the points
+
+    Raises InputError for a slope that is no number, and for a = 1, which is the identity.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
+    >>> from implicit_bias.extensions.infinite.activations import leaky_relu
+    >>> gram_matrix([[1.0, 0.0], [0.0, 2.0]], leaky_relu(0.5)).values.tolist()
+    [[0.625, 0.0], [0.0, 2.5]]
+    """
+    a = as_real(slope)
+    if not abs(a) <= STEEPEST_SLOPE:
+        raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
+    if a == 1:
+        raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")
+    return Activation(
+        f"leaky ReLU of slope {a:g}" if a else "relu",
+        lambda z: np.where(z > 0, z, a * z),
+        lambda z: np.where(z > 0, 1.0, a),
+        lambda p: a + (1 - a) ** 2 * (p.pi - p.angle) / (2 * p.pi),
+        lambda p: a * p.r * p.s * p.cosine + (1 - a) ** 2 * relu_dual(p),
+        parity="odd" if a == -1 else "half",
+    )
+
+
+def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
+    """σ(z) = sz for z > 0 and sα(e^z − 1) for z ≤ 0; SELU for α = 1.6733, s = 1.0507.
+
+        E[σ'(z)σ'(z')]/s² = ½ − θ/2π + α (F(r, θ) + F(r', θ)) + α² (½ erfcx(β/√2) − F(β, φ) − F(β, φ'))
+
+    for points of lengths r, r' at an angle θ; β is the length of their sum, which they meet at angles φ and φ', and
+    F(β, ψ) the Gaussian mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane. In multiprecision β is at
+    most 50.
+
+    Raises InputError for numbers that are not positive, or outside 1e-60 … 1e60.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.infinite.activations import elu
+    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
+    >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], elu()).values.round(4).tolist()
+    [[0.6681, 0.3754], [0.3754, 0.6681]]
+    """
+    alpha, scale = as_positive(alpha, "alpha"), as_positive(scale, "scale")
+    check_range(np.array([alpha, scale]), "alpha and scale", *ELU_SIZES)
+    return Activation(
+        f"ELU of α = {alpha:g} and scale {scale:g}",
+        lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
+        lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
+        lambda p: scale**2 * elu_pair(p, alpha),
+        lambda p: scale**2 * elu_dual(p, alpha),
+        rounding=lambda _: 128.0,
+        # Four terms of the order of 1 make one of the order of the lengths' product.
+        dual_rounding=lambda r: 128.0 * (1 + 2 / float(min(r)) ** 2),
+        bend=lambda r: elu_bend(r, alpha),
+    )
+
+
+def polynomial(coefficients: ArrayLike) -> Activation:
+    """σ(z) = c_0 + c_1 z + … + c_p z^p, p at most 20.
+
+        E[σ'(z)σ'(z')] = Σ_k k! q_k(r) q_k(r') cos^k θ,    q_k(r) = Σ_{m = k, k+2, …} b_m r^m m! / (k! (m−k)!!)
+
+    with σ'(z) = Σ_m b_m z^m, for points of lengths r and r' at an angle θ.
+
+    Raises InputError for coefficients that are not finite, too many, or leave σ constant, and if the largest is not
+    between 1e-100 and 1e100.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
+    >>> from implicit_bias.extensions.infinite.activations import polynomial
+    >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], polynomial([0, 0, 1])).values.round(4).tolist()
+    [[4.0, 1.44], [1.44, 4.0]]
+    """
+    c = as_floats(coefficients, "coefficients", 1)
+    c = c[: np.flatnonzero(c)[-1] + 1] if c.any() else c[:1]
+    if not 2 <= len(c) <= HIGHEST_DEGREE + 1:
+        raise InputError(f"a polynomial activation has a degree from 1 to {HIGHEST_DEGREE}, not {len(c) - 1}")
+    check_range(np.abs(c).max(keepdims=True), "the coefficients", 1e-100, 1e100)
+    slopes = [float(m * c[m]) for m in range(1, len(c))]
+    even, odd = any(slopes[0::2]), any(slopes[1::2])
+    parity = "even" if not odd else "odd" if not even else None if any(slopes[2::2]) else "half"
+    return Activation(
+        f"polynomial of degree {len(c) - 1}",
+        lambda z: np.polynomial.polynomial.polyval(z, c),
+        lambda z: np.polynomial.polynomial.polyval(z, slopes),
+        lambda p: polynomial_mean(p, slopes),
+        lambda p: polynomial_mean(p, c.tolist()),
+        rounding=lambda _: 8.0 * len(c),
+        dual_rounding=lambda _: 8.0 * len(c),
+        bend=lambda _: float(len(slopes)),
+        parity=parity,
+    )
+
+
+def built_in() -> dict[str, Activation]:
+    """The activations that have a name, by name."""
+    root = math.sqrt(2 / math.pi)
+    found = {"relu": leaky_relu(0.0), "leaky relu": leaky_relu(), "square": polynomial([0, 0, 1])}
+    found |= {"cube": polynomial([0, 0, 0, 1]), "elu": elu()}
+    found["selu"] = elu(1.6732632423543772848, 1.0507009873554804934)
+    found["erf"] = Activation(
+        "erf",
+        lambda z: scipy.special.erf(z / math.sqrt(2)),
+        lambda z: root * np.exp(-np.square(z) / 2),
+        lambda p: 2 / (p.pi * sqrt(gram_determinant(p))),
+        erf_dual,
+        # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
+        bend=lambda r: 0.385 * r,
+        parity="even",
+    )
+    found["gelu"] = Activation(
+        "gelu",
+        lambda z: z * scipy.special.ndtr(z),
+        lambda z: scipy.special.ndtr(z) + z * np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi),
+        gelu_pair,
+        gelu_dual,
+        parity="half",
+    )
+    quarter, half = Strip(math.pi / 4, 2.0), math.pi / 2
+    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=quarter, parity="even")
+    found["sigmoid"] = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(half, 0.5), parity="even")
+    found["softplus"] = Activation(
+        "softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(half, 1.0), parity="half"
+    )
+    found["swish"] = Activation(
+        "swish",
+        lambda z: z * sigmoid(z),
+        lambda z: sigmoid(z) + z * sigmoid_slope(z),
+        strip=Strip(half, 2.2),
+        parity="half",
+    )
+    return found
+
+
+#: The activations with a name.
+ACTIVATIONS = built_in()
+
+
+def activation(name: str | Activation) -> Activation:
+    """The activation of this name; an `Activation` is returned as it is.
+
+        relu, leaky relu (slope 0.01), square z², cube z³, elu, selu, erf: erf(z/√2), gelu: zΦ(z), tanh,
+        sigmoid: 1/(1 + e^{−z}), softplus: log(1 + e^z), swish: z/(1 + e^{−z})
+
+    Raises InputError for unknown names, which lists the known ones.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.infinite.activations import activation
+    >>> float(activation("gelu").derivative(0.0))
+    0.5
+    """
+    return name if isinstance(name, Activation) else ACTIVATIONS[one_of(name, ACTIVATIONS, "activation")]

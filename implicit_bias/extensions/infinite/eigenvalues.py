@@ -1,0 +1,232 @@
+"""The smallest eigenvalue of a Gram matrix between two bounds, in doubles or in multiprecision."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from implicit_bias._utils.checks import Array, InputError, as_floats, check_range
+from implicit_bias._utils.scaling import TINY
+from implicit_bias.extensions.infinite.gram import Gram, as_digits
+from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, short, sqrt, unit_of
+
+#: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
+ROUNDS, SHIFTS = 12, 12
+#: Multiprecision takes n³ steps of a microsecond.
+LARGEST_EXACT = 400
+
+
+@dataclass(frozen=True)
+class SmallestEigenvalue:
+    """λ_min of a Gram matrix, and how exactly it is known.
+
+    Attributes
+    ----------
+    value : float, or mpmath's number
+    error : float, or mpmath's number
+        A bound of |value − λ_min|: rounding, and the error of the matrix.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
+    >>> from implicit_bias.extensions.infinite.eigenvalues import smallest_eigenvalue
+    >>> opposite = [[1.0, 0.0], [-1.0, 0.0]]
+    >>> [smallest_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
+    [True, False]
+    """
+
+    value: Number
+    error: Number
+
+    @property
+    def lower_bound(self) -> Number:
+        """value − error, which λ_min is at least."""
+        return self.value - self.error
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether λ_min > 0 is certain."""
+        return bool(self.lower_bound > 0)
+
+    def __str__(self) -> str:
+        if abs(self.value) > self.error:
+            return f"λ_min = {short(self.value, 6)} ± {short(self.error, 2)}"
+        return f"λ_min is 0 up to ±{short(self.error, 2)}"
+
+
+def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> SmallestEigenvalue:
+    """The smallest eigenvalue of a symmetric matrix, with a bound of its error.
+
+        λ_min ≤ vᵀGv/vᵀv
+        λ_min ≥ μ − (n + 2) u trace(G − μI)    if the Cholesky factorisation of G − μI runs through
+
+    and by Weyl's inequality the error of the matrix adds at most its spectral norm. Nothing is believed of whoever
+    found v and μ. For Gaussian gates, λ(X) of Fiat, Malach & Shalev-Shwartz is that of `gram_matrix(X, "relu")` on unit
+    samples: positive exactly if no sample repeats and those x_i whose opposite −x_i is a sample too are linearly
+    independent (one x_i of each such pair).
+
+    Parameters
+    ----------
+    gram : Gram, or array of shape (n, n)
+        An array is taken as exact.
+    digits : int, optional
+        Refuse to answer with fewer correct digits.
+
+    Raises
+    ------
+    InputError
+        For what is not a symmetric matrix, for entries whose largest is neither 0 nor between 1e-280 and 1e280, and for
+        digits that the matrix does not hold.
+
+    References
+    ----------
+    Rump (2006), "Verification of positive definiteness".
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
+    >>> from implicit_bias.extensions.infinite.eigenvalues import smallest_eigenvalue
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> X /= np.linalg.norm(X, axis=1)[:, None]
+    >>> round(smallest_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
+    8.2601e-05
+    >>> print(smallest_eigenvalue(gram_matrix(X, "erf", digits=30), digits=20))
+    λ_min = 7.19324e-6 ± 2.3e-42
+    """
+    if not isinstance(gram, Gram):
+        gram = Gram(as_symmetric(gram), 0.0)
+    values = gram.values
+    check_square(values)
+    context = context_of(values)
+    if context is not None and len(values) > LARGEST_EXACT:
+        raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
+    lower, value, upper = bounds(values)
+    found = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
+    if digits is not None:
+        check_digits(found, as_digits(digits), gram)
+    return found
+
+
+def as_symmetric(values: ArrayLike) -> Array:
+    """A symmetric float64 matrix."""
+    matrix = as_floats(values, "the matrix", 2)
+    check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
+    check_square(matrix)
+    if not np.array_equal(matrix, matrix.T):
+        raise InputError("the matrix must be symmetric; give a Gram matrix, or (A + A.T)/2")
+    return matrix
+
+
+def check_square(matrix: Numbers) -> None:
+    """Refuse kernels between two sets of points."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError("the matrix must be symmetric; give the kernel of one set of points")
+
+
+def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
+    """Refuse an answer with fewer digits."""
+    if found.error * 2 * 10**digits > abs(found.value):
+        remedy = (
+            "leave out digits, or give the points exactly: gram_matrix(X, …, digits=…)"
+            if context_of(gram.values) is None
+            else "compute the matrix with more digits"
+        )
+        raise InputError(
+            f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
+            f"{digits} correct digits, and the matrix holds no more; {remedy}"
+        )
+
+
+def bounds(values: Numbers) -> tuple[Number, Number, Number]:
+    """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
+    n, unit = len(values), unit_of(values)
+    guess, vector = (double_pair if context_of(values) is None else many_pair)(values)
+    # Rounding of the quotient: every product and sum of it is off by one unit at most.
+    upper = quotient(values, vector) + 2 * (n + 2) * unit * quotient(abs(values), abs(vector))
+    size = size_of(values)
+    margin = 2 * (n + 2) * unit * size
+    while True:
+        lower = guess - margin
+        shifted = values - np.eye(n, dtype=np.int64) * lower
+        loss = (n + 2) * unit * (abs(np.trace(shifted)) + size + n * abs(lower))
+        if factor(shifted) is not None:
+            return lower - loss, min(guess, upper), upper
+        margin = 16 * margin
+
+
+def size_of(values: Numbers) -> Number:
+    """At least the spectral norm and Σ|g_ii|, and more than 0."""
+    return max(abs(values).sum(axis=1).max(), abs(np.diag(values)).sum()) + TINY
+
+
+def quotient(values: Numbers, vector: Numbers) -> Number:
+    """vᵀGv/vᵀv."""
+    return vector @ (values @ vector) / (vector @ vector)
+
+
+def double_pair(values: Numbers) -> tuple[float, Array]:
+    """The smallest eigenvalue and its vector, by LAPACK."""
+    found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
+    return float(found[0]), vectors[:, 0]
+
+
+def many_pair(values: Numbers) -> tuple[Number, Numbers]:
+    """The smallest eigenvalue and its vector: by inverse iteration, then with shifts just below it."""
+    n, context, one = len(values), context_of(values), np.eye(len(values), dtype=np.int64)
+    # As small a shift as lets a singular matrix be factored.
+    shift = least = n * context.eps * size_of(values)
+    while (root := factor(values + one * shift)) is None:
+        shift = shift * 16
+    vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
+    vector = iterated(root, vector, ROUNDS)
+    value = quotient(values, vector)
+    for _ in range(SHIFTS):
+        residual = values @ vector - vector * value
+        off = 2 * sqrt(np.asarray(residual @ residual))
+        if off <= least:
+            break
+        # An eigenvalue lies within off/2; below the least of all the matrix can be factored.
+        while (root := factor(values - one * (value - off))) is None:
+            off = off * 16
+        vector = iterated(root, vector, 2)
+        value = quotient(values, vector)
+    return value, vector
+
+
+def iterated(root: Numbers, vector: Numbers, times: int) -> Numbers:
+    """So many rounds of inverse iteration with a Cholesky factor."""
+    for _ in range(times):
+        vector = substitute(root.T, substitute(root, vector), last_first=True)
+        vector = vector / sqrt(np.asarray(vector @ vector))
+    return vector
+
+
+def factor(values: Numbers) -> Numbers | None:
+    """The lower triangular Cholesky factor, None if a pivot is not positive."""
+    if values.dtype != object:
+        try:
+            return np.linalg.cholesky(values)
+        except np.linalg.LinAlgError:
+            return None
+    rest, n = values.copy(), len(values)
+    for j in range(n):
+        if not rest[j, j] > 0:
+            return None
+        rest[j:, j] = rest[j:, j] / sqrt(np.asarray(rest[j, j]))
+        for i in range(j + 1, n):
+            # The array first: a number of mpmath's would print it before it gives up on it.
+            rest[i, j + 1 : i + 1] -= rest[j + 1 : i + 1, j] * rest[i, j]
+    return np.where(np.tri(n, dtype=bool), rest, 0 * rest)
+
+
+def substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
+    """The solution of a triangular system: a lower one, or an upper one from the last row on."""
+    solution = right.copy()
+    order = range(len(right))
+    for i in reversed(order) if last_first else order:
+        known = slice(i + 1, None) if last_first else slice(0, i)
+        # An empty product of objects would be None.
+        total = root[i, known] @ solution[known] if len(solution[known]) else 0
+        solution[i] = (right[i] - total) / root[i, i]
+    return solution

@@ -1,0 +1,160 @@
+"""Functions of arrays of doubles, or of mpmath's numbers in arrays of objects: a formula is written once for both."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import scipy.special
+from numpy.typing import ArrayLike, NDArray
+
+from implicit_bias._utils.checks import Array, InputError
+
+#: An array of doubles, or of mpmath's numbers; and a double, or mpmath's number.
+Numbers = NDArray[Any]
+Number = Any
+#: Pairs whose integrals are in the making at once.
+AT_ONCE = 8192
+#: Nodes and weights of Gauss and Legendre's rule on [−1, 1].
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
+#: Beyond it e^{β²/2} magnifies the rounding of Owen's T function by more than 25.
+OWEN = 2.5
+#: Beyond it the series of F in multiprecision takes minutes.
+FARTHEST = 50.0
+
+
+def multiprecision(digits: int) -> mpmath.MPContext:
+    """An mpmath context of so many decimal digits, apart from mpmath's own."""
+    context = mpmath.mp.clone()
+    context.dps = digits
+    return context
+
+
+def context_of(values: ArrayLike) -> Any:
+    """The mpmath context of an array of objects, None for other arrays and empty ones."""
+    array = np.asarray(values)
+    return array.flat[0].context if array.dtype == object and array.size else None
+
+
+def unit_of(values: ArrayLike) -> Number:
+    """The distance from 1 to the next number of these values' arithmetic."""
+    context = context_of(values)
+    return float(np.finfo(float).eps) if context is None else context.eps
+
+
+def in_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
+    """A function of doubles, and the function of an mpmath context that stands in for it."""
+
+    def function(*values: Numbers) -> Numbers:
+        context = next((found for found in map(context_of, values) if found is not None), None)
+        return double(*values) if context is None else np.frompyfunc(many(context), len(values), 1)(*values)
+
+    return function
+
+
+def pi(values: Numbers) -> Number:
+    """π as exactly as these values are."""
+    context = context_of(values)
+    return math.pi if context is None else +context.pi
+
+
+def short(value: Number, digits: int) -> str:
+    """A number with so many digits, though it may lie beyond doubles."""
+    context = context_of(value)
+    return f"{value:.{digits}g}" if context is None else str(context.nstr(value, digits))
+
+
+def wedge_double(beta: Array, psi: Array) -> Array:
+    """See `wedge`: by Owen's T function for small β, by quadrature for large."""
+    beta, psi = np.broadcast_arrays(np.asarray(beta, dtype=np.float64), np.asarray(psi, dtype=np.float64))
+    flipped = psi > np.pi / 2
+    psi = np.where(flipped, np.pi - psi, psi)
+    values = np.empty(beta.shape)
+    small = beta <= OWEN
+    b, p = beta[small], psi[small]
+    h = b * np.cos(p)
+    tail = scipy.special.ndtr(-b) - scipy.special.ndtr(-h)
+    values[small] = np.exp(b * b / 2) * (tail / 2 + scipy.special.owens_t(h, np.tan(p)))
+    for first in range(0, len(large := np.flatnonzero(~small)), AT_ONCE):
+        chosen = large[first : first + AT_ONCE]
+        values.flat[chosen] = wedge_far(beta.flat[chosen], psi.flat[chosen])
+    return np.where(flipped, scipy.special.erfcx(beta / math.sqrt(2)) / 2 - values, values)
+
+
+def wedge_far(beta: Array, psi: Array) -> Array:
+    """F(β, ψ) for large β and ψ ≤ π/2, without the factor e^{β²/2} that Owen's T function needs.
+
+    4F = erfcx(β/√2) − erfcx(h/√2) erfcx(g/√2) + (2g/π) ∫_0^∞ e^{−ht − t²/2} / (g² + (h + t)²) dt,
+    h = β cos ψ, g = β sin ψ
+    """
+    h, g = beta * np.cos(psi), beta * np.sin(psi)
+    # Where the exponent has come to −37 there is nothing left.
+    reach, total = 74 / (h + np.sqrt(h * h + 74)), np.zeros(len(h))
+    for node, weight in zip((1 + NODES) / 2, WEIGHTS / 2, strict=True):
+        t = reach * node
+        total += weight * np.exp(-t * (h + t / 2)) / (g * g + (h + t) ** 2)
+    known = scipy.special.erfcx(np.stack([beta, h, g]) / math.sqrt(2))
+    return np.asarray((known[0] - known[1] * known[2] + 2 / np.pi * g * reach * total) / 4)
+
+
+def less_one_double(q: Array) -> Array:
+    """See `erfcx_less_one`."""
+    near = np.minimum(q, 0.5)
+    return np.where(
+        q < 0.5, np.expm1(near * near) - np.exp(near * near) * scipy.special.erf(near), scipy.special.erfcx(q) - 1
+    )
+
+
+def wedge_many(context: Any) -> Callable[[Number, Number], Number]:
+    """See `wedge`, by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
+
+    def integral(beta: Number, psi: Number) -> Number:
+        """The integral at one β and ψ."""
+        if beta > FARTHEST:
+            raise InputError(
+                f"ELU in multiprecision takes points whose sums are at most {FARTHEST:g} long; scale them down, "
+                "or leave out digits"
+            )
+        # The terms grow to e^{β²/2} before they cancel.
+        spare = 10 + math.ceil(float(beta) ** 2 / 2)
+        with context.workdps(context.dps + spare):
+            cosine, sine = context.cos(psi), context.sin(psi)
+            terms = [(context.mpf(1), psi), (-beta * context.sqrt(context.pi / 2), 1 - cosine)]
+            total, k, power = terms[0][0] * psi + terms[1][0] * terms[1][1], 1, sine
+            while k <= beta * beta or abs(terms[1][0]) > context.eps:
+                k += 1
+                factor, integrated = terms[0]
+                terms = [terms[1], (factor * beta**2 / (k - 1), ((k - 1) * integrated - power * cosine) / k)]
+                power *= sine
+                total += terms[1][0] * terms[1][1]
+            return total / (2 * context.pi)
+
+    return lambda beta, psi: +integral(beta, psi)
+
+
+#: F(β, ψ) = (1/2π) ∫_0^ψ I(β sin δ) dδ with I(s) = ∫_0^∞ t e^{−st − t²/2} dt = 1 − s √(π/2) erfcx(s/√2), for 0 ≤ ψ ≤ π:
+#: the mean of e^{−β|y|} over the standard normal points (x, y) of the plane at an angle of at most ψ to the x-axis, on
+#: one side of it.
+wedge = in_both(wedge_double, wedge_many)
+exp = in_both(np.exp, lambda context: context.exp)
+sqrt = in_both(np.sqrt, lambda context: context.sqrt)
+sin = in_both(np.sin, lambda context: context.sin)
+cos = in_both(np.cos, lambda context: context.cos)
+log = in_both(np.log, lambda context: context.log)
+arctan2 = in_both(np.arctan2, lambda context: context.atan2)
+#: e^{q²} erfc(q) − 1, which is small for small q.
+erfcx_less_one = in_both(less_one_double, lambda context: lambda q: context.exp(q * q) * context.erfc(q) - 1)
+erfcx = in_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
+
+
+def sigmoid(z: Numbers) -> Numbers:
+    """1/(1 + e^{−z}), without overflow."""
+    decay = exp(-abs(z))
+    return np.where(z > 0, 1, decay) / (1 + decay)
+
+
+def sigmoid_slope(z: Numbers) -> Numbers:
+    """The derivative of `sigmoid`."""
+    decay = exp(-abs(z))
+    return decay / (1 + decay) ** 2

@@ -1,6 +1,0 @@
-"""Deep chains behind tied contexts: what they cost, the best that reweighting finds, and what is proved of all."""
-
-from implicit_bias.margin.chains.answer import BestChains
-from implicit_bias.margin.chains.search import best_chains
-
-__all__ = ["BestChains", "best_chains"]

@@ -1,0 +1,21 @@
+"""Regularisers: each class owns its value, its dual norm and its CVXPY expression."""
+
+from implicit_bias.norms.base import GroupForm, Norm
+from implicit_bias.norms.expression import ExpressionNorm
+from implicit_bias.norms.global_predictors import free_contexts, global_predictors, weights_of_predictors
+from implicit_bias.norms.group import Frobenius, GroupLasso
+from implicit_bias.norms.nuclear import NuclearNorm
+from implicit_bias.norms.predictors import PredictorL2
+
+__all__ = [
+    "ExpressionNorm",
+    "Frobenius",
+    "GroupForm",
+    "GroupLasso",
+    "Norm",
+    "NuclearNorm",
+    "PredictorL2",
+    "free_contexts",
+    "global_predictors",
+    "weights_of_predictors",
+]

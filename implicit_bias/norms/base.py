@@ -1,0 +1,219 @@
+"""What a regulariser is: its value, its dual norm and its CVXPY expression."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_floats, as_reals, shown
+from implicit_bias._utils.rounding import UNIT
+from implicit_bias._utils.scaling import length, without_exponent
+from implicit_bias.features.base import Features
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+#: Single entries whose dual norms are asked for, to bound that of an error.
+ENTRIES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class GroupForm:
+    """A norm as a sum of group norms: ‖W‖ = Σ_h ‖Ŵ_h‖₂ with W = TŴ, up to what no margin can tell.
+
+    `expand` is T (k, k̂), `groups` (k̂,) the group of each row of Ŵ.
+
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> from implicit_bias.norms import GroupForm
+    >>> GroupForm(sp.csr_array(np.eye(2)), np.array([0, 1])).groups
+    array([0, 1])
+    """
+
+    expand: sp.csr_array
+    groups: np.ndarray
+
+
+def above(size: float, by: int) -> float:
+    """size · 2^by, rounded up; what is no number bounds nothing."""
+    with np.errstate(over="ignore"):
+        scaled = float(np.ldexp(size, by))
+    return inf if np.isnan(scaled) else nextafter(scaled, inf) if scaled else 0.0
+
+
+class Norm(ABC):
+    """A (semi)norm of weights W (k, d).
+
+    A new norm is a subclass with `value`, `dual` and `expression`. The certificate needs no more: `value` gives the
+    upper bound, `dual` the lower one. They are tried against each other when a problem is built and at its answer, and
+    refused if they contradict each other. `ExpressionNorm` makes a norm of a CVXPY expression alone.
+
+    >>> from implicit_bias import Frobenius, GroupLasso, PredictorL2
+    >>> from implicit_bias.norms import Norm
+    >>> [issubclass(norm, Norm) for norm in (Frobenius, GroupLasso, PredictorL2)]
+    [True, True, True]
+    """
+
+    #: The attributes that the class is made from again, in the order that it takes them; None if it is not saved.
+    made_of: tuple[str, ...] | None = None
+    #: Number of gates k the norm is for; None if it takes any.
+    gates: int | None = None
+    #: Whether ‖WV‖ = ‖W‖ for orthogonal V, as for norms of whole rows and spectral norms: CVXPY then gets the inputs
+    #: rotated to their rank.
+    rotation_invariant: bool = True
+    #: Whether ‖W‖ = 0 for some W ≠ 0 that no margin tells from 0. Constraints could tell: such norms take none.
+    seminorm: bool = False
+    #: Whether `dual` is a formula, which can be wrong; else a solver computes it from `expression`.
+    has_formula: bool = True
+    #: Whether nothing need be tried: for the package's own classes, and not for what is derived from them.
+    proved: bool = False
+
+    @abstractmethod
+    def value(self, W: Array) -> float:
+        """‖W‖ for W (k, d)."""
+
+    @abstractmethod
+    def dual(self, V: Array) -> float:
+        """The dual norm sup {⟨V, W⟩: ‖W‖ ≤ 1} for V (k, d); infinity where the supremum is."""
+
+    @abstractmethod
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖W‖ of a CVXPY expression W (k, r)."""
+
+    def of_gates(self, W: Any) -> Array:
+        """Weights (k, d) as an array, for as many gates as the norm is for."""
+        W = as_floats(W, "weights", 2)
+        if self.gates not in (None, len(W)):
+            raise InputError(f"the norm is for weights of {self.gates} gates, not of {len(W)}")
+        return W
+
+    def number(self, name: str, M: Array) -> float:
+        """`value` or `dual` of a matrix (k, d), refused if it is no number or negative."""
+        found = getattr(self, name)(M)
+        try:
+            number = as_reals(found)
+        except CONVERSION_ERRORS:
+            number = np.array(np.nan)
+        if number.shape != () or not number >= 0:
+            raise InputError(
+                f"{self!r}: its `{name}` gives {shown(found)}, and must be a number, not negative; mend `{name}`"
+            )
+        return float(number)
+
+    def rounding(self, k: int, d: int) -> float:
+        """The share of itself by which `value` or `dual` of k × d numbers may be off; 1e-12 unless a class knows."""
+        return 1e-12
+
+    def dual_bound(self, lengths: Array) -> float | None:
+        """sup ‖V‖_* over all V whose rows have at most these lengths (k,), for the rounding of V; None if not known."""
+        return None
+
+    def value_bound(self, W: Array) -> float:
+        """No less than ‖W‖: `value` and its rounding.
+
+        >>> import numpy as np
+        >>> from implicit_bias import Frobenius
+        >>> 5 < Frobenius().value_bound(np.array([[3.0, 4.0]])) < 5 + 1e-13
+        True
+        """
+        if not np.isfinite(W).all():
+            return inf
+        W, by = without_exponent(W)
+        return above(self._value_within(W), by) if W.any() else 0.0
+
+    def _value_within(self, W: Array) -> float:
+        """`value_bound` for W of about 1."""
+        return self.number("value", W) * (1 + 2 * self.rounding(*W.shape))
+
+    def dual_upper(self, V: Array, error: Array | None = None) -> float:
+        """No less than ‖V′‖_* of any V′ whose rows differ from those of V by at most the lengths `error` (k,).
+
+        ‖V′‖_* ≤ ‖V‖_* + ‖V′ − V‖_*, the latter by `dual_bound`, and the rounding of both. Without `dual_bound`,
+        ‖δ‖_* ≤ Σ_jl |δ_jl| max(‖E_jl‖_*, ‖−E_jl‖_*) over single entries E_jl; of more than `ENTRIES`, or if `dual` is
+        no formula, the dual norm is taken to grow by no larger a share than the length of V: an estimate, no bound.
+        Infinity for V that is not finite.
+
+        >>> import numpy as np
+        >>> from implicit_bias import GroupLasso
+        >>> round(GroupLasso([0, 1]).dual_upper(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([0.5, 1.0])), 9)
+        6.0
+        """
+        error = np.zeros(len(V)) if error is None else np.asarray(error, dtype=np.float64)
+        if not (np.isfinite(V).all() and np.isfinite(error).all()):
+            return inf
+        both, by = without_exponent(np.column_stack([V, error]))
+        V, error = both[:, :-1], both[:, -1]
+        size = self._dual_within(V, error) if both.any() else 0.0
+        return above(size * (1 + 2 * self.rounding(*V.shape)), by)
+
+    def _dual_within(self, V: Array, error: Array) -> float:
+        """`dual_upper` for V and lengths of about 1, but for a share `rounding`."""
+        size = self.number("dual", V) if V.any() else 0.0
+        more = self.dual_bound(error) if error.any() else 0.0
+        columns = 1 if self.rotation_invariant else V.shape[1]
+        if more is None and self.has_formula and len(V) * columns <= ENTRIES:
+            units = np.eye(len(V) * columns).reshape(-1, len(V), columns)
+            entries = [max(self.number("dual", unit), self.number("dual", -unit)) for unit in units]
+            rows = np.linalg.norm(np.reshape(entries, (-1, columns)), axis=1)
+            more = float(rows[error > 0] @ error[error > 0])
+        if more is None:
+            more = size * length(error) / length(V) if V.any() else inf
+        return size + more
+
+    def contradiction(self, W: Array, V: Array) -> str | None:
+        """What at W and V (k, d) shows that `value` or `dual` is none, with its numbers; None if nothing does.
+
+        Each is a proof: some W, V with ⟨V, W⟩ > ‖V‖_*‖W‖, say. Beside those given, which nearly touch at an optimum, a
+        gradient of the norm is tried as V, and the W that CVXPY finds for V, of up to 500 weights.
+
+        >>> import cvxpy as cp
+        >>> import numpy as np
+        >>> from implicit_bias import ExpressionNorm
+        >>> half = ExpressionNorm(lambda W: cp.norm1(W), dual=lambda V: np.abs(V).max() / 2, name="l1")
+        >>> half.contradiction(np.ones((1, 2)), np.ones((1, 2)))
+        'ExpressionNorm(l1): its `dual` gives 0.5 for a V that a W of norm 1 pairs with to 1; mend `dual`'
+        """
+        if self.proved:
+            return None
+        # Below the class that it tries.
+        from implicit_bias.norms.trial import ANSWERED, try_pair
+
+        try:
+            try_pair(self, W, V, ANSWERED)
+        except InputError as error:
+            return str(error)
+        return None
+
+    def refuses(self, features: Features) -> str | None:
+        """Why the norm does not take these features; None if it does."""
+        return None
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression | None:
+        """‖W‖² as a CVXPY quadratic form, for QP solvers; None if it is none."""
+        return None
+
+    def gauge(self, W: cp.Expression) -> list[cp.Constraint]:
+        """Constraints that pick one W of those that no margin and no norm tells apart; none for a true norm."""
+        return []
+
+    def group_form(self, k: int) -> GroupForm | None:
+        """The norm of weights of k gates as a sum of group norms, which the native solver needs; None if it is none."""
+        return None
+
+
+class OwnNorm(Norm):
+    """A norm of the package: its formulas are proved, and so is how far floating point takes them from the truth."""
+
+    @property
+    def proved(self) -> bool:  # type: ignore[override]
+        """Whether the class itself is the package's."""
+        return type(self).__module__.startswith("implicit_bias.")
+
+    def rounding(self, k: int, d: int) -> float:
+        """One rounding for each of at most k·d + 2k + d + 16 operations, all on numbers ≥ 0."""
+        return (k * d + 2 * k + d + 16) * UNIT if self.proved else super().rounding(k, d)

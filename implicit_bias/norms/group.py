@@ -1,0 +1,152 @@
+"""Norms of whole groups of gates: the Frobenius norm and the group lasso."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positives, check_range, without_torch
+from implicit_bias._utils.scaling import length
+from implicit_bias.norms.base import GroupForm, OwnNorm
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+
+class EuclideanNorm(OwnNorm):
+    """‖LW‖_F for a linear map L of the weights, which a subclass gives as `seen`."""
+
+    def seen(self, W: Any) -> Any:
+        """LW of weights or a CVXPY expression W (k, d); here W itself."""
+        return W
+
+    def value(self, W: Array) -> float:
+        """‖LW‖_F."""
+        return float(length(self.seen(self.of_gates(W))))
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """‖LW‖_F."""
+        import cvxpy as cp
+
+        return cp.norm(cp.vec(self.seen(W), order="C"), 2)
+
+    def quadratic(self, W: cp.Expression) -> cp.Expression:
+        """‖LW‖²_F."""
+        import cvxpy as cp
+
+        return cp.sum_squares(self.seen(W))
+
+
+class Frobenius(EuclideanNorm):
+    """‖W‖_F: one group of all gates (shallow GLN, linear models, SVM-HL). Its own dual.
+
+    >>> import numpy as np
+    >>> from implicit_bias import Frobenius
+    >>> Frobenius().value(np.array([[3.0, 0.0], [0.0, 4.0]]))
+    5.0
+    """
+
+    made_of: tuple[str, ...] | None = ()
+
+    def dual(self, V: Array) -> float:
+        """‖V‖_F."""
+        return float(length(self.of_gates(V)))
+
+    def dual_bound(self, lengths: Array) -> float:
+        """The length of the lengths."""
+        return float(length(lengths))
+
+    def group_form(self, k: int) -> GroupForm:
+        """One group of all gates."""
+        return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return "Frobenius()"
+
+
+class GroupLasso(OwnNorm):
+    """Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC.
+
+    ζ_h stacks the rows of W whose gate belongs to group h; c_h is 1 unless weights are given. Dual norm:
+    max_h ‖V_h‖₂/c_h. Lippl, Abbott & Chung, eqs 20 (GLN) and 22 (FReLU).
+
+    Parameters
+    ----------
+    groups : sequence of int, shape (k,)
+        The group of each gate: any whole numbers, equal within a group.
+    weights : array, shape (number of groups,), or one number
+        The c_h > 0, in ascending order of the groups' numbers.
+
+    Raises
+    ------
+    InputError
+        If `groups` is empty, not one-dimensional or not of whole numbers, or weights are not positive, one per group,
+        or beyond 1e-150 to 1e150.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import GroupLasso
+    >>> norm = GroupLasso([0, 0, 1])
+    >>> W = np.array([[3.0], [4.0], [2.0]])
+    >>> norm.value(W), norm.dual(W)
+    (7.0, 5.0)
+    """
+
+    made_of = ("groups", "weights")
+
+    def __init__(self, groups: Any, weights: Any = 1.0) -> None:
+        try:
+            array = np.asarray(without_torch(groups))
+        except CONVERSION_ERRORS:
+            array = np.empty((0, 0))
+        whole = np.issubdtype(array.dtype, np.integer) and not np.ma.is_masked(groups)
+        if array.ndim != 1 or array.size == 0 or not whole:
+            raise InputError("groups must be a one-dimensional array of whole numbers, one per gate")
+        self.groups = array
+        self.gates = len(array)
+        self.labels, self.index = np.unique(array, return_inverse=True)
+        self.weights = np.broadcast_to(as_positives(weights, len(self.labels), "group weights"), len(self.labels))
+        check_range(self.weights, "group weights", 1e-150, 1e150)
+
+    def _group_norms(self, W: Array) -> Array:
+        rows = length(self.of_gates(W), axis=1)
+        # Each group in its own size: the squares of a small one vanish beside a large one.
+        largest = np.zeros(len(self.labels))
+        np.maximum.at(largest, self.index, rows)
+        shares = rows / np.where(largest > 0, largest, 1.0)[self.index]
+        return np.asarray(largest * np.sqrt(np.bincount(self.index, shares**2, len(self.labels))))
+
+    def value(self, W: Array) -> float:
+        """Σ_h c_h ‖ζ_h‖₂."""
+        return float((self.weights * self._group_norms(W)).sum())
+
+    def dual(self, V: Array) -> float:
+        """max_h ‖V_h‖₂/c_h."""
+        return float((self._group_norms(V) / self.weights).max())
+
+    def dual_bound(self, lengths: Array) -> float:
+        """The dual norm of the lengths: it depends on no more of V."""
+        return self.dual(np.asarray(lengths)[:, None])
+
+    def expression(self, W: cp.Expression) -> cp.Expression:
+        """Σ_h c_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""
+        import cvxpy as cp
+
+        sizes = np.bincount(self.index)
+        slot = np.concatenate([np.arange(size) for size in sizes])
+        order = np.argsort(self.index, kind="stable")
+        rows = np.repeat(np.arange(len(sizes)) * sizes.max(), sizes) + slot
+        shape = (len(sizes) * sizes.max(), len(order))
+        pad = sp.csr_array((np.ones(len(order)), (rows, order)), shape=shape)
+        stacked = cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
+        return self.weights @ cp.norm(stacked, 2, axis=1)
+
+    def group_form(self, k: int) -> GroupForm:
+        """Ŵ_h = c_h ζ_h."""
+        return GroupForm(sp.csr_array(sp.diags_array(1 / self.weights[self.index])), self.groups)
+
+    def __repr__(self) -> str:
+        return f"GroupLasso({len(self.labels)} groups, {self.gates} gates)"

@@ -1,0 +1,156 @@
+"""Trials of norms that anybody may have written: none is believed, and each contradiction is a pair of matrices."""
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.scaling import length, without_exponent
+from implicit_bias.features.base import Features
+from implicit_bias.norms.base import Norm
+
+#: What differs by a larger share than this is more than rounding.
+SHARE = 1e-9
+#: Weights up to which CVXPY looks for the largest ⟨V, W⟩ of the unit ball, when a problem is built and for an answer,
+#: in so many seconds.
+BUILT, ANSWERED, SECONDS = 200, 500, 1.0
+#: Weights up to which CVXPY is asked for a gradient, which may take the square of their number.
+DIFFERENTIATED = 5000
+#: The shapes (k, d) that a norm was tried for, by its id.
+_TRIED: dict[int, set[tuple[int, int]]] = {}
+
+
+def try_norm(norm: Norm, features: Features) -> None:
+    """Refuse a norm that contradicts itself on weights of all kinds, or on the rows of the features as V."""
+    shape, rows = (features.k, features.d), np.unique(np.linspace(0, features.n - 1, 3).astype(int))
+    of_features = [features.select([row]).adjoint([1.0]) for row in rows]
+    of_features.append(features.select(rows).adjoint([1.0, -1.0, 1.0][: len(rows)]))
+    if id(norm) not in _TRIED:
+        _TRIED[id(norm)] = set()
+        weakref.finalize(norm, _TRIED.pop, id(norm))
+    if shape not in _TRIED[id(norm)]:
+        _claim(norm, norm.expression(cp.Variable(shape)).is_convex(), "its expression is not convex by CVXPY's rules")
+        for place, (W, V) in enumerate(zip(_samples(shape, 0), _samples(shape, 1), strict=True)):
+            try_pair(norm, W, of_features[0] if norm.seminorm else V, BUILT if place in (0, 1, 4) else 0)
+        _try_group_form(norm, shape)
+        _TRIED[id(norm)].add(shape)
+    for V in of_features:
+        try_pair(norm, V, V, 0)
+
+
+def try_pair(norm: Norm, W: Any, V: Any, solved: int) -> None:
+    """Refuse a norm that W and V (k, d) contradict; up to `solved` weights, CVXPY looks for a W that does."""
+    W, V = (without_exponent(M if np.isfinite(M).all() else np.zeros(np.shape(M)))[0] for M in (W, V))
+    if W.any():
+        _try_value(norm, W, V)
+    if norm.has_formula:
+        for U, weights in ((_gradient(norm, W), [W]), (V, [W, *_touching(V), *_tight(norm, V, solved)])):
+            if U.any():
+                _try_dual(norm, U, weights)
+
+
+def _claim(norm: Norm, holds: bool, text: str) -> None:
+    if not holds:
+        raise InputError(f"{norm!r}: {text}")
+
+
+def _try_value(norm: Norm, W: Array, U: Array) -> None:
+    """Whether ‖2W‖ = 2‖W‖ and ‖W + U‖ ≤ ‖W‖ + ‖U‖, and the expression and rotated inputs give the same."""
+    once, twice, minus = (norm.number("value", t * W) for t in (1, 2, -1))
+    fine = np.isfinite(once) and np.isfinite(minus) and abs(twice - 2 * once) <= SHARE * twice
+    rule = "‖2W‖ must be 2‖W‖, finite and not negative (for a square take its root)"
+    _claim(norm, fine, f"it is no norm: {rule}, not {twice:.10g} where ‖W‖ is {once:.10g}")
+    both, other = norm.number("value", W + U), norm.number("value", U)
+    fine = both <= (once + other) * (1 + SHARE)
+    _claim(norm, fine, f"it is no norm: ‖W + U‖ = {both:.10g} exceeds {once:.10g} + {other:.10g}")
+    stated = norm.expression(cp.Constant(W)).value
+    stated = once if stated is None else float(stated)
+    fine = abs(stated - once) <= 1e3 * SHARE * once
+    _claim(norm, fine, f"its `value` gives {once:.10g} where its `expression` is {stated:.10g}")
+    if norm.rotation_invariant:
+        normal = np.random.default_rng(3).normal(size=(W.shape[1],))
+        mirrored = norm.number("value", W - 2 * np.outer(W @ normal, normal) / np.sum(normal**2))
+        told = f"an orthogonal map of the inputs turns {once:.10g} into {mirrored:.10g}"
+        fine = abs(mirrored - once) <= 1e3 * SHARE * once
+        _claim(norm, fine, f"{told}; say rotation_invariant = False")
+
+
+def _try_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
+    """Whether ⟨V, W⟩ ≤ ‖V‖_*‖W‖, ‖2V‖_* = 2‖V‖_*, and its bound is one."""
+    size, twice, bound = norm.number("dual", V), norm.number("dual", 2 * V), norm.dual_bound(length(V, axis=1))
+    for W in weights:
+        value, pairing, lost = norm.number("value", W), float(np.sum(V * W)), 1e-12 * float(np.sum(np.abs(V * W)))
+        told = f"a V that a W of norm {1 if value else 0} pairs with to {pairing / (value or 1):.10g}"
+        # Infinity times 0 contradicts nothing.
+        fine = not pairing - lost > size * value * (1 + SHARE)
+        _claim(norm, fine, f"its `dual` gives {size:.10g} for {told}; mend `dual`")
+    fine = size == np.inf or abs(twice - 2 * size) <= SHARE * twice
+    _claim(norm, fine, f"its `dual` gives {size:.10g} for V and {twice:.10g} for 2V; mend `dual`")
+    bound = size if bound is None else bound
+    _claim(norm, bound >= size * (1 - SHARE), f"its `dual_bound` gives {bound:.10g} where its `dual` is {size:.10g}")
+
+
+def _try_group_form(norm: Norm, shape: tuple[int, int]) -> None:
+    """Whether ‖TŴ‖ ≤ Σ‖Ŵ_h‖, with equality where T has no null space."""
+    form = norm.group_form(shape[0])
+    if form is not None:
+        k, size = form.expand.shape
+        parts = np.random.default_rng(2).normal(size=(size, shape[1]))
+        value = norm.number("value", form.expand @ parts)
+        total = sum(float(length(parts[form.groups == group])) for group in np.unique(form.groups))
+        alone = size <= k <= 500 and np.linalg.matrix_rank(form.expand.toarray()) == size
+        fine = (1 - SHARE if alone else 0) * total <= value <= total * (1 + SHARE)
+        _claim(norm, fine, f"its `group_form` gives {total:.10g} where its `value` is {value:.10g}")
+
+
+def _samples(shape: tuple[int, int], seed: int) -> list[Array]:
+    """Weights of many kinds: full, of one sign, sparse, of rank one, of sum 0, single rows, columns and entries."""
+    rng = np.random.default_rng(seed)
+    full = rng.normal(size=shape)
+    found = [full, full * (rng.random(shape) < 0.3), np.abs(full), np.ones(shape), np.outer(full[:, 0], full[0])]
+    row, column, entry = np.zeros((3, *shape))
+    row[seed % shape[0]] = full[0]
+    column[:, seed % shape[1]] = full[:, 0]
+    entry[-1 - seed % shape[0], -1] = -1.0
+    return [*found, full - full.mean(), row, column, entry, np.eye(*shape)]
+
+
+def _touching(V: Array) -> Iterator[Array]:
+    """Weights that are tight for V in one norm or another: of entries, rows, columns or singular values."""
+    rows, columns = length(V, axis=1)[:, None], length(V, axis=0)
+    yield from (V, np.sign(V), V * (np.abs(V) == np.abs(V).max()), V * (rows == rows.max()))
+    yield from (V * (columns == columns.max()), V / np.where(rows, rows, 1.0), V / np.where(columns, columns, 1.0))
+    if V.size * min(V.shape) <= 10_000_000:
+        left, _, right = np.linalg.svd(V, full_matrices=False)
+        yield from (left @ right, np.outer(left[:, 0], right[0]))
+
+
+def _gradient(norm: Norm, W: Array) -> Array:
+    """A V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1, by CVXPY; zeros where it knows none or takes long."""
+    if W.size > DIFFERENTIATED:
+        return np.zeros(W.shape)
+    X = cp.Variable(W.shape)
+    X.value = W
+    # Not every expression has a gradient, and to ask for it may fail.
+    with contextlib.suppress(Exception):
+        found = norm.expression(X).grad[X]
+        V = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
+        return np.nan_to_num(V.reshape(W.shape, order="F"))
+    return np.zeros(W.shape)
+
+
+def _tight(norm: Norm, V: Array, solved: int) -> list[Array]:
+    """The W of the largest ⟨V, W⟩ in the unit ball, as far as CLARABEL gets; nothing it says is believed."""
+    W = cp.Variable(V.shape)
+    with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
+        warnings.simplefilter("ignore")
+        if V.size <= solved:
+            ball = [norm.expression(W) <= 1, *norm.gauge(W)]
+            cp.Problem(cp.Maximize(cp.sum(cp.multiply(V, W))), ball).solve(solver="CLARABEL", time_limit=SECONDS)
+    return [] if W.value is None or not np.isfinite(W.value).all() else [W.value]

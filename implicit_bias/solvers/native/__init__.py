@@ -1,0 +1,90 @@
+"""The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from implicit_bias._utils.checks import shown
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Solver
+from implicit_bias.solvers.options import Options
+
+#: Samples, and features and constraints, up to which PRECISE takes seconds.
+SAMPLES, FEATURES = 40, 400
+
+
+class NativeSolver(Solver):
+    """Our interior-point method, with NumPy, or with torch on a device of its own."""
+
+    name = "NATIVE"
+    needs = "atoms"
+    takes = frozenset({"max_seconds", "start", "callback", "device"})
+
+    def load(self) -> None:
+        """Import the method."""
+        import implicit_bias.solvers.native.solver  # noqa: F401
+
+    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        """Weights and dual of `problem` to a relative gap of `options.tol`."""
+        from implicit_bias.solvers.native.solver import solve_native
+
+        return solve_native(problem, options)
+
+    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+        """Why this solver does not take `problem` with these options; None if it does."""
+        reason = super().refuses(problem, options)
+        form = problem.norm.group_form(problem.features.k)
+        if reason:
+            return reason
+        if form is not None and form.expand.shape != (problem.features.k, len(form.groups)):
+            return (
+                f"the group_form of {problem.norm!r} must expand {len(form.groups)} rows to {problem.features.k} gates"
+            )
+        if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
+            return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
+        return _no_device(options.device) if "device" in options.special else None
+
+
+class PreciseSolver(Solver):
+    """The same method in 60 digits, for a few samples that doubles cannot resolve; with linear constraints, too."""
+
+    name = "PRECISE"
+    takes = frozenset({"max_seconds"})
+
+    def load(self) -> None:
+        """Import the method and its arithmetic."""
+        import implicit_bias.solvers.native.precise  # noqa: F401
+
+    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        """Weights and dual of `problem` to a relative gap of `options.tol`."""
+        from implicit_bias.solvers.native.precise import solve_precisely
+
+        return solve_precisely(problem, options)
+
+    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+        """Why this solver does not take `problem` with these options; None if it does."""
+        features = problem.features
+        constraints = 0 if problem.constraints is None else len(problem.constraints.equal)
+        if features.n > SAMPLES or features.k * features.d > FEATURES:
+            return f"its arithmetic is for at most {SAMPLES} samples of {FEATURES} features; use NATIVE"
+        if features.k * features.d + constraints > FEATURES:
+            return f"its arithmetic is for at most {FEATURES} features and linear constraints together; use CLARABEL"
+        return super().refuses(problem, options) or replace(problem, constraints=None).lacks("groups")
+
+
+def _no_device(name: str) -> str | None:
+    """Why torch cannot compute on a device of this name; None if it can."""
+    try:
+        import torch
+
+        device = torch.device(name)
+    except ImportError as error:
+        return f"a device other than 'cpu' needs torch, which cannot be imported ({error}); use 'cpu', or install torch"
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        return f"{shown(name)} is no device; use 'cpu' or 'cuda'"
+    if device.type not in ("cpu", "cuda"):
+        return f"it computes in float64 on 'cpu' or 'cuda', not on {name!r}"
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        return f"torch sees no device {name!r} here; use 'cpu'"
+    return None

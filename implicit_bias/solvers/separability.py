@@ -1,0 +1,248 @@
+"""Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ, μ ≥ 0 the multipliers of linear constraints."""
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.memory import free_memory
+from implicit_bias._utils.scaling import TINY, length
+from implicit_bias.features import Features, GatedFeatures
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Certificate
+
+#: A candidate with this residual is good enough to offer; the judge measures for itself.
+ENOUGH = 1e-13
+#: λ below this share of the largest does not count in a proof.
+NEGLIGIBLE = 1e-9
+#: Projections of copies are this near, as a share of their length, as sums are rounded in different orders.
+NEIGHBOURS = 1e-9
+#: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
+SEARCH_UP_TO = 5_000_000
+#: Independent samples of which rational arithmetic takes no proof; 70 is about the most.
+INDEPENDENT = 100
+#: Supports that are polished in turn: the λ above these shares of the largest.
+SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
+#: The matrices of the products of all samples of a support that are held at once.
+MATRICES = 3
+
+
+def closed_sample(problem: MarginProblem) -> Array | None:
+    """λ = e_i for a sample with φ(x_i) = 0, whose margin is 0 for every W; None if there is none.
+
+    A free intercept gives it a margin: then one such sample of each class is a proof.
+    """
+    closed = problem.features.closed()
+    classes = [closed & (problem.y == sign) for sign in (1, -1)] if problem.intercept else [closed]
+    if not all(members.any() for members in classes):
+        return None
+    lam = np.zeros(problem.features.n)
+    lam[[np.flatnonzero(members)[0] for members in classes]] = 1.0
+    return lam
+
+
+def opposite_copies(problem: MarginProblem) -> Array | None:
+    """λ = e_i + e_j for equal inputs and gates with opposite labels; None if there are none, or inputs are not at hand.
+
+    Copies are next to each other in the order of a random projection, up to its rounding.
+    """
+    features, y = problem.features, problem.y
+    if not isinstance(features, GatedFeatures):
+        return None
+    random = np.random.default_rng(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        place = features.X @ random.normal(size=features.d) * (1 + features.gate_values @ random.random(features.k))
+        order = np.argsort(place)
+        first, second = order[:-1], order[1:]
+        near = place[second] - place[first] <= NEIGHBOURS * features.row_norms()[first]
+    for i, j in np.stack([first, second], 1)[near & (y[first] != y[second])]:
+        if (features.X[i] == features.X[j]).all() and (features.gate_values[i] == features.gate_values[j]).all():
+            lam = np.zeros(features.n)
+            lam[[i, j]] = 1.0
+            return lam
+    return None
+
+
+def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
+    """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ we find; the judge decides whether they prove anything.
+
+    `guess` (n,), a solver's dual, is polished on its own support; if that yields no proof and Φ is not too large,
+    non-negative least squares search for one. No sample may be closed. A free intercept is one more feature, constant.
+    """
+    problem = _in_own_units(problem)
+    given = np.maximum(guess, 0.0)
+    sizes = given * problem.features.row_norms()
+    kept = np.where(sizes > NEGLIGIBLE * sizes.max(), given, 0.0)
+    lam = kept if _residual(problem, kept) <= ENOUGH else _polished(problem, given) if given.any() else None
+    if lam is not None and _residual(problem, lam) <= ENOUGH:
+        return _thinned(problem, lam), None
+    features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
+    if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
+        return None if lam is None else (lam, None)
+    return _searched(problem)
+
+
+def final(proof: Certificate) -> bool:
+    """Whether Φᵀ(λ∘y) is zero but for rounding, of more samples than rational arithmetic takes: nobody proves more."""
+    return proof.farkas_residual <= ENOUGH and int((proof.dual > 0).sum()) > INDEPENDENT
+
+
+def _in_own_units(problem: MarginProblem) -> MarginProblem:
+    """The problem with every input in units of its own size, as the judge looks at it: the same proofs hold."""
+    features, constraints = problem.features, problem.constraints
+    units = features.units()
+    if constraints is not None:
+        E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
+        constraints = replace(constraints, E=sp.csr_array(E))
+    return problem.restated(features=features.in_units(units), constraints=constraints)
+
+
+def _residual(problem: MarginProblem, lam: Array) -> float:
+    """‖Φᵀ(λ∘y)‖ as a share of Σ_i λ_i ‖φ(x_i)‖, for the λ of each class of one sum where the intercept is free."""
+    if problem.intercept:
+        positive = problem.y > 0
+        sums = lam[positive].sum(), lam[~positive].sum()
+        lam = lam * (np.where(positive, sums[1], sums[0]) / (max(sums) or 1.0))
+    reach = float(lam @ problem.features.row_norms())
+    return float(length(problem.adjoint(lam))) / reach if 0 < reach < np.inf else np.inf
+
+
+def _constant(problem: MarginProblem) -> float:
+    """The feature that stands for a free intercept, as large as the others; 0 without one."""
+    return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
+
+
+def _polished(problem: MarginProblem, lam: Array) -> Array | None:
+    """λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) = 0; None if there is no such v.
+
+    Each λ_i changes by a small part of itself, so that few turn negative; these leave the support. Small supports come
+    first: λ that should be zero spoil a proof.
+    """
+    constant = _constant(problem)
+    norms = np.hypot(problem.features.row_norms(), constant)
+    sizes = lam * norms / (lam @ norms)
+    best, least, tried = None, np.inf, 0
+    for share in SUPPORTS:
+        support = np.flatnonzero(sizes > share * sizes.max())
+        for _ in range(3):
+            if len(support) < 2 or len(support) == tried:
+                break
+            tried, part = len(support), sizes[support] / norms[support]
+            v = _in_null_space(problem.features.select(support), problem.y[support] * part, constant)
+            if v is None or not v.max() > 0:
+                break
+            moved = np.zeros_like(lam)
+            moved[support] = part * np.maximum(v, 0.0)
+            residual = _residual(problem, moved)
+            if residual < least:
+                best, least = moved, residual
+            if least <= ENOUGH:
+                return best
+            support = support[v > 0]
+    return best
+
+
+def _thinned(problem: MarginProblem, lam: Array) -> Array:
+    """A proof by rank + 1 samples at most out of one by more, which rational arithmetic finds too many.
+
+    Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. `lam` itself where the simplex method finds none,
+    or where the rank is so large that they, too, may be too many: then it takes long.
+    """
+    support, constant = np.flatnonzero(lam > 0), _constant(problem)
+    rows = problem.features.select(support)
+    if problem.constraints is not None or rows.n * rows.k * rows.d > SEARCH_UP_TO:
+        return lam
+    A = np.insert(rows.dense(), 0, constant, axis=1) * problem.y[support, None]
+    sizes = length(A, axis=1)
+    A = A[:, A.any(axis=0)] / sizes[:, None]
+    if rows.n <= A.shape[1] + 1 or np.linalg.matrix_rank(A[:INDEPENDENT]) == INDEPENDENT:
+        return lam
+    from scipy.optimize import linprog
+
+    found = linprog(
+        np.zeros(rows.n),
+        A_eq=np.vstack([A.T, np.ones(rows.n)]),
+        b_eq=np.append(np.zeros(A.shape[1]), 1.0),
+        method="highs-ds",
+    )
+    if found.status != 0:
+        return lam
+    basic = np.zeros_like(lam)
+    basic[support] = np.maximum(found.x, 0.0) / sizes
+    best = min((basic, _polished(problem, basic)), key=lambda one: np.inf if one is None else _residual(problem, one))
+    return lam if best is None or _residual(problem, best) > ENOUGH else best
+
+
+def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
+    """A vector near 1 in the null space of Aᵀ, A the features of `rows` and a constant, times `factors`; or None.
+
+    Few features: 1 less its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v, where memory suffices.
+    """
+    v = np.ones(rows.n)
+    if 4 * rows.k * rows.d <= rows.n:
+        A = np.insert(rows.dense(), 0, constant, axis=1) * factors[:, None]
+        A /= length(A, axis=0) + TINY
+        # LAPACK pivots column by column: only the small factor is pivoted.
+        Q, R = scipy.linalg.qr(A[:, A.any(axis=0)], mode="economic", overwrite_a=True, check_finite=False)
+        P, R, _ = scipy.linalg.qr(R, pivoting=True, check_finite=False)
+        size = np.abs(np.diag(R))
+        P = P[:, size > 1e-14 * size[:1].sum()]
+        for _ in range(2):
+            v = v - Q @ (P @ (P.T @ (Q.T @ v)))
+        return v
+    # Of mean square length 1: the squares of large features overflow.
+    scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
+    if not 0 < scale < np.inf or MATRICES * 8.0 * rows.n**2 > free_memory():
+        return None
+    K = (rows.scaled(1 / scale).gram() + np.square(constant / scale)) * np.outer(scale * factors, scale * factors)
+    K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
+    try:
+        factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    for _ in range(4):
+        v = scipy.linalg.cho_solve(factor, v, check_finite=False)
+        v /= length(v)
+    return v if v.sum() > 0 else -v
+
+
+def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
+    """Non-negative least squares on the triangular factor of all rows; None if they are independent or overflow."""
+    n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
+    scale = np.hypot(problem.features.row_norms(), constant)
+    features = problem.features.reduced()[0] if constraints is None else problem.features
+    rows = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None]
+    if constraints is not None:
+        # One row −E for each μ ≥ 0; an equality has a second one for the negative part of its μ.
+        E = constraints.E.toarray()
+        sizes = length(E, axis=1)
+        E = E / (sizes + TINY)[:, None]
+        rows = np.vstack([rows, np.insert(np.vstack([-E, E[constraints.equal]]), 0, 0.0, axis=1)])
+    if not np.isfinite(rows).all():
+        return None
+    R = scipy.linalg.qr(rows.T, mode="r")[0][: len(rows)]
+    if len(R) == len(rows) and np.linalg.cond(R) < 1e10:
+        return None
+    A = np.vstack([R, np.arange(len(rows)) < n])
+    target = np.zeros(len(A))
+    target[-1] = 1.0
+    from scipy.optimize import nnls
+
+    try:
+        weights = nnls(A, target, maxiter=30 * len(rows))[0]
+    except RuntimeError:
+        return None
+    support = np.flatnonzero(weights > NEGLIGIBLE * weights.max())
+    part = R[:, support]
+    moved = np.zeros_like(weights)
+    moved[support] = weights[support] - scipy.linalg.lstsq(part, part @ weights[support])[0]
+    better = (moved >= 0).all() and np.linalg.norm(R @ moved) < np.linalg.norm(R @ weights)
+    weights = moved if better and moved[:n].any() else weights
+    if constraints is None:
+        return weights / scale, None
+    m = len(constraints.equal)
+    mu = weights[n : n + m]
+    mu[constraints.equal] -= weights[n + m :]
+    return weights[:n] / scale, mu / (sizes + TINY)

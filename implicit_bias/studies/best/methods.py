@@ -1,0 +1,152 @@
+"""What comparisons hold against the best network: descent, its limit, and max-margin problems behind gates."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.extensions.best_networks import BestNetwork
+from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of
+from implicit_bias.gates import RandomHalfSpaces
+from implicit_bias.margin.formulations import svm_lc, svm_rc
+from implicit_bias.metrics import error
+from implicit_bias.networks import ReLUNetwork
+from implicit_bias.solvers import solve
+from implicit_bias.solvers.native.cones import solve_in_cones
+from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, finished, named, panels, span
+from implicit_bias.studies.runner.drawing import style, trend
+from implicit_bias.training.iterations import LossScaled
+from implicit_bias.training.limit import descend_to_limit
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
+
+#: What is drawn, with its look: of networks the norm, of problems with given gates the objective.
+METHODS = {
+    "limit": style("limit", "limit of descent"),
+    "LC in cones": style("SVM-LC in cones"),
+    "LC": style("SVM-LC"),
+    "RC": style("SVM-RC"),
+}
+#: The certified gap asked for of the best network on images.
+TOLERANCE = 1e-6
+#: The ratio up to which a network counts as the best.
+NEAR = 1.02
+
+
+def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tuple[Array, Array]) -> Rows:
+    """For each width and method: objective, NaN where nothing separates, error on held-out samples, end of the limit.
+
+    And what is proved of the best network: best, lower_bound, gap, complete, ended, rounds, patterns, best_units.
+    """
+    assert best.network is not None
+    held = {
+        **{"best": best.objective, "lower_bound": best.lower_bound, "gap": best.gap, "complete": best.complete},
+        **{"ended": best.end, "rounds": len(best.table), "patterns": int(best.table.patterns.iloc[-1])},
+        "best_units": best.network.units[0],
+    }
+    wrong = network_error(best.network, fresh)
+    found: Rows = [{"units": 0, "method": "best", "objective": best.objective, "error": wrong}]
+    for units in settings["units"]:
+        found += [{"units": units} | row for row in at_width(units, settings, X, y, fresh)]
+    return [row | held for row in found]
+
+
+def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Array, Array]) -> Rows:
+    """Rows of all methods with so many units; of the settings, `seed`, `steps` and `max_steps` count."""
+    network = ReLUNetwork(X.shape[1], units, seed=settings["seed"])
+    train(network, X, y, SGD(steps=settings["steps"], batch_size=len(X), lr=0.1), seed=settings["seed"])
+    found = [_scored("GD", network, X, y, fresh)]
+    descent = descend_to_limit(network, X, y, LossScaled(tolerance=0.01, max_steps=settings["max_steps"]))
+    found.append(_scored("limit", network, X, y, fresh) | {"end": descent.end})
+    found.append(_in_cones(network, X, y, fresh))
+    gates = RandomHalfSpaces(units, seed=settings["seed"])
+    for name, problem in (("LC", svm_lc(X, y, network)), ("RC", svm_rc(X, y, gates))):
+        solution = solve(problem)
+        if solution.status.inseparable:
+            found.append({"method": name, "objective": np.nan, "error": np.nan})
+            continue
+        assert problem.gates is not None
+        wrong = error(problem.gates(fresh[0]) @ solution.weights, fresh[1])
+        found.append({"method": name, "objective": solution.objective, "error": wrong})
+    return found
+
+
+def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
+    """The row of the best network with the patterns of this one."""
+    patterns = np.unique(network.gates()(X).gate_values.T, axis=0)
+    signs = np.repeat([1.0, -1.0], len(patterns))
+    W = solve_in_cones(X, y, np.vstack([patterns, patterns]), signs, np.inf, TOLERANCE).weights
+    if not W.any():
+        return {"method": "LC in cones", "objective": np.nan, "error": np.nan}
+    return _scored("LC in cones", network_of(W, signs > 0), X, y, fresh)
+
+
+def norm_of(network: ReLUNetwork, X: Array, y: Array) -> float:
+    """Σ_j |a_j|‖w_j‖ over the least margin, NaN where the network does not separate."""
+    norm = bound_of(network, X, y)[0]
+    return norm if norm < np.inf else np.nan
+
+
+def network_error(network: ReLUNetwork, fresh: tuple[Array, Array]) -> float:
+    """Its error on samples and labels."""
+    return error(network.decision_function(fresh[0]), fresh[1])
+
+
+def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
+    """The row of a network."""
+    return {"method": method, "objective": norm_of(network, X, y), "error": network_error(network, fresh)}
+
+
+def ratios(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of all methods with `ratio`, the objective over the best network's, infinity where nothing separates."""
+    return table.assign(ratio=(table.objective / table.best).fillna(np.inf))
+
+
+def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
+    """A panel for each data set: median ratios against the width, and every seed as a dot; the best network is 1.
+
+    GD-ReLU itself, up to hundreds of times the best, or not yet separating, is in the table only.
+    """
+    found = ratios(table)
+    there = [name for name in names if name in set(found.data)]
+    axes = panels(title, columns=len(there), size=(3.2, 3.0))
+    for ax, name in zip(axes[0], there, strict=True):
+        part = found[found.data == name]
+        for method, look in METHODS.items():
+            own = part[(part.method == method) & np.isfinite(part.ratio)]
+            trend(ax, own.set_index("units").ratio, **look)
+        ax.axhline(1.0, color="black", linewidth=0.8)
+        free = part[part.method == "no cones"].ratio
+        if len(free):
+            ax.axhline(free.median(), color="black", linestyle=":", linewidth=0.8, label="all patterns, no cones")
+        ax.set(xscale="log", yscale="log", xlabel="units", ylabel="norm / best network's", title=names[name])
+        ax.set_xticks(sorted(set(part.units) - {0}), [str(units) for units in sorted(set(part.units) - {0})])
+        ax.set_yticks([0.2, 0.5, 1.0, 1.5], ["0.2", "0.5", "1", "1.5"])
+        ax.minorticks_off()
+    return finished(axes, below=3)
+
+
+def certified(table: pd.DataFrame, claim: str = "the optimum is certified in every cell") -> Verdict:
+    """Whether the best network of every cell is certified to `TOLERANCE`."""
+    found = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
+    return decide(claim, found, table.gap.max(), "at most", TOLERANCE)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Whether the widest networks' limits are the best network, or their gates hold it, and if SVM-LC bounds it."""
+    found = ratios(table)
+    limits, inside, learned = (found[found.method == method] for method in ("limit", "LC in cones", "LC"))
+    limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))
+    runs, medians = " % of the runs", [named(part.groupby("data").ratio.median(), ".3f") for part in (limits, inside)]
+    near, below = 100 * (limits.ratio <= NEAR).mean(), 100 * (learned.ratio < 1 - learned.gap).mean()
+    ends, cones = f"{near:.0f} %; median ratios {medians[0]}", f"median ratios {medians[1]}"
+    falls = f"{below:.0f} %; least ratios {named(learned.groupby('data').ratio.min(), '.3f')}"
+    descent = f"descent at {limits.units.max()} units ends within 2 % of the best network"
+    holds = f"its gates hold a network within 2 % of the best, at {inside.units.max()} units"
+    return [
+        decide(descent, ends, near, "at least", 100, runs),
+        decide(holds, cones, inside.ratio.max(), "at most", NEAR),
+        decide("SVM-LC, without cones, falls below the best network in some runs", falls, below, "above", 0, runs),
+    ]

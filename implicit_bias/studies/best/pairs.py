@@ -1,0 +1,56 @@
+"""How far from the best network do descent, its limit and given gates end on pairs of digits?
+
+100 of the embedded digits of two labels, 65 inputs with the constant, otherwise as in the plane: descent has 1000 steps
+at 0.1, and is driven on towards its limit. The best network is found by column generation, its pulls bounded by the
+tree of subsets.
+"""
+
+from functools import lru_cache, partial
+
+import pandas as pd
+
+from implicit_bias.datasets import BinaryTask, load_binary
+from implicit_bias.extensions.best_networks import best_network
+from implicit_bias.studies.best import methods
+from implicit_bias.studies.runner import Rows, Settings, Verdict, product
+
+TITLE = "How far from the best network: pairs of digits"
+SOURCE = "ours"
+CLAIM = "On pairs of digits the best network can be certified, and descent that is wide enough ends there."
+PAIRS = {"0-1": "0 and 1", "1-7": "1 and 7", "3-5": "3 and 5", "4-9": "4 and 9"}
+REVISION = 2
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Four pairs, three splits and starts, widths of 16 and 64; quick: one pair, one split, 30 digits, 16 units."""
+    fixed = {"steps": (1000,), "max_steps": (10000,)}
+    if quick:
+        return product(data=("3-5",), n=(30,), units=([16],), **fixed | {"max_steps": (1000,)}, seed=(1,))
+    return product(data=PAIRS, n=(100,), units=([16, 64],), **fixed, seed=(1, 2, 3))
+
+
+@lru_cache(maxsize=1)
+def _task(pair: str, n: int, seed: int) -> BinaryTask:
+    """n digits of a pair such as '3-5', the second label +1."""
+    negative, positive = pair.split("-")
+    return load_binary("digits", n, seed, positive=[int(positive)], negative=[int(negative)])
+
+
+def rows(settings: Settings) -> Rows:
+    """Those of `methods.beside`."""
+    task = _task(settings["data"], settings["n"], settings["seed"])
+    X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
+    return methods.beside(best_network(X, y, tol=methods.TOLERANCE), settings, X, y, fresh)
+
+
+def cost(settings: Settings) -> float:
+    """The best network, and a problem with cones; for each width a training and a descent."""
+    return 12.0 + len(settings["units"]) * (settings["steps"] + settings["max_steps"]) * 1e-4
+
+
+draw = partial(methods.draw, title=TITLE, names=PAIRS)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Whether all are certified, and how near the others come."""
+    return [methods.certified(table), *methods.verdicts(table)]

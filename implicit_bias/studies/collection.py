@@ -1,0 +1,50 @@
+"""The experiments of one source: what help says of them is at hand, and all else is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from implicit_bias._utils.checks import one_of
+
+if TYPE_CHECKING:
+    from implicit_bias.studies.runner.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The experiments of one source, which `implicit-bias reproduce NAME` runs and draws.
+
+    >>> from implicit_bias.studies.galu import COLLECTION
+    >>> COLLECTION.command, [experiment.name for experiment in COLLECTION.chosen("norms")]
+    ('reproduce galu', ['norms'])
+    """
+
+    #: That of its folder here.
+    name: str
+    #: Authors and title.
+    source: str
+    #: The values of --figure in the order of the findings: with underscores, the modules of the folder.
+    names: tuple[str, ...]
+    #: Whether any of them reads image files.
+    images: bool = False
+
+    @cached_property
+    def figures(self) -> dict[str, Experiment]:
+        """The experiments, by the value of --figure."""
+        from implicit_bias.studies.runner.experiment import Experiment
+
+        modules = (import_module(f"{__package__}.{self.name}.{name.replace('-', '_')}") for name in self.names)
+        return {one.name: one for one in map(Experiment.of, modules)}
+
+    @property
+    def command(self) -> str:
+        """The command's words."""
+        return f"reproduce {self.name}"
+
+    def chosen(self, *figures: str) -> list[Experiment]:
+        """The experiments that names, or 'all', stand for, in their order."""
+        names = [one_of(figure, [*self.figures, "all"], "figure") for figure in figures]
+        return [experiment for name, experiment in self.figures.items() if name in names or "all" in names]

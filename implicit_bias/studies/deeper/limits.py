@@ -1,0 +1,179 @@
+"""How far from the best chains does descent end, with two layers, three and four?
+
+The embedded digits, 0 to 4 against 5 to 9, 65 inputs with the constant. Chains of L layers behind the contexts of a
+GLN, 5 units of 2 contexts, all layers but the readout gated, start from weights of standard size, or 0.3 times that,
+descend plainly (full batch, logistic loss, 1000 steps at 0.1), and are driven on to the limit. What they are held
+against is the best chains found by reweighting and by branch and bound, and the lower bound of all.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.extensions.best_networks import ChainNetwork, best_chains
+from implicit_bias.extensions.best_networks.chains.cost import ChainCost, without_idle
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.metrics import error, optimality_ratio
+from implicit_bias.solvers import solve
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, span
+from implicit_bias.studies.runner.cells import binary_task
+from implicit_bias.training.iterations import LossScaled
+from implicit_bias.training.limit import descend_to_limit
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
+from implicit_bias.training.stationarity import stationarity
+
+TITLE = "How far from the best chains descent ends"
+SOURCE = "ours"
+CLAIM = "Descent on chains of any depth ends at the best chains behind their gates."
+#: Up to which ratio a network counts as the best, or as left in its place; shorter gates do not count.
+NEAR, STAYS, IDLE = 1.02, 1.01, 1e-3
+data = binary_task
+
+
+def grid(quick: bool) -> list[Settings]:
+    """100 digits, L = 2, 3, 4, two splits, gates and starts; quick: one of each, and few boxes."""
+    fixed = {"dataset": ("digits",), "train_size": (100,), "layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],)}
+    fixed |= {"steps": (1000,), "max_steps": (2500,), "split": ("own",)}
+    return product(**fixed, nodes=(30,) if quick else (100,), seed=(1,) if quick else (1, 2))
+
+
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """For each scale: separated (after plain descent), limit, tangent, left, residual, active, error, end.
+
+    `tangent` is what the limit is to the optimum of the group lasso whose weights are the cost's tangent there, 1 at a
+    stationary point; `left` is where reweighting that starts there leads to, and `residual` that of Theorem 3.1.
+
+    And best, lower_bound, convex, ended, best_active, best_error: of the best chains, the same for all scales.
+    """
+    seed, layers, nodes = settings["seed"], settings["layers"], settings["nodes"]
+    X, y = task.X_train, task.y_train
+    gates = HyperplaneGates(settings["units"], 2, seed=seed).fit(task.X_pool)
+    descents = [_descended(scale, settings, gates, X, y) for scale in settings["scale"]]
+    best = best_chains(X, y, gates, layers, nodes=nodes, seed=seed)
+    if best.network is None:
+        return []
+    # Where descent ended lower, what it leads to is the best.
+    for found, network in descents:
+        if found["limit"] < np.inf:
+            again = best_chains(X, y, gates, layers, starts=1, nodes=0, start=network)
+            found |= {"left": float(again.table.objective.iloc[-1]), "tangent": _tangent(network, X, y)}
+            if again.objective < best.objective * (1 - 1e-3):
+                best = best_chains(X, y, gates, layers, nodes=nodes, seed=seed, start=network)
+        found |= {"active": _active(network), "error": error(network.decision_function(task.X_val), task.y_val)}
+    assert best.network is not None
+    held = {
+        **{"best": best.objective, "lower_bound": best.lower_bound, "convex": best.convex_bound, "ended": best.end},
+        **{"solves": len(best.table), "best_active": _active(best.network)},
+        "best_error": error(best.network.decision_function(task.X_val), task.y_val),
+    }
+    return [found | held for found, _ in descents]
+
+
+def _descended(
+    scale: float, settings: Settings, gates: HyperplaneGates, X: Array, y: Array
+) -> tuple[dict[str, Any], ChainNetwork]:
+    """What descent from weights of a scale came to, and the network."""
+    layers = settings["layers"]
+    network = ChainNetwork(gates, layers, scale=scale, seed=settings["seed"]).double()
+    plain = SGD(steps=settings["steps"], batch_size=len(X), lr=0.1)
+    trained = train(network, X, y, plain, seed=settings["seed"], every=settings["steps"])
+    descent = descend_to_limit(network, X, y, LossScaled(tolerance=0.01, max_steps=settings["max_steps"]))
+    margin = float((y * network.decision_function(X)).min())
+    found = {"scale": scale, "separated": bool(trained.table.margin.iloc[-1] > 0), "end": descent.end}
+    found |= {"limit": np.inf, "left": np.nan, "tangent": np.nan, "residual": np.nan}
+    if margin > 0:
+        found["limit"] = network.norm() ** 2 / layers / margin ** (2 / layers)
+        found["residual"] = stationarity(network, X, y).residual
+    return found, network
+
+
+def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
+    """The norm by the cost's tangent at the network's weights, over the least with margins as large."""
+    cost, features = ChainCost(network.units, network.degree, network.gated), network.gates()(X)
+    W = without_idle(network.effective_weights(), cost)
+    problem, kept = cost.problem(features, y, cost.tangent(cost.lengths(W)))
+    return optimality_ratio(problem, W[kept], solve(problem, tol=1e-5).objective)
+
+
+def _active(network: ChainNetwork) -> int:
+    """Gates with weights."""
+    lengths = np.linalg.norm(network.effective_weights(), axis=1)
+    return int((lengths > IDLE * lengths.max()).sum())
+
+
+def cost(settings: Settings) -> float:
+    """Boxes, and descents."""
+    size = settings["train_size"] / 100
+    return 2.0 + settings["nodes"] * 0.015 * size + 2 * settings["max_steps"] * 5e-4 * size
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Against the layers: norms over the best found, each run a dot, with the lower bounds; gates; errors.
+
+    Runs that do not separate are in the table only.
+    """
+    axes = panels(TITLE, columns=3, size=(3.0, 2.9))
+    held = table.drop_duplicates(["layers", "seed"])
+    for scale, colour, shift in ((1.0, "blue", -0.1), (0.3, "orange", 0.1)):
+        own = table[(table.scale == scale) & np.isfinite(table.limit)]
+        look: dict[str, Any] = {"color": COLOURS[colour], "label": f"limit of descent, start of scale {scale:g}"}
+        for ax, values in zip(axes[0], (own.limit / own.best, own.active, 100 * own.error), strict=True):
+            ax.plot(own.layers + shift, values, "o", markersize=4, **look)
+    for values, colour, marker, label in (
+        (held.lower_bound, "black", "_", "bound by boxes"),
+        (held.convex, "green", "v", "convex bound"),
+    ):
+        axes[0, 0].plot(held.layers, values / held.best, marker, color=COLOURS[colour], label=label)
+    for ax, values in zip(axes[0, 1:], (held.best_active, 100 * held.best_error), strict=True):
+        ax.plot(held.layers, values, "_", color=COLOURS["red"], markersize=10, label="best found")
+    axes[0, 0].axhline(1.0, color="black", linewidth=0.6)
+    labels = (r"$\Vert w\Vert^2$ / best found", "gates with weights", "error (%)")
+    for ax, label in zip(axes[0], labels, strict=True):
+        ax.set(xlabel="layers $L$", ylabel=label)
+        ax.set_xticks(sorted(set(table.layers)))
+    return finished(axes, below=3)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Whether descent ends at the best chains, whether it ends where reweighting stays, and what is certified."""
+    ratio, deep = table.limit / table.best, table.layers > 2
+    held = table.drop_duplicates(["layers", "seed"])
+    kept, ended = table.limit / table.left, np.isfinite(table.limit)
+    gaps = 1 - held.lower_bound / held.best
+    certified, runs = 100 * (gaps <= 1e-3)[held.layers > 2].mean(), " % of the runs"
+    near = {layers: 100 * (ratio[table.layers == layers] <= NEAR).mean() for layers in sorted(set(table.layers))}
+    median = {layers: ratio[table.layers == layers].median() for layers in near}
+    return [
+        *(
+            decide(
+                f"descent on {layers} layers ends within 2 % of the best found",
+                f"{share:.0f} %; median ratio {median[layers]:.3f}, {span(ratio[table.layers == layers], '.3f')}",
+                share,
+                "at least",
+                100,
+                runs,
+            )
+            for layers, share in near.items()
+        ),
+        decide(
+            "where descent on three and four layers separates, reweighting leaves it within 1 %",
+            f"ratios {span(kept[deep & ended], '.3f')}",
+            100 * (kept[deep & ended] <= STAYS).mean(),
+            "at least",
+            100,
+            runs,
+        ),
+        decide(
+            "the best found of three and four layers is the global optimum, certified to 0.1 %",
+            f"{certified:.0f} %; gaps up to {gaps.max():.3f}",
+            certified,
+            "at least",
+            100,
+            " % of the cells",
+        ),
+    ]

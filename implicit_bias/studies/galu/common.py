@@ -1,0 +1,112 @@
+"""What the figures share: repeats and training of a cell, and comparing, drawing and telling what cells gave."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.extensions.galu import GaLUNetwork
+from implicit_bias.extensions.galu.training import train_together
+from implicit_bias.networks import LayeredNetwork, ReLUNetwork
+from implicit_bias.studies.runner import COLOURS, Settings, band
+from implicit_bias.training.optimisers import SGD, Adam
+
+T = TypeVar("T")
+#: Widths, or other sizes, that a claim of every one needs, lest it turn with the next.
+SIZES = 3
+#: Steps between two looks at whether losses are below a target.
+LOOK = 500
+#: What most claims compare: networks with a trained readout.
+NETWORKS: dict[str, type[GaLUNetwork] | type[ReLUNetwork]] = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
+
+
+def repeats(settings: Settings) -> range:
+    """The seeds of a cell's repeats: of the samples, and of the weights and filters."""
+    return range(settings["seed"], settings["seed"] + settings["repeats"])
+
+
+def runs(settings: Settings, values: Iterable[T]) -> list[tuple[T, int]]:
+    """Each of some widths or noise levels, with the seed of every repeat."""
+    return [(value, seed) for value in values for seed in repeats(settings)]
+
+
+def train(
+    settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str, target: float | None = None
+) -> Array:
+    """Train networks in one stack, as the settings say, or until all are below a target; their training losses.
+
+    By Adam, or by plain SGD at one rate if the settings have `optimiser` "SGD".
+    """
+    common = {"batch_size": settings.get("batch_size") or settings["batch"], "lr": settings["lr"], "loss": loss}
+    plain = settings.get("optimiser") == "SGD"
+    config = SGD(settings["steps"], **common, lr_factor=1.0) if plain else Adam(settings["steps"], **common)
+    # Looking at the losses takes time that only a target is worth.
+    every = settings["steps"] if target is None else LOOK
+    return train_together(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
+
+
+def fits(
+    settings: Settings, shapes: Iterable[tuple[int, int]], samples: Sequence[Any], loss: str
+) -> Iterator[tuple[float, tuple[Array, Array], tuple[Array, Array]]]:
+    """Training loss, and scores and labels of the training and of the test samples, of networks (units, seed).
+
+    Each has samples (X, y) of its own, the first m for training.
+    """
+    m, build = settings["m"], NETWORKS[settings["network"]]
+    networks = [build(settings["d"], units, seed=seed) for units, seed in shapes]
+    inputs, labels = (np.stack([sample[part][:m] for sample in samples]) for part in (0, 1))
+    losses = train(settings, networks, inputs, labels, loss)
+    for network, (X, y, *_), value in zip(networks, samples, losses, strict=True):
+        scores = network.decision_function(X)
+        yield float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
+
+
+def class_errors(network: LayeredNetwork, parts: Mapping[str, tuple[Array, np.ndarray]]) -> dict[str, float]:
+    """The shares of wrong classes, argmax_c f_c(x) ≠ label, on parts (X, labels) of the images: NAME_error."""
+    return {
+        f"{name}_error": float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
+        for name, (X, labels) in parts.items()
+    }
+
+
+def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The part of a table that was trained by "SGD", or by "Adam" where nothing is said.
+
+    >>> table = pd.DataFrame({"loss": [1.0, 2.0], "optimiser": [np.nan, "SGD"]})
+    >>> [trained_by(name, table).loss.tolist() for name in ("Adam", "SGD")]
+    [[1.0], [2.0]]
+    """
+    named = table.get("optimiser", pd.Series(index=table.index, dtype=object)).fillna("Adam")
+    return table[named == optimiser]
+
+
+def at_every_size(found: pd.Series) -> bool | None:
+    """Whether all of some answers hold: no if any does not, undecided if all of fewer than `SIZES` do.
+
+    >>> [at_every_size(pd.Series(held)) for held in ([True, False], [True, True], [True] * 3)]
+    [False, None, True]
+    """
+    return False if not found.all() else True if len(found) >= SIZES else None
+
+
+def means(
+    table: pd.DataFrame, along: list[str], column: str, kinds: Iterable[str] = tuple(NETWORKS), by: str = "network"
+) -> pd.DataFrame:
+    """Means of a column: a row for each place in the grid that has all of some kinds, a column for each kind.
+
+    >>> fits = pd.DataFrame({"units": [8, 8, 9], "network": ["GaLU", "ReLU", "ReLU"], "loss": [0.5, 0.25, 0.1]})
+    >>> means(fits, ["units"], "loss").to_dict("index")
+    {8: {'GaLU': 0.5, 'ReLU': 0.25}}
+    """
+    return table.pivot_table(column, index=along, columns=by).reindex(columns=list(kinds)).dropna()
+
+
+def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> None:
+    """Training (dashed) and test values of both networks, over the index of their table."""
+    for network, own in values.groupby("network"):
+        for part, style in {"train": "--", "test": "-"}.items():
+            look = {"color": COLOURS[str(network)], "linestyle": style, "label": f"{network}, {part}"}
+            band(ax, times * own[f"{part}_{column}"], **look)

@@ -1,0 +1,100 @@
+"""Gaussian samples with Gaussian targets, networks fitted to them, and their losses: what several figures share.
+
+X ~ N(0, I) of shape (m, d) and Y ~ N(0, I) of shape (m, q), new ones in every repeat. Networks have one hidden layer
+and a trained readout; all widths and repeats of a cell train in one stack.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.extensions.galu import LeastSquares, least_squares
+from implicit_bias.networks import LayeredNetwork
+from implicit_bias.studies.galu.common import NETWORKS, repeats, runs, train
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, finished, panels
+
+#: How networks are trained in full runs.
+ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
+
+
+def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
+    """X (m, d) and Y (m, q) of a repeat; NumPy's PCG64.
+
+    >>> X, Y = samples({"m": 6, "d": 3, "outputs": 2}, seed=1)
+    >>> X.shape, Y.shape
+    ((6, 3), (6, 2))
+    """
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(settings["m"], settings["d"])), rng.normal(size=(settings["m"], settings.get("outputs", 1)))
+
+
+def widths(settings: Settings, shares: Iterable[float]) -> list[int]:
+    """The widths k with kd/m nearest to some shares.
+
+    >>> widths({"m": 100, "d": 8}, [0.1, 0.5, 1.0])
+    [1, 6, 12]
+    """
+    return sorted({max(1, round(share * settings["m"] / settings["d"])) for share in shares})
+
+
+def network(settings: Settings, kind: str, units: int, seed: int) -> LayeredNetwork:
+    """The untrained network of a width and a repeat."""
+    return NETWORKS[kind](settings["d"], units, outputs=settings.get("outputs", 1), seed=seed)
+
+
+def trained(settings: Settings, kind: str, units: Iterable[int], target: float | None = None) -> Rows:
+    """A row (units, repeat, loss) for each of some widths and every repeat.
+
+    The loss is the mean square over samples and outputs at the end. With a target the training ends early once all of
+    these networks are below it.
+
+    >>> tiny = {"m": 12, "d": 3, "steps": 500, "batch": 6, "lr": 0.01, "repeats": 1, "seed": 1}
+    >>> few, many = trained(tiny, "ReLU", [1, 12])
+    >>> few["units"], few["repeat"], few["loss"] > many["loss"]
+    (1, 1, True)
+    """
+    pairs = runs(settings, units)
+    data = {seed: samples(settings, seed) for seed in repeats(settings)}
+    networks = [network(settings, kind, k, seed) for k, seed in pairs]
+    X, Y = (np.stack([data[seed][part] for _, seed in pairs]) for part in (0, 1))
+    found = zip(pairs, train(settings, networks, X, Y, "squared", target), strict=True)
+    return [{"units": k, "repeat": seed, "loss": float(loss)} for (k, seed), loss in found]
+
+
+def closed_form(settings: Settings, units: int, seed: int) -> LeastSquares:
+    """The best that a GaLU network can do with the gates that `trained` gives it, for one output."""
+    X, Y = samples(settings, seed)
+    return least_squares(network(settings, "GaLU", units, seed).gates()(X), Y[:, 0])
+
+
+def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
+    """Long form: a row for every loss with its share kd/m and its kind, the network's name; `kind` for GaLU's `column`.
+
+    >>> fit = pd.DataFrame({"network": ["GaLU"], "m": 8, "d": 2, "units": 2, "loss": 0.5, "closed_form": 0.4})
+    >>> by_kind(fit, "closed_form", "best")[["kind", "share", "loss"]].values.tolist()
+    [['GaLU', 0.5, 0.5], ['best', 0.5, 0.4]]
+    """
+    found = table.assign(kind=table.network, share=table.units * table.d / table.m)
+    if column not in table:
+        return found
+    galu = found[found.network == "GaLU"]
+    return pd.concat([found, galu.assign(kind=kind, loss=galu[column])], ignore_index=True)
+
+
+def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:
+    """Losses of `by_kind` against kd/m, a panel for every d, and the lines 1 − kd/m and 1 − 2kd/m."""
+    sizes = list(fits.groupby(["d", "m"]))
+    axes = panels(title, columns=len(sizes), size=(width, 3.4))
+    for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):
+        look: dict[str, Any] = {"color": COLOURS["theory"], "linewidth": 0.8}
+        ax.plot([0, 1], [1, 0], "--", label="1 − kd/m", **look)
+        ax.plot([0, 0.5, 1], [1, 0, 0], ":", label="1 − 2kd/m", **look)
+        for kind, style in styles.items():
+            if kind in set(part.kind):
+                band(ax, part[part.kind == kind].set_index("share").loss, **style)
+        ax.set(xlabel="kd / m", ylabel="training loss", title=f"d = {d}, m = {m}", ylim=(-0.03, 1.0))
+    return finished(axes)

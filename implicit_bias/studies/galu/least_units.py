@@ -1,0 +1,94 @@
+"""The least width whose loss is below a level: how it is searched for, read from a table, and drawn."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.studies.runner import COLOURS, Rows, finished, panels
+
+Fit = Callable[[Sequence[int]], Rows]
+#: Marker and line, colour and name of every kind of fit.
+STYLES = {
+    "ReLU": ("s-", COLOURS["ReLU"], "ReLU (Adam)"),
+    "GaLU": ("o-", COLOURS["GaLU"], "GaLU (Adam)"),
+    "closed form": ("x--", COLOURS["GaLU"], "GaLU, any weights (closed form)"),
+    "alternation": ("x--", COLOURS["sky"], "GaLU (alternate convex search)"),
+}
+
+
+def least_width(
+    fit: Fit, level: float, start: int, most: int, *, at_once: int, step: int = 1, failing: int = 0
+) -> tuple[int | None, Rows]:
+    """The least width whose mean loss is below a level, up to `step` too large, and all rows of the search.
+
+    Widths are asked for `at_once` together: first from `start` on, then ever further out until one meets the level
+    and a smaller one does not, then between those two. What fails above a width that meets the level is left alone.
+    The width is None if none up to `most` meets the level.
+
+    Parameters
+    ----------
+    fit : callable(widths) -> rows (units, loss), one for every repeat
+    level : float
+    start, most : int
+    at_once, step : int
+    failing : int
+        A width that is known not to meet it, as none at all is.
+
+    >>> fit = lambda widths: [{"units": k, "loss": 1 / k} for k in widths]
+    >>> least_width(fit, 1 / 22, start=4, most=100, at_once=3)[0]
+    23
+    """
+    found: Rows = []
+    low, high, stride = failing, most + 1, step
+    asked = [k for k in range(start, start + at_once * step, step) if low < k <= most]
+    while asked:
+        rows = fit(asked)
+        found += rows
+        means = pd.DataFrame(rows).groupby("units").loss.mean()
+        met = set(means.index[means < level])
+        high = min([high, *met])
+        low = max([low, *(k for k in asked if k not in met and k < high)])
+        if high - low <= (step if high <= most else 1):
+            break
+        if high > most:
+            asked = [k for k in range(low + stride, low + (at_once + 1) * stride, stride) if k < most]
+            asked = asked if len(asked) == at_once else [*asked, most][-at_once:]
+            stride *= 2
+        elif low == failing and high - low > at_once * stride:
+            asked = [high - turn * stride for turn in range(at_once, 0, -1)]
+            stride *= 2
+        else:
+            between = np.linspace(low, high, min(at_once + 1, -(-(high - low) // step)) + 1)[1:-1]
+            asked = sorted({round(k) for k in between})
+    return (high if high <= most else None), found
+
+
+def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
+    """The answers: a row for every value of a column, a column for every kind of fit; NaN where no width sufficed.
+
+    >>> tried = pd.DataFrame({"kind": "GaLU", "outputs": 4, "units": [7, 8], "loss": [0.4, 0.2]})
+    >>> least_units(tried, "outputs", 0.3).to_dict("index")
+    {4: {'GaLU': 8.0}}
+    """
+    means = fits.groupby([along, "kind", "units"]).loss.mean().reset_index()
+    least = means[means.loss < level].pivot_table("units", index=along, columns="kind", aggfunc="min")
+    kinds = [kind for kind in STYLES if kind in set(fits.kind)]
+    return least.reindex(index=sorted(fits[along].unique()), columns=kinds).astype(float)
+
+
+def draw_least_units(
+    title: str, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
+) -> Figure:
+    """What `least_units` gave, on an axis so set, and a line of theory: its places, its values and its name."""
+    (places, values, label), axes = theory, panels(title, size=(5.4, 3.6))
+    ax = axes[0, 0]
+    ax.plot(places, values, ":", color=COLOURS["theory"], linewidth=0.8, label=label)
+    for kind in found:
+        look, color, name = STYLES[str(kind)]
+        ax.plot(found[kind], look, color=color, markersize=5, linewidth=1.2, label=name)
+    ax.set(**{"ylabel": f"least width k with training MSE < {level}", "ylim": (0, None), "xticks": found.index} | axis)
+    return finished(axes)

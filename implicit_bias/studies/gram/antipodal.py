@@ -1,0 +1,88 @@
+"""What an antipodal pair does
+
+50 points of the sphere of R^10, and the same with the last replaced by the opposite of the first. Where σ' is even or
+odd, σ'(−z)(−x) = ∓σ'(z)x makes G singular; ReLU, SELU and swish tell a point from its opposite.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.studies.gram.sphere import ALL, LEAST, draws, least, listed, number, ordered, style
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+
+TITLE = "What an antipodal pair does"
+SOURCE = "assumptions on the data"
+CLAIM = "An antipodal pair makes G singular where σ' is even or odd, and not for ReLU, SELU and swish."
+#: Activations with an even or odd derivative.
+PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
+
+
+def grid(quick: bool) -> list[Settings]:
+    """All activations, nine draws of 50 points in ten dimensions; quick: three draws of 30."""
+    n, repeats = (30, 3) if quick else (50, 9)
+    return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in ALL]
+
+
+def rows(settings: Settings) -> Rows:
+    """λ_min(G)/E[σ'²] and a bound of its error, without and with a pair: pair, least, error."""
+    found = []
+    for turn, X in draws(settings):
+        paired = np.vstack([X[:-1], -X[:1]])
+        found += [
+            {"draw": turn, "pair": pair} | least(points, settings["activation"])
+            for pair, points in ((False, X), (True, paired))
+        ]
+    return found
+
+
+def cost(settings: Settings) -> float:
+    """Small matrices."""
+    return 0.03 * settings["draws"]
+
+
+def medians(table: pd.DataFrame) -> pd.DataFrame:
+    """By activation, in order: alone and paired (median λ_min, NaN where its error hides it), error (median, paired).
+
+    >>> table = pd.DataFrame({"activation": "erf", "pair": [False, True], "least": [0.5, 1e-16], "error": 1e-12})
+    >>> medians(table).reset_index().to_dict("records")
+    [{'activation': 'erf', 'alone': 0.5, 'paired': nan, 'error': 1e-12}]
+    """
+    found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
+    middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
+    middle = middle.set_axis(["alone", "paired"], axis=1)
+    middle["error"] = table[table.pair].groupby("activation").error.median()
+    return middle.loc[ordered(middle.index)]
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """A line of points for each activation: without a pair, with one, or the bound below which G is singular."""
+    found = medians(table)
+    places = np.arange(len(found))[::-1]
+    axes = panels(TITLE, size=(5.2, 3.6))
+    ax = axes[0, 0]
+    ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)
+    ax.plot(found.alone, places, "o", color=COLOURS["blue"], label="without a pair")
+    ax.plot(found.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
+    hidden = found.paired.isna().to_numpy()
+    look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
+    ax.plot(found.error[hidden], places[hidden], "<", **look)
+    ax.set_yticks(places, [style(name)["label"] for name in found.index])
+    ax.set(xscale="log", xlabel=LEAST)
+    ax.legend(loc="upper center")
+    return ax.figure
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """In which share of the draws activations are singular, and what is left to the others."""
+    hidden = table[table.pair].assign(share=table.least.abs() <= table.error).groupby("activation").share.mean()
+    found = medians(table).assign(share=100 * hidden)
+    parity, unit = found.index.isin(PARITY), " % of the draws"
+    expected, others = found[parity], found[~parity]
+    singular = f"in {expected.share.min():.0f} % of the draws, λ_min/E[σ'²] up to {expected.error.max():.0e}; "
+    singular += f"without the pair {listed(expected.alone.map(number))}"
+    left = f"in {others.share.max():.0f} % of the draws; λ_min/E[σ'²] of {listed(others.paired.map(number))}"
+    return [
+        decide("σ' even or odd: G is singular", singular, expected.share.min(), "at least", 100, unit),
+        decide("σ' neither: it is not", left, others.share.max(), "at most", 0, unit),
+    ]

@@ -1,0 +1,111 @@
+"""The rank of polynomial kernels
+
+For σ(z) = z^p the entries of G are polynomials of degree p in the points, even or odd as p is, so that on the sphere of
+R^d the rank is at most binom(d + p − 1, p), the number of monomials of degree p: with more points than that no width
+fits all labels.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.extensions.infinite import gram_matrix, polynomial
+from implicit_bias.studies.gram.sphere import unit_points
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+
+TITLE = "Rank of polynomial kernels"
+SOURCE = "polynomial activations"
+CLAIM = "For z^p the rank is at most the number of monomials of degree p, 15 for z² and 35 for z³ in R^5."
+DEGREES = (2, 3, 4)
+SHADES = {2: "black", 3: "blue", 4: "orange"}
+
+
+def grid(quick: bool) -> list[Settings]:
+    """z², z³ and z⁴ in three and five dimensions, up to 100 points; quick: z² and z³ in three, up to 20."""
+    if quick:
+        return product(degree=(2, 3), d=(3,), most=(20,), step=(2,), seed=(1,))
+    return product(degree=DEGREES, d=(3, 5), most=(100,), step=(5,), seed=(1,))
+
+
+def rows(settings: Settings) -> Rows:
+    """For the first points up to `most`: n, index, eigenvalue of G over the largest, and the error bound likewise."""
+    X = unit_points(settings["most"], settings["d"], settings["seed"])
+    sigma = polynomial([0.0] * settings["degree"] + [1.0])
+    found = []
+    for n in range(settings["step"], settings["most"] + 1, settings["step"]):
+        gram = gram_matrix(X[:n], sigma)
+        values = np.linalg.eigvalsh(gram.values)[::-1]
+        # LAPACK's own rounding beside that of the entries.
+        error = float(gram.error + 4 * n * np.finfo(float).eps * values[0]) / values[0]
+        pairs = enumerate(values / values[0], start=1)
+        found += [{"n": n, "index": i, "eigenvalue": float(value), "error": error} for i, value in pairs]
+    return found
+
+
+def cost(settings: Settings) -> float:
+    """Eigenvalues of ever more points."""
+    return 1e-8 * settings["most"] ** 4 / settings["step"]
+
+
+def ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """By degree, d and n: rank (eigenvalues above the error), kept and cut (the last above and the first below).
+
+    >>> table = pd.DataFrame({"degree": 2, "d": 2, "n": 3, "eigenvalue": [1.0, 0.5, 1e-17], "error": 1e-15})
+    >>> ranks(table).reset_index().to_dict("records")
+    [{'degree': 2, 'd': 2, 'n': 3, 'rank': 2, 'kept': 0.5, 'cut': 1e-17}]
+    """
+    above = table.eigenvalue > table.error
+    keys = ["degree", "d", "n"]
+    kept = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
+    return kept.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())
+
+
+def ceiling(degree: int, d: int) -> int:
+    """The number of monomials of a degree in d variables.
+
+    >>> [ceiling(degree, 5) for degree in (2, 3)]
+    [15, 35]
+    """
+    return math.comb(d + degree - 1, degree)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Rank against the number of points, and the eigenvalues of the most points, in the highest dimension."""
+    d = table.d.max()
+    own = table[table.d == d]
+    found = ranks(own).droplevel("d")
+    axes = panels(TITLE, columns=2, size=(4.0, 3.3))
+    ax, other = axes[0]
+    for degree in sorted(own.degree.unique()):
+        look = {"color": COLOURS[SHADES[degree]], "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
+        ax.plot(found.loc[degree].index, found.loc[degree, "rank"], marker="o", **look)
+        ax.axhline(ceiling(degree, d), color=COLOURS[SHADES[degree]], linestyle=":", linewidth=0.8)
+        whole = own[(own.degree == degree) & (own.n == own.n.max())]
+        other.semilogy(whole["index"], whole.eigenvalue.abs(), marker=".", **look)
+        other.axhline(whole.error.iloc[0], color=COLOURS[SHADES[degree]], linestyle="--", linewidth=0.6)
+    ax.set(xlabel=f"points $n$ on the sphere of $R^{d}$", ylabel="rank of $G$", ylim=(0, None), xlim=(0, None))
+    ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="monomials")
+    other.plot([], [], "--", color=COLOURS["theory"], linewidth=0.6, label="error bound")
+    other.set(xlabel="index", ylabel="|eigenvalue| / largest", title=f"$n = {own.n.max()}$")
+    ax.legend()
+    other.legend()
+    return ax.figure
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Whether every rank is min(n, number of monomials), and the gap in the eigenvalues."""
+    found = ranks(table).reset_index()
+    found["monomials"] = [ceiling(degree, d) for degree, d in zip(found.degree, found.d, strict=True)]
+    beyond = found[found.n > found.monomials]
+    gap = f"the last eigenvalue that counts is at least {(found.kept / found.cut).min():.0e} times the next"
+    reached = (found["rank"] == found[["n", "monomials"]].min(axis=1)).sum()
+    most = found[found.n == found.n.max()]
+    texts = [f"{rank} (z^{degree} in R^{d})" for degree, d, rank in most[["degree", "d", "rank"]].to_numpy()]
+    sizes = f"at {reached} of {len(found)} sizes; for {found.n.max()} points {', '.join(texts)}"
+    excess = (beyond["rank"] - beyond.monomials).max()
+    return [
+        decide("the rank is at most the number of monomials", f"larger by {excess}; {gap}", excess, "at most", 0),
+        decide("it is that number, or that of the points if smaller", sizes, reached, "at least", len(found), " sizes"),
+    ]

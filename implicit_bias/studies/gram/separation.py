@@ -1,0 +1,105 @@
+"""The smallest eigenvalue against the number of points and their separation
+
+n points uniform on the sphere of R^3, and δ, the least distance of two: the more points, the closer the nearest, while
+all are different. The abstract counts ReLU, SELU and ELU as not smooth, because σ' or σ'' jumps, and says that all
+eigenvalues are large under minimal assumptions on the data. Here λ_min is held against n and δ.
+"""
+
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.spatial.distance import pdist
+
+from implicit_bias.studies.gram.sphere import (
+    BEND,
+    LEAST,
+    as_text,
+    draws,
+    least,
+    listed,
+    number,
+    ordered,
+    power,
+    quartiles,
+    style,
+)
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
+
+TITLE = "Smallest eigenvalue against points and their separation"
+SOURCE = "abstract, on non-smooth activations"
+CLAIM = "ReLU, SELU and ELU, whose first or second derivative jumps, have large eigenvalues under minimal assumptions."
+ACTIVATIONS = ("relu", "selu", "elu", "gelu", "tanh")
+NOT_SMOOTH = ("relu", "selu", *BEND)
+#: The power of δ up to which a fall counts as that of a first derivative that jumps.
+SLOW = 1.5
+#: What part of ReLU's λ_min counts as large.
+NEAR = 0.1
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Five activations, four numbers of points, 15 draws; quick: two numbers, three draws."""
+    sizes, repeats = ((25, 50), 3) if quick else ((50, 100, 200, 400), 15)
+    return [{"n": n, "d": 3, "activation": name, "draws": repeats, "seed": 1} for name in ACTIVATIONS for n in sizes]
+
+
+def rows(settings: Settings) -> Rows:
+    """λ_min/E[σ'²], a bound of its error, and the least distance: least, error, apart."""
+    return [
+        {"draw": turn, "apart": float(pdist(X).min())} | least(X, settings["activation"]) for turn, X in draws(settings)
+    ]
+
+
+def cost(settings: Settings) -> float:
+    """A matrix and its eigenvalues."""
+    return settings["draws"] * (0.02 + 2e-6 * settings["n"] ** 2)
+
+
+def powers(table: pd.DataFrame, over: str) -> pd.Series:
+    """The power of n or of δ like which λ_min falls, by activation: of a line through the logarithms that are seen.
+
+    >>> table = pd.DataFrame({"activation": "relu", "n": [5, 10], "least": [0.2, 0.1], "error": 0.0})
+    >>> powers(table, "n").round(6).to_dict()
+    {'relu': -1.0}
+    """
+    seen = table[table.least > table.error]
+    fits = {}
+    for name, own in seen.groupby("activation"):
+        fits[name] = power(own.set_index(over)["least"]) if len(set(own.n)) > 1 else float("nan")
+    return pd.Series(fits, dtype=float)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """λ_min against n, medians with bounds, and every draw against δ."""
+    axes = panels(TITLE, columns=2, size=(4.2, 3.6))
+    (left, right), found = axes[0], quartiles(table, "n")
+    for name in ordered(table.activation):
+        own, look = pd.DataFrame(found.loc[name]), style(name)
+        left.plot(own.index, own.middle, marker="o", markersize=4, **look)
+        left.plot(own.index, own.bound, "v", color=look["color"], markerfacecolor="none")
+        each = table[(table.activation == name) & (table.least > table.error)]
+        right.plot(each.apart, each["least"], ".", color=look["color"], markersize=3)
+    left.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
+    left.set_xticks(sizes := sorted(set(table.n)), map(str, sizes))
+    left.minorticks_off()
+    left.plot([], [], "v", color=COLOURS["theory"], markerfacecolor="none", label="upper bound")
+    right.set(xscale="log", yscale="log", xlabel="least distance $\\delta$", ylabel=LEAST)
+    return finished(axes, below=6)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """How λ_min of the activations that are not smooth falls, and ELU's beside ReLU's."""
+    falls, apart = powers(table, "n"), powers(table, "apart")
+    upper = quartiles(table, "n").pipe(lambda found: found.middle.fillna(found.bound)).unstack("activation")
+    last = upper.loc[table.n.max()]
+    part = last.reindex(["elu"]).iloc[0] / last.reindex(["relu"]).iloc[0]
+    texts = quartiles(table, "n").apply(as_text, axis=1)
+    medians = "; ".join(f"{name} {'/'.join(texts[name])}" for name in ordered(falls.index) if name in NOT_SMOOTH)
+    sizes = "/".join(map(str, sorted(set(table.n))))
+    powered = f"like δ to the powers {listed(apart.filter(items=NOT_SMOOTH), '.2f')}; like n to the powers "
+    powered += listed(falls.filter(items=NOT_SMOOTH), ".2f")
+    jumps = apart.reindex(["relu", "selu"])
+    elu = f"medians {medians} at n = {sizes}; ELU's is {number(part)} of ReLU's at the most points"
+    return [
+        decide("σ' jumps: λ_min falls like the separation", powered, jumps.max(skipna=False), "at most", SLOW),
+        decide("σ'' jumps (ELU): it does so too", powered, apart.reindex(["elu"]).iloc[0], "at most", SLOW),
+        decide("ELU's eigenvalues are as large as ReLU's", elu, part, "at least", NEAR, " of ReLU's"),
+    ]

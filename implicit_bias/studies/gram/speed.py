@@ -1,0 +1,239 @@
+"""Does the smallest eigenvalue say how fast networks train?
+
+Networks f(x) = (1/√k) Σ_r a_r σ(⟨w_r, x⟩) with fixed a_r = ±1; the w_r start Gaussian, each once with either sign, so
+that f starts at 0, and are trained by full-batch gradient descent on ½‖f(X) − y‖². While they are near their start, t
+steps at the rate η leave the residual e^{−ηtG} y: the flow of kernel regression, in closed form, whose slowest part
+decays at the rate ηλ_min. 50 points on a sphere, with labels ±1 drawn at random, or digits (0–4 against 5–9) by their
+principal components, divided by their lengths, with their labels or random ones; in few dimensions and in many.
+
+A rate is fair if it does not depend on how σ is scaled. "own": η = 1/λ_max(G), the best rate that is safe, for each
+activation its own, so that λ_min/λ_max decides. "common": η = 1/(E[σ'²] λ_max(XXᵀ)), the same for all activations once
+σ is scaled to E[σ'²] = 1, safe because λ_max(G) ≤ E[σ'²] λ_max(XXᵀ) (Schur), so that λ_min/E[σ'²] decides.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.datasets import load_binary
+from implicit_bias.extensions.gated_flow import gradient_flow
+from implicit_bias.extensions.infinite import Activation, activation, gram_matrix, mean_square
+from implicit_bias.features import GatedFeatures
+from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
+
+TITLE = "Training two-layer networks with different activations"
+SOURCE = "what the eigenvalues are for"
+CLAIM = (
+    "The larger the smallest eigenvalue, the faster a wide network trains: on data of low dimension networks with "
+    "smooth activations are slow, on data of high dimension all are fast."
+)
+ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "tanh", "square")
+#: Data, dimension and labels.
+TASKS = (
+    ("sphere", 3, "random"),
+    ("digits", 3, "random"),
+    ("digits", 3, "real"),
+    ("sphere", 50, "random"),
+    ("digits", 50, "random"),
+    ("digits", 50, "real"),
+)
+#: Dimensions that count as few.
+FEW = 10
+#: Rank correlations above which an order counts as that of the eigenvalues.
+RANKED = 0.7
+#: How many times as fast counts as faster.
+SLOWER = 2
+#: The share of the first loss at which a network counts as trained; speeds are taken up to there.
+TRAINED = 1e-6
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Seven activations on six tasks at their own rates, on the spheres also at a common one; quick: three."""
+    size = {"n": 20, "units": 256} if quick else {"n": 50, "units": 2048}
+    cells = []
+    for rate in ("own", "common"):
+        for data, d, labels in TASKS:
+            if rate == "own" or data == "sphere":
+                names = ACTIVATIONS[::2] if quick else ACTIVATIONS
+                steps = 1000 if quick or d > FEW else 5000
+                task = {"data": data, "d": d, "labels": labels, "rate": rate, "steps": steps}
+                cells += [task | {"activation": name} | size | {"seed": 1} for name in names]
+    return cells
+
+
+def samples(settings: Settings) -> tuple[Array, Array]:
+    """Points X (n, d) of length 1 and labels y (n,), −1 and +1."""
+    n, d, seed = (settings[name] for name in ("n", "d", "seed"))
+    y = np.random.default_rng([seed, 1]).choice([-1.0, 1.0], size=n)
+    if settings["data"] == "sphere":
+        return unit_points(n, d, seed, 0), y
+    task = load_binary("digits", train_size=n, seed=seed)
+    pixels = task.X_pool[:, :-1]
+    _, _, directions = np.linalg.svd(pixels - pixels.mean(axis=0), full_matrices=False)
+    X = (task.X_train[:, :-1] - pixels.mean(axis=0)) @ directions[:d].T
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, task.y_train if settings["labels"] == "real" else y
+
+
+def start(settings: Settings) -> tuple[Array, Array]:
+    """Weights W (k, d) and readout a (k,) of size 1/√k, such that the network is 0."""
+    rng = np.random.default_rng([settings["seed"], 2])
+    half = settings["units"] // 2
+    W = rng.normal(size=(half, settings["d"]))
+    return np.vstack([W, W]), np.repeat([1.0, -1.0], half) / np.sqrt(2 * half)
+
+
+def residual_and_gradient(X: Array, y: Array, W: Array, a: Array, sigma: Activation) -> tuple[Array, Array]:
+    """f(X) − y (n,), and the gradient of ½‖f(X) − y‖² in W (k, d).
+
+    >>> from implicit_bias.extensions.infinite import activation
+    >>> data = np.array([[1.0, 0.0]]), np.array([1.0])
+    >>> r, gradient = residual_and_gradient(*data, np.array([[2.0, 5.0]]), np.array([1.0]), activation("relu"))
+    >>> r.tolist(), gradient.tolist()
+    ([1.0], [[1.0, 0.0]])
+    """
+    Z = X @ W.T
+    r = sigma.function(Z) @ a - y
+    return r, ((sigma.derivative(Z) * r[:, None]).T @ X) * a[:, None]
+
+
+def recorded(steps: int) -> list[int]:
+    """The steps at which losses are kept: 0, and about ten in each factor of e, the last included."""
+    return sorted({0, *np.geomspace(1, steps, 1 + int(6 * np.log(steps))).round().astype(int).tolist()})
+
+
+def rows(settings: Settings) -> Rows:
+    """The loss over the first one after some steps, measured and by the flow: step, loss, flow.
+
+    With every row: least and most, λ_min and λ_max of G over E[σ'²]; eta, the rate times E[σ'²].
+    """
+    X, y = samples(settings)
+    sigma, unit = activation(settings["activation"]), mean_square(settings["activation"])
+    values, vectors = np.linalg.eigh(gram_matrix(X, sigma).values)
+    most = float(np.linalg.norm(X, 2)) ** 2 * unit if settings["rate"] == "common" else float(values[-1])
+    kept = recorded(settings["steps"])
+    losses = trained(settings, X, y, sigma, 1 / most)
+    # The features V√λ have the kernel G; the flow's loss is a mean over the samples.
+    features = GatedFeatures(vectors * np.sqrt(np.maximum(values, 0.0)))
+    flow = gradient_flow(features, np.zeros((1, len(y))), np.array(kept) * len(y) / most, y=y)
+    about = {"least": float(values[0]) / unit, "most": float(values[-1]) / unit, "eta": unit / most}
+    return [
+        {"step": step, "loss": loss, "flow": float(predicted / flow.losses[0])} | about
+        for step, loss, predicted in zip(kept, losses, flow.losses, strict=True)
+    ]
+
+
+def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
+    """The losses at the recorded steps over the first one; None from where they leave floating point."""
+    (W, a), kept, losses = start(settings), set(recorded(settings["steps"])), []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for step in range(settings["steps"] + 1):
+            r, gradient = residual_and_gradient(X, y, W, a, sigma)
+            if step in kept:
+                loss = float(r @ r / (y @ y))
+                losses.append(loss if np.isfinite(loss) else None)
+            W -= eta * gradient
+    return losses
+
+
+def cost(settings: Settings) -> float:
+    """σ and σ' of all units at all points, every step."""
+    slow = {"relu": 2e-8, "square": 1.5e-8, "tanh": 2e-8}.get(settings["activation"], 5e-8)
+    return slow * settings["steps"] * settings["n"] * settings["units"]
+
+
+def speeds(table: pd.DataFrame) -> pd.DataFrame:
+    """By task, rate and activation: measured and flow, the mean rate per step at which the residual decays until the
+    loss is TRAINED or the steps end; worst, ηλ_min.
+
+    >>> run = pd.DataFrame({"step": [0, 1], "loss": [1.0, 0.25], "flow": [1.0, 0.5], "least": 0.1, "eta": 0.5})
+    >>> run = run.assign(data="sphere", d=3, labels="random", rate="own", activation="relu")
+    >>> speeds(run).iloc[0].round(4).to_dict()
+    {'measured': 0.6931, 'flow': 0.3466, 'worst': 0.05}
+    """
+    runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
+    decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
+    worst = runs.eta.first() * runs["least"].first()
+    return pd.DataFrame({"measured": decays[0], "flow": decays[1], "worst": worst})
+
+
+def decay(step: pd.Series, loss: pd.Series) -> float:
+    """−½ log(loss)/step where the loss is first TRAINED, else at the end; NaN of losses that leave floating point."""
+    done = np.flatnonzero(loss <= TRAINED)
+    at = int(done[0]) if len(done) else len(loss) - 1
+    return float(-np.log(loss.iloc[at]) / (2 * step.iloc[at]))
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Losses against steps with the flow's, a panel for each task at its own rates, and speeds against ηλ_min."""
+    own = table[table.rate == "own"]
+    own = own if len(own) else table
+    dimensions = sorted(own.d.unique())
+    tasks = [(data, labels) for data, d, labels in TASKS if d == TASKS[0][1]]
+    axes = panels(TITLE, columns=len(tasks) + 1, rows=len(dimensions), size=(3.1, 2.7))
+    for line, d in zip(axes, dimensions, strict=True):
+        for ax, (data, labels) in zip(line, tasks, strict=False):
+            part = own[(own.d == d) & (own.data == data) & (own.labels == labels)]
+            curves(ax, part)
+            ax.set(title=f"{data}, $d' = {d}$, {labels} labels", xlabel="steps", ylabel="loss / first loss")
+        scatter(line[-1], speeds(own[own.d == d]))
+    return finished(axes, below=6)
+
+
+def curves(ax: Axes, part: pd.DataFrame) -> None:
+    """Measured losses, and the flow's as thin lines."""
+    for name in ordered(part.activation):
+        run = part[part.activation == name].sort_values("step")
+        ax.plot(run.step, run.loss, linewidth=1.4, **style(name))
+        ax.plot(run.step, run.flow, linewidth=0.6, **style(name) | {"label": "_"})
+    ax.plot([], [], color=COLOURS["theory"], linewidth=0.6, label="kernel gradient flow")
+    ax.set(xscale="symlog", yscale="log", ylim=(TRAINED / 3, 2), xlim=(0, None))
+
+
+def scatter(ax: Axes, found: pd.DataFrame) -> None:
+    """Speeds against ηλ_min, of networks and of the flow."""
+    found = found[found.worst > 0]
+    for name in ordered(found.index.get_level_values("activation")):
+        own, colour = found.xs(name, level="activation"), style(name)["color"]
+        ax.loglog(own.worst, own.measured, "o", color=colour, markersize=4)
+        ax.loglog(own.worst, own.flow, "D", color=colour, markerfacecolor="none", markersize=5)
+    ax.plot([], [], "o", color=COLOURS["theory"], markersize=4, label="network")
+    ax.plot([], [], "D", color=COLOURS["theory"], markerfacecolor="none", markersize=5, label="flow")
+    # Whole decades, which have labels.
+    ends = 10.0 ** np.array([np.floor(np.log10(found.worst.min())), np.ceil(np.log10(found.worst.max()))])
+    ax.minorticks_off()
+    ax.plot(ends, ends, ":", color=COLOURS["theory"], linewidth=0.8, label="$\\eta\\lambda_{\\min}$")
+    ax.set(xlabel="worst rate $\\eta\\lambda_{\\min}$", ylabel="rate of decay a step", title="all three tasks")
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Rank correlations of speed and ηλ_min in each task, and what a jump of σ' is worth in few and many dimensions."""
+    found = speeds(table).dropna()
+    tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
+    ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
+    order = f"rank correlations {ranks.min():.2f} to {ranks.max():.2f} in {len(ranks)} tasks"
+    d = found.index.get_level_values("d")
+    (low, slower), (high, as_fast) = jump(found[d <= FEW]), jump(found[d > FEW])
+    return [
+        decide("the larger ηλ_min, the faster networks train", order, ranks.min(), "above", RANKED, " in every task"),
+        decide("low dimension: slower where σ is smooth", low, slower, "above", SLOWER, " times"),
+        decide("high dimension: all are fast", high, as_fast, "at most", SLOWER, " times"),
+    ]
+
+
+def jump(found: pd.DataFrame) -> tuple[str, float]:
+    """How many times as fast networks train where σ' jumps as where σ is smooth, in words and as a number."""
+    own = found.query("rate == 'own' and worst > 0")
+    names = own.index.get_level_values("activation")
+    times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()
+    wide = own.max() / own.min()
+    dimensions = "/".join(f"{d}" for d in sorted(set(own.index.get_level_values("d"))))
+    text = (
+        f"in {dimensions} dimensions training is {times.measured:.2g} times as fast where σ' jumps (flow: "
+        f"{times.flow:.2g}, ηλ_min: {times.worst:.1e}); ηλ_min ranges over a factor of {wide.worst:.1e}, speed over "
+        f"{wide.measured:.2g}"
+    )
+    return text, times.measured

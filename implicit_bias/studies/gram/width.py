@@ -1,0 +1,94 @@
+"""The Gram matrix of a layer of finite width
+
+50 points of the sphere of R^10: the Gram matrix sampled with k units against its mean. The mean of k terms is off by
+1/√k of their spread, and so is λ_min.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.extensions.infinite import empirical_gram, gram_matrix, mean_square
+from implicit_bias.studies.gram.sphere import listed, ordered, power, style, unit_points
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band, decide, finished, panels, product
+
+TITLE = "Gram matrices of finite width"
+SOURCE = "concentration at initialisation"
+CLAIM = "The Gram matrix of k units comes as near to its mean as 1/√k, and its smallest eigenvalue with it."
+ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
+#: The power of k that is claimed, and how near counts as that.
+HALF, NEAR = -0.5, 0.1
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Five activations, widths from 100 to 100 000, 15 draws of the weights; quick: two, up to 10 000, three draws."""
+    widths, draws = ((100, 1000, 10_000), 3) if quick else ((100, 316, 1000, 3162, 10_000, 31_623, 100_000), 15)
+    names = ACTIVATIONS[::4] if quick else ACTIVATIONS
+    return product(n=(50,), d=(10,), activation=names, width=widths, draws=(draws,), seed=(1,))
+
+
+def rows(settings: Settings) -> Rows:
+    """λ_min/E[σ'²] of every sampled matrix (sampled) and of the mean (least), and ‖Ĝ − G‖/‖G‖ (off)."""
+    name, width, unit = settings["activation"], settings["width"], mean_square(settings["activation"])
+    X = unit_points(settings["n"], settings["d"], settings["seed"])
+    G = gram_matrix(X, name).values
+    least, size = float(np.linalg.eigvalsh(G)[0]), float(np.linalg.norm(G, 2))
+    found = []
+    for turn in range(settings["draws"]):
+        sampled = empirical_gram(X, name, width, seed=turn)
+        row = {"draw": turn, "sampled": float(np.linalg.eigvalsh(sampled)[0]) / unit, "least": least / unit}
+        found.append(row | {"off": float(np.linalg.norm(sampled - G, 2)) / size})
+    return found
+
+
+def cost(settings: Settings) -> float:
+    """Derivatives and products of all units."""
+    return settings["draws"] * (0.01 + 2e-7 * settings["n"] * settings["width"])
+
+
+def exponents(table: pd.DataFrame) -> pd.DataFrame:
+    """The powers of k that the mean ‖Ĝ − G‖/‖G‖ and the standard deviation of λ_min over draws follow: off, spread.
+
+    By least squares on logarithms, of each activation; NaN of fewer than two widths, or draws.
+
+    >>> table = pd.DataFrame({"activation": "relu", "width": [100, 100, 10_000, 10_000], "off": [0.1, 0.1, 0.01, 0.01]})
+    >>> exponents(table.assign(sampled=[0.2, 0.3, 0.25, 0.26])).round(6).to_dict("index")
+    {'relu': {'off': -0.5, 'spread': -0.5}}
+    """
+    parts = table.groupby(["activation", "width"])
+    sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
+    return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """λ_min of the sampled matrices with that of the mean, and the relative error with 1/√k."""
+    axes = panels(TITLE, columns=2, size=(4.2, 3.3))
+    ax, other = axes[0]
+    for activation in ordered(table.activation):
+        own = table[table.activation == activation].set_index("width")
+        band(ax, own.sampled, **style(activation))
+        ax.axhline(own["least"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
+        band(other, own.off, **style(activation))
+    widths = np.array(sorted(table.width.unique()))
+    start = table[table.width == widths[0]].off.mean() * np.sqrt(widths[0])
+    other.plot(widths, start / np.sqrt(widths), ":", color=COLOURS["theory"], linewidth=1, label="$k^{-1/2}$")
+    ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
+    ax.set_title("dotted: infinite width", fontsize=8)
+    other.set(xscale="log", yscale="log", xlabel="units $k$", ylabel="$\\|\\hat G - G\\| / \\|G\\|$")
+    return finished(axes, below=6)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """The powers of k of the matrix and of the spread of λ_min, and one activation's smallest eigenvalues."""
+    found = exponents(table)
+    lead = ordered(found.index)[0]
+    own = table[table.activation == lead].groupby("width")
+    path = ", ".join(f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items())
+    path += f" and {own['least'].first().iloc[-1]:.3g} at infinite width"
+    powers = {name: f"like k to the powers {listed(found[name], '.2f')}" for name in found}
+    off = (found - HALF).abs().max(skipna=False)
+    means = f"{powers['spread']}; mean λ_min/E[σ'²] of {lead} {path}"
+    return [
+        decide("‖Ĝ − G‖ falls like 1/√k", powers["off"], off["off"], "below", NEAR, " from −1/2"),
+        decide("the spread of λ_min falls like 1/√k", means, off["spread"], "below", NEAR, " from −1/2"),
+    ]

@@ -1,0 +1,104 @@
+"""What the limit study is asked: networks, options and defaults; nothing here loads what computes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from implicit_bias._utils.checks import (
+    InputError,
+    as_count,
+    as_positive,
+    as_probability,
+    as_seed,
+    context_bits,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from implicit_bias.studies.runner.experiment import Settings
+
+#: What --network takes, and what each is.
+NETWORKS = {
+    "gln": "a GLN with one gated layer",
+    "relu": "a ReLU network whose gates are frozen after training",
+    "linear": "one linear model",
+    "learned-relu": "a ReLU network whose gates go on learning",
+    "random-relu": "a ReLU network whose gates are frozen as drawn",
+    "retrained-relu": "initial weights behind the frozen gates of the trained ReLU network",
+    "deep-gln": "a GLN with two gated layers",
+    "deep-relu": "a ReLU network with two hidden layers, whose gates learn",
+    "deep-frozen-relu": "the same, its gates frozen after training",
+}
+STARTS = ("trained", "initial")
+#: SGD is the published training before the limit; the others begin where it ends.
+DESCENTS = ("sgd", "loss-scaled", "plain")
+#: What names a cell, and what of it has several rows.
+PLACE = ("network", "train_size", "units", "seed", "momentum")
+
+
+@dataclass(frozen=True)
+class LimitConfig:
+    """What `implicit-bias reproduce limit` runs: every combination of networks, sizes, seeds and momenta is a cell.
+
+    `start` is 'trained' (the published training) or 'initial'; `draws` counts the weights that a deep network begins
+    with, behind the same gates. Raises InputError for values out of range.
+
+    >>> LimitConfig(network=("gln",)).train_size
+    (100,)
+    """
+
+    dataset: str = "digits"
+    network: tuple[str, ...] = ("gln", "relu", "linear")
+    train_size: tuple[int, ...] = (100,)
+    units: tuple[int, ...] = (10,)
+    seeds: tuple[int, ...] = (1,)
+    momentum: tuple[float, ...] = (0.0,)
+    contexts: int = 2
+    draws: int = 1
+    descents: tuple[str, ...] = DESCENTS
+    start: str = "trained"
+    tolerance: float = 1e-3
+    lr: float = 0.01
+    max_steps: int = 100_000
+    max_seconds: float = 200.0
+
+    def __post_init__(self) -> None:
+        # What takes seconds to load, and help does without.
+        from implicit_bias.training.iterations import LossScaled, PlainDescent
+        from implicit_bias.training.optimisers import SGD
+
+        for name in ("network", "train_size", "units", "seeds", "momentum", "descents"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values) or not values:
+                raise InputError(f"--{name.replace('_', '-')} lists a value twice, or none; give each once")
+        for name in self.network:
+            one_of(name, NETWORKS, "network")
+        for name in self.descents:
+            one_of(name, DESCENTS, "descent")
+        if one_of(self.start, STARTS, "start") == "initial" and not {*self.descents} - {"sgd"}:
+            raise InputError("--start initial leaves the training out; let --descents name loss-scaled or plain")
+        for name in ("train_size", "units"):
+            for value in getattr(self, name):
+                as_count(value, name)
+        for seed in self.seeds:
+            as_seed(seed)
+        context_bits(self.contexts)
+        one_layer = [name for name in self.network if not name.startswith("deep")]
+        if as_count(self.draws, "draws") > 1 and one_layer:
+            raise InputError(f"--draws {self.draws} is for deep networks; leave out --network {' '.join(one_layer)}")
+        as_probability(self.tolerance, "tolerance")
+        for momentum in self.momentum:
+            SGD(momentum=momentum)
+        as_positive(self.max_seconds, "max_seconds")
+        LossScaled(self.tolerance, max_steps=self.max_steps)
+        PlainDescent(self.lr)
+
+    def cells(self) -> list[Settings]:
+        """The settings of every cell."""
+        lists = {"network", "train_size", "units", "seeds", "momentum"}
+        shared = {name: value for name, value in vars(self).items() if name not in lists}
+        places = product(self.network, self.train_size, self.units, self.seeds, self.momentum)
+        found = [dict(zip(PLACE, place, strict=True)) for place in places]
+        return [place | shared | {"descents": list(self.descents)} for place in found]

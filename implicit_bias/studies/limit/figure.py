@@ -1,0 +1,174 @@
+"""The figures of descents to the limit: tidy tables in, axes out, no computation of results."""
+
+from textwrap import wrap
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from implicit_bias.studies.limit.verdicts import CELL, Contrast, contrasts, ends
+from implicit_bias.studies.runner.drawing import COLOURS, style, styled
+from implicit_bias.studies.runner.verdicts import where
+
+#: The model that each descent comes to, and its line.
+STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
+    "sgd": ("GD", "-"),
+    "plain": ("GD", "--"),
+    "loss-scaled": ("limit", "-"),
+}
+#: The panels of a network, along its path, and their titles.
+PANELS = {
+    "error": "validation error (%)",
+    "excess": "ratio to the certified bound − 1",
+    "inconsistency": "inconsistency with the SVM (%)",
+    "residual": "residual at λ = softmax(−q)",
+}
+#: What is drawn on a linear axis.
+LINEAR = ("error", "inconsistency")
+#: The points of a network at each size: label, descent, column, and whose style they have.
+ENDS = {
+    "SGD, 3200 steps": ("sgd", "error", "GD"),
+    "limit": ("loss-scaled", "error", "limit"),
+    "SVM": ("loss-scaled", "svm_error", "SVM"),
+    "Frobenius norm": ("loss-scaled", "frobenius_error", "SVM-Fro"),
+    "SGD and SVM": ("sgd", "inconsistency", "SVM"),
+    "limit and SVM": ("loss-scaled", "inconsistency", "limit"),
+    "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "SVM-Fro"),
+}
+#: Panels beside each other where every contrast has one.
+ACROSS = 3
+#: Where the points of a size stand beside each other: errors, then inconsistencies.
+OFFSETS = (-0.3, -0.1, 0.1, 0.3, -0.2, 0.0, 0.2)
+
+
+def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
+    """The paths of the first size; with several seeds or sizes the ends at every size, and the contrasts.
+
+    >>> row = dict(network="gln", train_size=9, units=3, momentum=0.0, seed=1, draw=0, descent="sgd", step=1)
+    >>> row |= dict(ratio=1.5, inconsistency=0.1, residual=0.2, error=0.1)
+    >>> list(figures(pd.DataFrame([row])))
+    ['limit']
+    """
+    first = table.iloc[0]
+    one = where(table, **first[CELL])
+    size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
+    drawn = {"limit": path_figure(one, f"{title}: {size}")}
+    cells = table.groupby([*CELL, "seed"]).ngroups
+    drawn |= {"limit_ends": end_figure(table, title)} if cells > 1 else {}
+    last = ends(table)
+    return drawn | ({"limit_contrasts": contrast_figure(last, title)} if contrasts(last) else {})
+
+
+def path_figure(table: pd.DataFrame, title: str) -> Figure:
+    """A row of panels a network over steps, a line a descent; a point before the samples are separated has no ratio."""
+    table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
+    networks = list(table.network.unique())
+    with styled(8.5):
+        figure = Figure(figsize=(2.9 * len(PANELS), 2.4 * len(networks) + 0.7), layout="constrained")
+        grid = figure.subplots(len(networks), len(PANELS), squeeze=False, sharex="row")
+        for name, row in zip(networks, grid, strict=True):
+            for ax, quantity in zip(row, PANELS, strict=True):
+                _panel(ax, table[table.network == name], quantity)
+            row[0].set_ylabel(name, fontsize=10, fontweight="bold")
+        shown = [name for name in STYLES if name in set(table.descent)]
+        handles = [Line2D([], [], label=name, **_line(name)) for name in shown]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(STYLES))
+        figure.suptitle(title)
+    return figure
+
+
+def _line(descent: str) -> dict[str, Any]:
+    """Colour and line of a descent."""
+    model, line = STYLES[descent]
+    return {"color": style(model)["color"], "linestyle": line}
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
+    """The way of a network's descents, a line each; on a logarithmic axis what is above 0."""
+    rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
+    linear = quantity in LINEAR
+    if not linear:
+        rows = rows[rows[quantity] > 0]
+    ax.set(xlabel="steps", title=PANELS[quantity])
+    if rows.empty:
+        ax.text(0.5, 0.5, "none known", ha="center", transform=ax.transAxes)
+        return
+    for (descent, *_), points in rows.groupby(["descent", "seed", "draw"], sort=False):
+        ax.plot(points.step, points[quantity], linewidth=1.1, marker=".", markersize=2, **_line(str(descent)))
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(numticks=6))
+    if linear:
+        bottom = 0.9 * float(rows[quantity].min()) if quantity == "error" else 0.0
+        ax.set_ylim(bottom, 1.05 * float(rows[quantity].quantile(0.95)) or 1.0)
+    else:
+        logs = np.log10(rows[quantity])
+        ax.set_ylim(10 ** np.floor(logs.min() - 1e-9), 10 ** np.ceil(logs.max() + 1e-9))
+        ax.set_yscale("log")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.grid(color="0.9", linewidth=0.6)
+
+
+def end_figure(table: pd.DataFrame, title: str) -> Figure:
+    """Errors above, inconsistencies below, a column a network: means and standard errors over seeds at every size."""
+    last = ends(table)
+    last = last[last.descent.isin(STYLES)]
+    networks = list(last.network.unique())
+    sizes = sorted(set(zip(last.train_size, last.units, last.momentum, strict=True)))
+    with styled(8.5):
+        figure = Figure(figsize=(2.4 * len(networks) + 1.2, 5.4), layout="constrained")
+        grid = figure.subplots(2, len(networks), squeeze=False, sharex="all", sharey="row")
+        for name, column in zip(networks, grid.T, strict=True):
+            for offset, (label, (descent, quantity, model)) in zip(OFFSETS, ENDS.items(), strict=True):
+                part = where(last, network=name, descent=descent)
+                groups = (100 * part.set_index(CELL)[quantity]).groupby(level=CELL)
+                means, spreads = groups.mean(), groups.sem()
+                ax = column[int(quantity.endswith("inconsistency"))]
+                places = [sizes.index(size) + offset for size in means.index]
+                look = style(model, label)
+                ax.errorbar(places, means, spreads, linestyle="none", markersize=3.5, **look)
+            column[0].set_title(name)
+            names = [f"{n}, {units}, {momentum:g}" for n, units, momentum in sizes]
+            column[1].set_xticks(range(len(sizes)), names, rotation=90)
+            column[1].set(xlabel="n, H, momentum", xlim=(-0.6, len(sizes) - 0.4))
+        grid[0, 0].set_ylabel("validation error (%)")
+        grid[1, 0].set_ylabel("inconsistency (%)")
+        for ax in grid.flat:
+            ax.grid(axis="y", color="0.9", linewidth=0.6)
+        for row in grid:
+            row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.suptitle(title)
+    return figure
+
+
+def contrast_figure(last: pd.DataFrame, title: str) -> Figure:
+    """A panel a contrast: the mean difference and its interval at every size, filled where that leaves 0 out."""
+    found: dict[str, list[Contrast]] = {}
+    for one in contrasts(last):
+        found.setdefault(one.claim, []).append(one)
+    sizes = sorted({(one.train_size, one.units) for each in found.values() for one in each})
+    rows = -(-len(found) // ACROSS)
+    with styled(8):
+        figure = Figure(figsize=(3.4 * ACROSS, 1.75 * rows + 0.9), layout="constrained")
+        grid = figure.subplots(rows, ACROSS, squeeze=False, sharex=True)
+        for ax, (claim, each) in zip(grid.flat, found.items(), strict=False):
+            ax.axhline(0, color="0.5", linewidth=0.8)
+            for one in each:
+                (low, high), place = one.test.interval, sizes.index((one.train_size, one.units))
+                colour = COLOURS["blue"] if low > 0 else COLOURS["orange"] if high < 0 else COLOURS["black"]
+                ax.plot([place, place], [low, high], color=colour, linewidth=1.2)
+                fill = "white" if low <= 0 <= high else colour
+                ax.plot(place, one.test.values.mean(), "o", color=colour, markersize=4, markerfacecolor=fill)
+            ax.set_title("\n".join(wrap(claim, 46)), fontsize=8)
+            ax.set_xticks(range(len(sizes)), [f"{n}, {units}" for n, units in sizes], rotation=90)
+            ax.set_xlim(-0.6, len(sizes) - 0.4)
+            ax.grid(axis="y", color="0.9", linewidth=0.6)
+        for ax in grid.flat[len(found) :]:
+            ax.set_visible(False)
+        figure.supxlabel("n, H")
+        figure.supylabel("the first less the second (percentage points, 95 % interval)")
+        figure.suptitle(title)
+    return figure

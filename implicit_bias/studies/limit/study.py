@@ -1,0 +1,177 @@
+"""Does descent end at the margin problem's solution? Networks driven to the limit, measured on the way."""
+
+import copy
+import time
+from dataclasses import replace
+from functools import partial
+
+import pandas as pd
+
+from implicit_bias._utils.scaling import over_power
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.networks import GatedNetwork
+from implicit_bias.studies.limit.config import PLACE, LimitConfig
+from implicit_bias.studies.limit.figure import figures
+from implicit_bias.studies.limit.networks import FROZEN_AFTERWARDS, begun, descended, driven
+from implicit_bias.studies.limit.references import FROBENIUS, MEASURES, Measurer
+from implicit_bias.studies.limit.tables import tables
+from implicit_bias.studies.limit.verdicts import ends, verdicts
+from implicit_bias.studies.runner.cells import binary_task
+from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.training.iterations import LossScaled, PlainDescent
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
+from implicit_bias.training.stationarity import stationarity
+
+COLUMNS = (
+    *(*PLACE, "draw", "descent", "step", "seconds", "log_loss", "margin", "norm", "normalised_margin", "residual"),
+    *(*MEASURES, *FROBENIUS, "stationarity", "end"),
+)
+
+
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """The rows of every draw of a cell: of its training, at epochs 1, 2, 4, …, and of the descents that follow.
+
+    The last row of each has its end, and the residual of Theorem 3.1. Gates that cannot separate the samples end the
+    cell with a row that says so.
+    """
+    found: Rows = []
+    for draw in range(settings["draws"]):
+        _descend(settings, task, draw, found)
+    return [dict.fromkeys(("step", "seconds"), float("nan")) | row for row in found]
+
+
+def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> None:
+    """Append the rows of a draw; KeyboardInterrupt carries all that there are."""
+    network, X, y = begun(settings, task, draw), task.X_train, task.y_train
+    measure, steps = Measurer(task), settings["max_steps"]
+
+    def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
+        """Complete the last row of a descent, and append all."""
+        table[-1] |= measure(network, last=True)
+        # A readout bias, which training leaves and descent sets to 0, has no part in the theorem.
+        if label != "sgd" and (y * network.decision_function(X)).min() > 0:
+            table[-1]["stationarity"] = stationarity(network, X, y).residual
+        found.extend(row | {"draw": draw, "descent": label, "end": end} for row in table)
+        if end == "interrupted":
+            raise KeyboardInterrupt(found)
+
+    if settings["start"] == "trained":
+        table, end = _train(settings, task, network, measure if "sgd" in settings["descents"] else None)
+        if table:
+            keep("sgd", table, end, network)
+        elif end == "interrupted":
+            raise KeyboardInterrupt(*([found] if found else []))
+        before, network = network, descended(settings, network)
+        measure = measure if network is before else Measurer(task)
+    if measure.inseparable(network):
+        found.append({"draw": draw, "descent": "none", "end": "not separable"})
+        return
+    for label in [name for name in ("loss-scaled", "plain") if name in settings["descents"]]:
+        one, margin = copy.deepcopy(network), measure.margin(network, settings["tolerance"])
+        config = _config(settings, label, steps, margin)
+        descent = driven(one, X, y, config, f"{settings['network']}, {label}", measure)
+        table = [{str(name): float(row[name]) for name in row} for row in descent.table.to_dict("records")]
+        keep(label, table, descent.end, one)
+        steps = int(descent.table.step.iloc[-1])
+
+
+def _config(settings: Settings, label: str, steps: int, margin: float) -> LossScaled | PlainDescent:
+    """The iteration of a descent."""
+    limit = settings["max_seconds"]
+    if label == "plain":
+        return PlainDescent(settings["lr"], max(1, steps), limit)
+    return LossScaled(settings["tolerance"], max_steps=steps, max_seconds=limit, margin=margin)
+
+
+def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
+    """The published training, with the rows of its start and of epochs 1, 2, 4, … if it is measured, and its end."""
+    config, table = SGD(momentum=settings["momentum"]), Rows()
+    each, start = -(-len(task.y_train) // config.batch_size), time.perf_counter()
+    epochs = config.epochs(len(task.y_train))
+    shown = {epochs}
+    # The way of learned gates is that of `learned-relu`.
+    if settings["network"] not in FROZEN_AFTERWARDS:
+        shown |= {0, *(2**k for k in range(epochs.bit_length()))}
+
+    def record(epoch: int, epochs: int) -> None:
+        """Append the row of an epoch that is shown."""
+        if measure is None or epoch not in shown:
+            return
+        margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()
+        sizes = {"margin": margin, "norm": norm, "normalised_margin": over_power(margin, norm, network.degree)}
+        passed = {"step": float(epoch * each), "seconds": time.perf_counter() - start}
+        table.append(passed | sizes | measure(network))
+
+    record(0, epochs)
+    given = (network, task.X_train, task.y_train, config)
+    done = train(*given, seed=settings["seed"], every=epochs, progress=record, progress_at=shown)
+    return table, "interrupted" if done.interrupted else "finished"
+
+
+def cost(settings: Settings) -> float:
+    """About how many seconds on one core: descents, and their measures."""
+    work = 1e-3 * settings["train_size"] * settings["units"] ** 0.7 * len(settings["descents"]) * settings["draws"]
+    return float(min(5.0 + work, 3 * settings["max_seconds"]))
+
+
+def lines(table: pd.DataFrame) -> str:
+    """How the descents ended, a line for each kind: the means over seeds and draws."""
+    texts = []
+    last = ends(table)
+    names = ["network", *(name for name in ("train_size", "units", "momentum") if last[name].nunique() > 1), "descent"]
+    for place, part in last.groupby(names, sort=False):
+        *where, descent = place
+        name = " ".join([f"{where[0]:16s}", *(f"{one:g}" for one in where[1:]), f"{descent:11s}"])
+        if descent == "none":
+            texts.append(f"{name} cannot separate the samples; use a smaller --train-size or more --units")
+            continue
+        row = part.select_dtypes("number").mean()
+        found = [f"error {100 * row.error:.2f} %"]
+        found += [f"ratio {row.ratio:.5f}"] if pd.notna(row.ratio) else []
+        found += [f"inconsistency {100 * row.inconsistency:.2f} %"] if pd.notna(row.inconsistency) else []
+        found += [f"residual {row.stationarity:.4f}"] if pd.notna(row.stationarity) else []
+        found.append(f"margin/norm^L {row.normalised_margin:.5g}")
+        end = ", ".join(part.end.unique()).replace("max_seconds", "cut off")
+        seeds = f", {len(part)} runs" if len(part) > 1 else ""
+        texts.append(f"{name} {', '.join(found)} after {row.step:.0f} steps, {row.seconds:.1f} s ({end}{seeds})")
+    return "\n".join(texts)
+
+
+def quick_or_whole(quick: bool) -> list[Settings]:
+    """The networks with a known margin problem on digits; quick: few samples, from scratch."""
+    small = LimitConfig(train_size=(40,), units=(3,), start="initial", tolerance=0.05)
+    return (small if quick else LimitConfig()).cells()
+
+
+EXPERIMENT = Experiment(
+    name="limit",
+    title="The limit of gradient descent",
+    source="Theorem 3.1",
+    claim="Gradient descent on the logistic loss ends in the direction of the max-margin solution.",
+    grid=quick_or_whole,
+    rows=rows,
+    cost=cost,
+    draw=figures,
+    verdicts=lambda table: verdicts(ends(table)),
+    tables=lambda table: tables(ends(table)),
+    data=binary_task,
+    revision=4,
+    columns=COLUMNS,
+    coordinates=PLACE,
+    limits=("max_seconds",),
+)
+
+
+def titled(title: str) -> Experiment:
+    """The experiment with this title, on its figures too."""
+    return replace(EXPERIMENT, title=title, draw=partial(figures, title=title))
+
+
+def asked(config: LimitConfig) -> Experiment:
+    """The experiment with the cells of this configuration, and its data set named in the title.
+
+    >>> asked(LimitConfig()).title
+    'The limit of gradient descent (digits)'
+    """
+    return replace(titled(f"{EXPERIMENT.title} ({config.dataset})"), grid=lambda quick: config.cells())

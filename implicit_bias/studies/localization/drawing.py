@@ -1,0 +1,50 @@
+"""How the figures of localization are drawn, and what counts as local."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from implicit_bias.studies.localization.networks import N
+from implicit_bias.studies.runner import COLOURS, ribbon
+
+#: An IPR from which a field counts as localized: twice 3/n, that of white noise.
+LOCAL = 6 / N
+STYLES: dict[str, dict[str, Any]] = {
+    "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},
+    "Gaussian": {"color": COLOURS["orange"], "marker": "s", "label": "Gaussian clone"},
+}
+NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
+
+
+def scales(one: float, two: float) -> str:
+    """A pair of length-scales: 'ξ = (3, 1)'."""
+    return f"ξ = ({one:g}, {two:g})"
+
+
+def slashed(values: Iterable[float], form: str = "g") -> str:
+    """Numbers in a row.
+
+    >>> slashed([0.01, 3.0])
+    '0.01/3'
+    """
+    return "/".join(f"{value:{form}}" for value in values)
+
+
+def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
+    """A line through the medians of `spread` over x, and a band between the quartiles."""
+    part = part.sort_values(x).set_index(x)
+    ribbon(ax, part.ipr, part.ipr_low, part.ipr_high, **style)
+
+
+def sinusoid(ax: Axes, *, upright: bool = False) -> None:
+    """The IPR of a sinusoid as a line."""
+    line = ax.axvline if upright else ax.axhline
+    line(1.5 / N, color=COLOURS["theory"], linewidth=0.8, linestyle=":", label="a sinusoid, 1.5/n")
+
+
+def whiskers(ax: Axes, part: pd.DataFrame, places: list[float], **style: Any) -> None:
+    """Medians of `spread` as dots at heights (one per row of `part`), with lines between the quartiles."""
+    look: dict[str, Any] = {"fmt": style.pop("marker", "o"), "markersize": 4, "elinewidth": 1.2} | style
+    ax.errorbar(part.ipr, places, xerr=[part.ipr - part.ipr_low, part.ipr_high - part.ipr], **look)

@@ -1,0 +1,91 @@
+"""What the figures of localization share: processes and networks by their settings, and how local these become."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.extensions.gated_flow import RingProcess, ipr, nonlinear_gaussian_process, peak_frequency
+from implicit_bias.extensions.gated_flow.online import OnlineTraining, train_online
+from implicit_bias.studies.runner import Rows, Settings, Verdict, decide
+
+N = 40
+#: How much a unit's IPR may change on average in the second half of a training whose fields stay.
+STAY = 0.02
+COMMON: Settings = {"n": N, "batch": 500, "biases": False, "output_bias": False, "label": 0.0}
+#: One ReLU unit, and forty: length-scales, the rate, and the most steps until fields stay.
+ONE = COMMON | {"activation": "relu", "units": 1, "xi0": 3.0, "xi1": 1.0, "scale": 0.1, "lr": 0.1, "steps": 8000}
+MANY = ONE | {"units": 40, "xi0": 2.0, "lr": 0.2, "steps": 32_000, "batch": 300}
+#: Rates, starts and steps for units that saturate, whose slopes are smaller.
+SATURATING: dict[str, Settings] = {
+    "sigmoid": {"scale": 1.0, "lr": 4.0, "steps": 16_000},
+    "erf": {"scale": 1.0, "lr": 1.0, "steps": 16_000},
+}
+PROCESSES = ("NLGP", "Gaussian")
+
+
+def process_of(settings: Settings) -> RingProcess:
+    """The nonlinear Gaussian process of the settings, labels 1 and `label`, or its clone.
+
+    >>> from implicit_bias.studies.localization.networks import ONE, process_of
+    >>> process_of(ONE | {"gain": 3.0, "process": "Gaussian"}).gain is None
+    True
+    """
+    scales, labels = (settings["xi0"], settings["xi1"]), (1.0, settings["label"])
+    process = nonlinear_gaussian_process(settings["n"], scales, settings["gain"], labels)
+    return process.clone() if settings["process"] == "Gaussian" else process
+
+
+def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
+    """The networks of the settings when their fields stay, on their process unless there are other data."""
+    given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "output_bias", "repeats", "seed")}
+    given |= {"batch_size": settings["batch"], "record": [], "stay": STAY} | options
+    data = process_of(settings) if data is None else data
+    training = train_online(data, settings["units"], settings["activation"], **given)
+    if training.interrupted:
+        raise KeyboardInterrupt  # Networks that are half trained are no result.
+    return training
+
+
+def spread(fields: Array) -> dict[str, float]:
+    """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length.
+
+    >>> spread([[0.0, 2.0, 0.0, 0.0]])
+    {'ipr_low': 1.0, 'ipr': 1.0, 'ipr_high': 1.0, 'frequency': 0.0, 'length': 2.0}
+    """
+    low, middle, high = np.quantile(ipr(fields), (0.25, 0.5, 0.75))
+    return {
+        **{"ipr_low": float(low), "ipr": float(middle), "ipr_high": float(high)},
+        "frequency": float(np.median(peak_frequency(fields))),
+        "length": float(np.median(np.linalg.norm(fields, axis=-1))),
+    }
+
+
+def end(training: OnlineTraining) -> dict[str, float]:
+    """The steps that were made, and how much IPRs changed in the second half of them."""
+    return {"made": int(training.steps[-1]), "change": float(training.change or 0.0)}
+
+
+def one_row(settings: Settings, data: Any = None) -> Rows:
+    """The spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
+    training = trained(settings, data)
+    return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2} | end(training)]
+
+
+def seconds(settings: Settings) -> float:
+    """About how long the training takes on one core, if it ends after half of the most steps."""
+    units = settings["units"] * settings["repeats"]
+    return float(settings["steps"] / 2 * settings["batch"] * (2e-6 + 2e-8 * units))
+
+
+def stayed(table: pd.DataFrame) -> Verdict:
+    """Whether the fields of all cells stay at their ends, by a table whose rows say `end`.
+
+    >>> stayed(pd.DataFrame({"made": [10, 80], "change": [0.01, 0.03]})).found
+    'in 1 of 2 trainings of 10 to 80 steps; IPRs change by up to 0.030 in the second half'
+    """
+    ends = table[["made", "change"]].dropna().drop_duplicates()
+    stay = f"in {(ends.change <= STAY).sum()} of {len(ends)} trainings of {ends.made.min()} to {ends.made.max()} steps"
+    text = f"{stay}; IPRs change by up to {ends.change.max():.3f} in the second half"
+    return decide("fields stay", text, ends.change.max(), "at most", STAY)

@@ -1,0 +1,86 @@
+"""Do single pulses localize fields? One ReLU unit on blocks of ones and variants; forty erf and sigmoid units.
+
+Lengths 11 against 3, and 8–14 against 1–5, on a ring of 40 pixels; without biases, 300 fresh samples a step, until
+fields stay. ReLU: w ~ N(0, 0.01/n), lr 0.05, 16 starts; `signs`: −1 in place of 0; `flip`: the sign of each pattern
+turned with probability ½. Erf and sigmoid: K = 40, w ~ N(0, 1/n), lr 1 and 4, two starts, plain pulses.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.extensions.gated_flow import SinglePulse
+from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
+from implicit_bias.studies.localization.networks import ONE, SATURATING, N, one_row, seconds, stayed
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+
+TITLE = "Single pulses"
+SOURCE = "single pulses"
+CLAIM = "Single pulses localize fields."
+REVISION = 2
+cost = seconds
+RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}
+LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")}
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Two pairs of lengths, signs, flips, two pairs of labels, three activations; quick: one pair of labels, ReLU."""
+    own = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16, "seed": 1}
+    base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | own
+    choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}
+    found = [base | cell for cell in product(label=[0.0] if quick else LABELS, **choices)]
+    plain = {"units": N, "repeats": 2, "signs": False, "flip": False}
+    for cell in [] if quick else product(label=LABELS, lengths=RANGES, activation=SATURATING):
+        found.append(base | SATURATING[cell["activation"]] | plain | cell)
+    return found
+
+
+def rows(settings: Settings) -> Rows:
+    """The spread over all starts, and the median loss."""
+    names = {name: settings[name] for name in ("n", "signs", "flip")}
+    pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
+    return one_row(settings, pulses)
+
+
+def name_of(row: pd.Series) -> str:
+    """A variant's name."""
+    values = "±1" if row.signs else "0 and 1"
+    return f"{NAMES[row.activation]}, {row.lengths}, {values}{', flipped' if row.flip else ''}"
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Median and quartiles of IPR of every variant."""
+    table = table.assign(name=table.apply(name_of, axis=1))
+    names = list(dict.fromkeys(table.name))
+    axes = panels(TITLE, size=(6.2, 3.4))
+    ax = axes[0, 0]
+    for shift, (label, (colour, text)) in zip((0.12, -0.12), LABELS.items(), strict=True):
+        part = table[table.label == label]
+        if part.empty:
+            continue
+        whiskers(ax, part, [-names.index(name) + shift for name in part.name], color=COLOURS[colour], label=text)
+    sinusoid(ax, upright=True)
+    ax.axvline(LOCAL, color="0.5", linewidth=0.8, label=f"local, above {LOCAL:.2f}")
+    ax.set_yticks(range(0, -len(names), -1), names)
+    ax.set(xlabel="IPR, median and quartiles of starts", xlim=(0, None))
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return axes[0, 0].figure
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Whether all variants localize, or any."""
+    variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
+    least, best = variants.iloc[0], variants.iloc[-1]
+    texts = [f"median IPR {row.ipr:.3f} ({name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]
+    plain = table[~table.signs & ~table.flip]
+    plain_text = "; ".join(
+        f"{NAMES[str(name)]} {part.ipr.min():.3f} to {part.ipr.max():.3f}"
+        for name, part in plain.groupby("activation", sort=False)
+    )
+    count = f"; {(table.ipr > LOCAL).sum()} of {len(table)} variants are local"
+    return [
+        decide("every variant localizes fields", texts[0] + count, least.ipr, "above", LOCAL),
+        decide("some variant localizes fields", texts[1], best.ipr, "above", LOCAL),
+        decide("plain pulses localize some fields", plain_text, plain.ipr.max(), "above", LOCAL),
+        stayed(table),
+    ]

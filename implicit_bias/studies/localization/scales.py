@@ -1,0 +1,97 @@
+"""Does it matter which class has the longer correlations? Forty ReLU units, ξ = (2, 1) against ξ = (1, 2).
+
+The class of label 1 has the length-scale ξ₁, that of label 0 ξ₂. Mean readout without biases, w ~ N(0, 0.01/n), lr 0.2,
+300 fresh samples a step, until fields stay or for 256 000 steps, eight starts.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.extensions.gated_flow import ipr, peak_frequency
+from implicit_bias.studies.localization.drawing import LOCAL, curve, sinusoid, slashed
+from implicit_bias.studies.localization.networks import MANY, end, seconds, stayed, trained
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
+
+TITLE = "Which class has the longer correlations"
+SOURCE = "nonlinear Gaussian process"
+CLAIM = "Fields localize where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂."
+REVISION = 2
+cost = seconds
+#: A share of units that does not count.
+FEW = 0.1
+ORDERS = ((2.0, 1.0), (1.0, 2.0))
+STYLES: dict[tuple[float, float], dict[str, Any]] = {
+    (2.0, 1.0): {"color": COLOURS["blue"], "marker": "o", "label": "ξ₁ > ξ₂: (2, 1)"},
+    (1.0, 2.0): {"color": COLOURS["red"], "marker": "s", "label": "ξ₁ < ξ₂: (1, 2)"},
+}
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Both orders, four gains, eight starts; quick: two gains, one start and fewer steps."""
+    gains = (0.01, 3.0) if quick else (0.01, 1.0, 3.0, 100.0)
+    own = {"process": "NLGP", "seed": 1}
+    own |= {"steps": 2000, "repeats": 1} if quick else {"steps": 256_000, "repeats": 8}
+    return [MANY | {"xi0": first, "xi1": second, "gain": gain} | own for first, second in ORDERS for gain in gains]
+
+
+def rows(settings: Settings) -> Rows:
+    """A row per unit: its IPR and peak frequency."""
+    training = trained(settings)
+    fields = training.fields.reshape(-1, settings["n"])
+    pairs = zip(ipr(fields), peak_frequency(fields), strict=True)
+    return [
+        {"unit": k, "ipr": round(float(i), 5), "frequency": int(f)} | end(training) for k, (i, f) in enumerate(pairs)
+    ]
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each order and gain: quartiles of IPR, the median frequency, and the share of units that are local.
+
+    >>> units = pd.DataFrame({"xi0": 2.0, "xi1": 1.0, "gain": 3.0, "ipr": [0.1, 0.2, 0.3], "frequency": [1, 2, 9]})
+    >>> summary(units)[["ipr_low", "ipr", "ipr_high", "frequency", "local"]].round(3).to_dict("records")
+    [{'ipr_low': 0.15, 'ipr': 0.2, 'ipr_high': 0.25, 'frequency': 2.0, 'local': 0.667}]
+    """
+    groups = table.assign(local=table.ipr > LOCAL).groupby(["xi0", "xi1", "gain"])
+    found = {"ipr_low": groups.ipr.quantile(0.25), "ipr": groups.ipr.median(), "ipr_high": groups.ipr.quantile(0.75)}
+    return pd.DataFrame(found | {"frequency": groups.frequency.median(), "local": groups.local.mean()}).reset_index()
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """IPR against gain, and every unit's IPR against its peak frequency at g = 3."""
+    found, shift = summary(table), np.random.default_rng(0)
+    axes = panels(TITLE, columns=2, size=(4.0, 3.1))
+    for order, style in STYLES.items():
+        pair = {"xi0": order[0], "xi1": order[1]}
+        curve(axes[0, 0], where(found, **pair), "gain", **style)
+        units = where(table, **pair, gain=3.0)
+        # Frequencies are whole numbers, and dots would hide one another.
+        places = units.frequency + shift.uniform(-0.3, 0.3, size=len(units))
+        axes[0, 1].plot(places, units.ipr, style["marker"], color=style["color"], markersize=3, alpha=0.6)
+    sinusoid(axes[0, 0])
+    axes[0, 0].set(xscale="log", xlabel="gain g", ylabel="IPR, median and quartiles of units", ylim=(0, None))
+    axes[0, 0].legend()
+    axes[0, 1].set(xlabel="peak frequency, waves around the ring", ylabel="IPR", title="units at g = 3")
+    axes[0, 1].set(xlim=(-1, table.n.iloc[0] / 2 + 1), ylim=(0, None))
+    return axes[0, 0].figure
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """IPR and frequency of the median unit at the gain that both orders share last, and which units are local."""
+    local, waves = (where(summary(table), xi0=one, xi1=two).set_index("gain") for one, two in ORDERS)
+    gains = local.index.intersection(waves.index)
+    # Below a gain of 1 the data are all but Gaussian.
+    last = max(gains[gains >= 1], default=np.nan)
+    here, there = (part.reindex([last]).iloc[0] for part in (local, waves))
+    iprs = [f"median IPR {slashed(part.ipr[gains], '.3f')} at g = {slashed(gains)}" for part in (local, waves)]
+    few = f"{slashed(100 * waves.local[gains], '.0f')} % of the units; {iprs[1]}"
+    share = 100 * waves.local[gains].max() + 0 * last
+    more = f"median peak frequency {there.frequency:g} at g = {last:g}; ξ₁ > ξ₂: {here.frequency:g}"
+    return [
+        decide("ξ₁ > ξ₂: fields localize", iprs[0], here.ipr, "above", LOCAL),
+        decide("ξ₁ < ξ₂: few units are local", few, share, "at most", 100 * FEW, " % of the units"),
+        decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, " waves, as where ξ₁ > ξ₂"),
+        stayed(table),
+    ]

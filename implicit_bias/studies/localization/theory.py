@@ -1,0 +1,137 @@
+"""Do gated linear networks learn along the formulas? Descent on fresh samples against the flow, corrected and printed.
+
+The headings of the notes' section 4 ("Theory-driven Experiments"), which are empty: the general case, a single gate,
+redundant gates; and exclusive gates, their section 3.4. Gates are 1(x_i ≥ 0) of one pixel, at ξ = (5, 1), labels 1 and
+0: with the constant gate (general), alone, with its complement (exclusive), twice (redundant). ŷ = Σ_k g_k w_kᵀx,
+w ~ N(0, 1/n), Kτ = K, steps of lr 0.02 with 500 fresh samples, three draws of the samples. Moments are exact. As
+printed: (11) with the positive constants |q|, (25) likewise, and (31), (32) with Λ for 2Λ and without ±Δ.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.extensions.gated_flow import Moments, gradient_flow, pixel_moments
+from implicit_bias.studies.localization.drawing import slashed
+from implicit_bias.studies.localization.networks import COMMON, process_of
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
+
+TITLE = "Gated linear networks along the formulas"
+SOURCE = "the headings of section 4"
+CLAIM = "Gated linear networks learn along the closed forms."
+CASES = {
+    "general": "general case",
+    "single": "single gate",
+    "exclusive": "exclusive gates",
+    "redundant": "redundant gates",
+}
+TIMES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
+#: A share of ‖w‖ that the steps and the samples explain.
+NEAR = 0.1
+REVISION = 2
+#: What joins the diagonal from one entry to the next, as a share of its mean.
+RAMP = 1e-8
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Four cases, two gains, three draws of the samples; quick: one of each gain and draw."""
+    base = {name: COMMON[name] for name in ("n", "batch", "label")} | {"process": "NLGP", "xi0": 5.0, "xi1": 1.0}
+    cells = product(case=CASES, gain=(3.0,) if quick else (0.01, 3.0), seed=(1,) if quick else (1, 2, 3))
+    return [base | {"lr": 0.02} | cell for cell in cells]
+
+
+def moments_of(settings: Settings) -> Moments:
+    """The exact moments of a case; ⟨g x xᵀ⟩ of the pixel's gate is A_11, that of the constant gate twice as much."""
+    process, pixel = process_of(settings), settings["n"] // 2
+    one = pixel_moments(process, pixel, both=settings["case"] == "exclusive")
+    if settings["case"] not in ("general", "redundant"):
+        return one
+    A, b, last = one.dense(), one.b[0], 1.0 if settings["case"] == "redundant" else 2.0
+    return Moments.from_arrays(np.stack([b, b * (last == 1)]), np.block([[A, A], [A, last * A]]), one.power)
+
+
+def rows(settings: Settings) -> Rows:
+    """A row per time: how far descent is from the flow in closed form and as printed, against its own size."""
+    process, pixel, moments = process_of(settings), settings["n"] // 2, moments_of(settings)
+    rng = np.random.default_rng([settings["seed"], 5])
+    start = rng.normal(size=(moments.k, settings["n"])) / np.sqrt(settings["n"])
+    flow = gradient_flow(moments, start, [0.0, *TIMES])
+    lr, w, found = settings["lr"], start, []
+    steps = np.round(np.array(TIMES) / lr).astype(int)
+    chunks = process.stream(int(steps[-1]), settings["batch"], seed=settings["seed"])
+    for step, (X, y) in enumerate(chunks, 1):
+        G = _gates(X[:, pixel] >= 0, settings["case"])
+        left = y - np.sum(G * (X @ w.T), axis=1)
+        w = w + lr / moments.k * ((G * left[:, None]).T @ X) / len(X)
+        if step in steps:
+            time = TIMES[int(np.flatnonzero(steps == step)[0])]
+            ways = {"closed": flow.weights(time), "printed": printed(moments, start, time, settings["case"])}
+            size = np.linalg.norm(flow.weights(time))
+            found.append({"time": time} | {k: float(np.linalg.norm(w - v) / size) for k, v in ways.items()})
+    return found
+
+
+def _gates(opened: np.ndarray, case: str) -> Array:
+    """The gates (m, k) of a case, from that of the pixel (m,)."""
+    one = opened.astype(float)
+    others = {"single": [], "exclusive": [1 - one], "redundant": [one], "general": [np.ones(len(one))]}
+    return np.column_stack([one, *others[case]])
+
+
+def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
+    """The weights (k, n) that the notes' equations give, the 1/K of (5) left in Kτ = K.
+
+    What is positive, |q|, depends on the eigenvectors, whose signs are free; ours are those of `_eigenvectors`.
+    """
+    A, b = moments.dense(), moments.b.ravel()
+    if case == "redundant":
+        n = moments.d
+        values, P = _eigenvectors(A[:n, :n])
+        q = P.T @ (A[:n, :n] @ start.sum(axis=0) - b[:n])
+        one = np.linalg.solve(A[:n, :n], P @ (np.exp(-values * time / moments.k) * q) + b[:n]) / 2
+        return np.stack([one, one - (start[0] - start[1])])
+    values, P = _eigenvectors(A)
+    q = np.abs(P.T @ (A @ start.ravel() - b))
+    found = np.linalg.solve(A, P @ (np.exp(-values * time / moments.k) * q) + b)
+    return np.asarray(found.reshape(start.shape))
+
+
+def _eigenvectors(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors, the same on every machine: a small ramp tells equal eigenvalues apart, and the sum
+    of an eigenvector's entries, weighted by the ramp's roots, is positive."""
+    ramp = np.arange(1.0, len(A) + 1)
+    values, P = np.linalg.eigh(A + np.diag(RAMP * np.trace(A) / len(A) * ramp))
+    return values, P * np.sign(np.sqrt(ramp) @ P)
+
+
+def cost(settings: Settings) -> float:
+    """The samples."""
+    return TIMES[-1] / settings["lr"] * settings["batch"] * 3e-6
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Distance against time, a panel a case."""
+    there = [case for case in CASES if case in set(table.case)]
+    axes = panels(TITLE, columns=len(there), size=(2.6, 2.6))
+    for ax, case in zip(axes[0], there, strict=True):
+        part = where(table, case=case).groupby("time")[["closed", "printed"]].median()
+        ax.plot(part.index, part.closed, "o-", color=COLOURS["blue"], markersize=3, label="closed form")
+        ax.plot(part.index, part.printed, "s--", color=COLOURS["red"], markersize=3, label="as printed")
+        ax.set(title=CASES[case], xscale="log", yscale="log", xlabel="time", ylim=(1e-3, 30))
+    axes[0, 0].set_ylabel("‖w − w(t)‖ / ‖w(t)‖")
+    axes[0, 0].legend()
+    return axes[0, 0].figure
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """The largest distances of each case."""
+    found = []
+    for case, name in CASES.items():
+        part = where(table, case=case)
+        most = part.groupby("time")[["closed", "printed"]].max()
+        text = f"{slashed(most.closed, '.3f')} of ‖w‖ away at t = {slashed(most.index)}"
+        found.append(decide(f"{name}: along the closed form", text, part.closed.max(), "at most", NEAR))
+        text = f"{slashed(most.printed, '.2f')} of ‖w‖ away"
+        found.append(decide(f"{name}: along the formula as printed", text, part.printed.max(), "at most", NEAR))
+    return found

@@ -1,0 +1,218 @@
+"""Do gates that tile the inputs have the least loss? The best sets of K gates of three families, tilings and others.
+
+The loss is L* = ⟨y²⟩ − bᵀA⁻¹b, the notes' (16), at ξ = (5, 1), g = 3, labels 1 and 0. Pixel gates: all tilings by the
+signs of one pixel (K = 2), two (4) or three (8), against K of the gates 1(x_i ≥ 0) and the constant gate, all sets for
+K = 2 and by annealing above. Half-spaces 1(uᵀx ≥ 0): random ones, exchanged while that lowers the loss, two starts. Any
+gate functions (18): gates and weights are improved in turns; the gates of a sample are the best set of all 2^K, or the
+best one, for these weights. Such a gate may use the class, because at ξ = (5, 1) a pattern tells it: one class lacks
+frequencies that the other has. All are judged on fresh samples too.
+"""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.extensions.galu.closed_form import least_squares
+from implicit_bias.extensions.galu.filters import search_gates
+from implicit_bias.extensions.gated_flow import Moments, OrbitMoments, RingProcess
+from implicit_bias.features import GatedFeatures
+from implicit_bias.studies.localization.networks import COMMON, process_of
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
+
+TITLE = "Gates that tile against gates that overlap"
+SOURCE = "after equation (16), and (18)"
+CLAIM = "Gates that tile the inputs without overlap have the least loss of all sets of as many gates."
+FAMILIES = {
+    "pixels": ("blue", "pixel gates"),
+    "half-spaces": ("orange", "half-spaces, searched"),
+    "any": ("purple", "any gate functions"),
+}
+MARKERS = {"tiling": "s", "overlapping": "o"}
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Two, four and eight gates of each family; quick: two and four, fewer samples."""
+    base = {name: COMMON[name] for name in ("n", "label")} | {"process": "NLGP", "xi0": 5.0, "xi1": 1.0, "gain": 3.0}
+    own = {"samples": 1000, "steps": 60, "seed": 1} if quick else {"samples": 20_000, "steps": 600, "seed": 1}
+    return [base | cell | own for cell in product(family=FAMILIES, units=(2, 4) if quick else (2, 4, 8))]
+
+
+def rows(settings: Settings) -> Rows:
+    """A row for tilings and one for all sets: the least loss found, that on fresh samples, how many sets, and which."""
+    process = process_of(settings)
+    found = {"pixels": _pixels, "half-spaces": _half_spaces, "any": _any}[settings["family"]](process, settings)
+    return [
+        {"kind": kind, "loss": float(loss), "fresh": float(fresh), "sets": tried, "gates": names}
+        for kind, loss, fresh, tried, names in found
+    ]
+
+
+Found = list[tuple[str, float, float, int, str]]
+
+
+def _pixels(process: RingProcess, settings: Settings) -> Found:
+    """Tilings by the signs of log2 K pixels, and sets of K pixel gates."""
+    n, K, m = settings["n"], settings["units"], settings["samples"]
+    X, y = process.sample(m, seed=settings["seed"])
+    depth = int(np.log2(K))
+    rests = itertools.combinations(range(1, n), depth - 1)
+    # Up to a shift of the ring and a reflection.
+    places = [(0, *rest) for rest in rests if rest <= tuple(sorted(n - r for r in rest))]
+    few = slice(0, min(m, 6000))
+    tiles = {p: Moments.from_samples(GatedFeatures(X[few], _cells(X[few], p)), y[few]).best_loss for p in places}
+    best = min(tiles, key=lambda place: tiles[place])
+    sets, tried = _best_set(process, settings)
+    ways = [("tiling", best, partial(_cells, places=best), len(tiles))]
+    ways.append(("overlapping", sets, partial(_opened, places=sets), tried))
+    return [
+        (kind, *_judged(process, gates, settings), count, " ".join(map(str, places)))
+        for kind, places, gates, count in ways
+    ]
+
+
+def _cells(X: Array, places: tuple[int, ...]) -> Array:
+    """One gate (m, 2^p) for each pattern of signs of p pixels."""
+    return np.asarray(np.eye(2 ** len(places))[(X[:, places] >= 0) @ 2 ** np.arange(len(places))])
+
+
+def _opened(X: Array, places: tuple[int, ...]) -> Array:
+    """The gates 1(x_i ≥ 0) of pixels i (m, K); −1 is the constant gate."""
+    return np.column_stack([np.ones(len(X)) if i < 0 else X[:, i] >= 0 for i in places]).astype(float)
+
+
+def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...], int]:
+    """The best K of the pixel gates and the constant one, by moments over samples and all their shifts."""
+    n, K = settings["n"], settings["units"]
+    X, y = process.sample(min(settings["samples"], 2000), seed=settings["seed"])
+    orbit = OrbitMoments.from_samples(lambda X: X[:, 0] >= 0, X, y)
+    mean = (process.covariance(0) + process.covariance(1)) / 2
+
+    def loss(places: tuple[int, ...]) -> float:
+        """⟨y²⟩ − bᵀA⁻¹b of the gates at these places."""
+        cells = [[_pair(orbit, mean, i, j) for j in places] for i in places]
+        b = np.concatenate([np.zeros(n) if i < 0 else orbit.b for i in places])
+        return float(orbit.power - b @ np.linalg.lstsq(np.block(cells), b, rcond=1e-9)[0])
+
+    if K == 2:
+        sets = [(0, j) for j in (-1, *range(1, n // 2 + 1))]
+        return min(sets, key=loss), len(sets)
+    return _annealed(loss, n, settings)
+
+
+def _pair(orbit: OrbitMoments, mean: Array, i: int, j: int) -> Array:
+    """⟨g_i g_j x xᵀ⟩, pixels counted from each gate's own, and from 0 for the constant gate −1."""
+    if i < 0 and j < 0:
+        return mean
+    if j < 0:
+        return np.roll(orbit.A[0], i, axis=1)
+    return _pair(orbit, mean, j, i).T if i < 0 else np.asarray(orbit.A[(j - i) % orbit.k])
+
+
+def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settings) -> tuple[tuple[int, ...], int]:
+    """A set of places that exchanges one at a time, worse ones with a probability that falls to none."""
+    rng = np.random.default_rng([settings["seed"], settings["units"]])
+    now = tuple(int(i) for i in rng.permutation(n)[: settings["units"]])
+    value = loss(now)
+    best, least = now, value
+    for step in range(settings["steps"]):
+        other = int(rng.choice([i for i in range(-1, n) if i not in now]))
+        place = int(rng.integers(len(now)))
+        new = (*now[:place], other, *now[place + 1 :])
+        heat = 0.01 * (1 - step / settings["steps"]) ** 2
+        if (reached := loss(new)) < value + heat * rng.exponential():
+            now, value = new, reached
+            best, least = (new, reached) if reached < least else (best, least)
+    return best, settings["steps"] + 1
+
+
+def _judged(process: RingProcess, gates: Callable[[Array], Array], settings: Settings) -> tuple[float, float]:
+    """The least loss over samples, and the loss of these weights over fresh ones."""
+    pairs = [process.sample(settings["samples"], seed=settings["seed"] + k) for k in (10, 11)]
+    here, fresh = (Moments.from_samples(GatedFeatures(X, gates(X)), y) for X, y in pairs)
+    return here.best_loss, fresh.loss(here.best_weights)
+
+
+def _half_spaces(process: RingProcess, settings: Settings) -> Found:
+    """Random half-spaces, exchanged while that lowers the loss."""
+    m, steps = settings["samples"] // 2, settings["steps"] // 3
+    X, y = process.sample(m, seed=settings["seed"])
+    found = search_gates(X, y, units=settings["units"], restarts=2, steps=steps, seed=settings["seed"]).best.gates()
+    return [("overlapping", *_judged(process, found.transform, settings), 2 * steps, "searched")]
+
+
+def _any(process: RingProcess, settings: Settings) -> Found:
+    """Gates of the samples' own choice and weights, improved in turns: the better of two starts."""
+    K, m = settings["units"], settings["samples"] // 4
+    X, y = process.sample(m, seed=settings["seed"])
+    fresh, target = process.sample(m, seed=settings["seed"] + 10)
+    choices = {
+        "tiling": np.eye(K),
+        "overlapping": np.array(list(itertools.product((0.0, 1.0), repeat=K))),
+    }
+    found = []
+    for kind, sets in choices.items():
+        ends = []
+        for start in range(2):
+            rng = np.random.default_rng([settings["seed"], start])
+            w = rng.normal(size=(K, settings["n"])) / settings["n"]
+            for _ in range(settings["steps"] // 20):
+                w = least_squares(GatedFeatures(X, _chosen(X, y, w, sets)), y, ridge=1e-6).weights
+            ends.append((_left(X, y, w, sets), _left(fresh, target, w, sets)))
+        found.append((kind, *min(ends), 2 * (settings["steps"] // 20), "any"))
+    return found
+
+
+def _chosen(X: Array, y: Array, w: Array, sets: Array) -> Array:
+    """Which of the sets of gates (s, K) comes nearest to the targets with weights (K, n): the gates (m, K)."""
+    return np.asarray(sets[np.abs(X @ w.T @ sets.T - y[:, None]).argmin(axis=1)])
+
+
+def _left(X: Array, y: Array, w: Array, sets: Array) -> float:
+    """⟨(y − ŷ)²⟩ where every sample has the set of gates that suits it best."""
+    return float(np.mean(np.abs(X @ w.T @ sets.T - y[:, None]).min(axis=1) ** 2))
+
+
+def cost(settings: Settings) -> float:
+    """Mostly solving for each set."""
+    return 1e-3 + 3e-7 * settings["steps"] * settings["samples"] / 20 * settings["units"]
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """The least loss against the number of gates."""
+    axes = panels(TITLE, size=(7.0, 3.4))
+    ax = axes[0, 0]
+    for (family, kind), part in table.groupby(["family", "kind"], sort=False):
+        colour, text = FAMILIES[str(family)]
+        style = {"color": COLOURS[colour], "marker": MARKERS[str(kind)], "linewidth": 1.2, "markersize": 4}
+        line = "--" if kind == "tiling" else "-"
+        ax.plot(part.units, part.fresh, line, label=f"{text}, {kind}", **style)
+    ax.set(xscale="log", xlabel="gates K", ylabel="⟨(y − ŷ)²⟩, fresh samples", ylim=(0, None))
+    ax.set_xticks(sorted(table.units.unique()), sorted(table.units.unique()))
+    ax.minorticks_off()
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax.figure
+
+
+#: Losses that differ by less are equal: standard errors over 20 000 samples are about .001.
+EQUAL = 0.003
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """How much more tilings lose than other sets, for each family and number of gates."""
+    found = []
+    for family in ("pixels", "any"):
+        for K in sorted(table.units.unique()):
+            part = where(table, family=family, units=K).set_index("kind")
+            if not {"tiling", "overlapping"} <= set(part.index):
+                continue
+            tile, over = part.fresh["tiling"], part.fresh["overlapping"]
+            text = f"{tile:.3f} for tilings (best of {part.sets['tiling']}), {over:.3f} for others"
+            text += f" ({part.gates['overlapping']})" if family == "pixels" else ""
+            name = f"{FAMILIES[family][1]}, K = {K}: tilings are best"
+            found.append(decide(name, text, tile - over, "at most", EQUAL, " more than others"))
+    return found

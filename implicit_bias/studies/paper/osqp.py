@@ -1,0 +1,195 @@
+"""The point at which OSQP left the published SVM-L2, reached in the span of the features.
+
+The published program has t = Aζ as variables of their own, A that of eq. 23:
+
+    minimise ‖t‖²   subject to   t = Aζ,   y_i (Φζ)_i ≥ 1
+
+A is singular, so that many ζ are optimal, and the published numbers are those of the one where OSQP stops. Its
+iteration starts at 0 and is linear but for a clipping of n numbers. Where no input is larger than the constant 1, its
+scaling of the variables is one number for ζ and one for t, and everything stays in the span
+
+    ζ = Σ_e P_e Φᵀ(y∘w_e),   w_e ∈ Rⁿ
+
+of the three eigenspaces of A (P_e: contrasts within a group, the mean, differences of groups; eigenvalues K, 1, 0). A
+step costs three products with n × n kernels (GP_eGᵀ)∘(XXᵀ) instead of one with a factor of size 2kd + n.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.features import GatedFeatures
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.studies.paper.published import Equation23
+
+#: OSQP's settings, of which CVXPY sets the tolerance and the number of iterations (the paper's A.2: at most 10 000).
+SIGMA, ALPHA, RHO, EQUALITIES = 1e-6, 1.6, 0.1, 1e3
+TOLERANCE, ITERATIONS, CHECK, ADAPT = 1e-5, 10_000, 25, 50
+
+
+@dataclass(frozen=True)
+class Scales:
+    """OSQP's scaling (Ruiz): of t and ζ, of the rows of equalities and of inequalities."""
+
+    t: float
+    zeta: float
+    equal: float
+    margin: float
+
+    @classmethod
+    def of(cls, diagonal: float, rounds: int = 10) -> "Scales":
+        """For A with this largest entry, on its diagonal, and features whose largest entry in each row is 1."""
+        square, first, second, feature = 2.0, 1.0, diagonal, 1.0
+        t = zeta = equal = margin = 1.0
+        for _ in range(rounds):
+            a, b = max(square, first) ** -0.5, max(second, feature) ** -0.5
+            c, d = max(first, second) ** -0.5, feature**-0.5
+            square, first, second, feature = square * a * a, first * a * c, second * b * c, feature * b * d
+            t, zeta, equal, margin = t * a, zeta * b, equal * c, margin * d
+        return cls(t, zeta, equal, margin)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Weights ζ (k, d), whether OSQP's criterion was met, and after how many iterations."""
+
+    weights: Array
+    finished: bool
+    iterations: int
+
+
+#: Arrays with the scale of each.
+Parts = list[tuple[Array, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Primal and dual residuals, and the terms whose sizes they are held against."""
+
+    primal: Parts
+    primal_terms: Parts
+    dual: Parts
+    dual_terms: Parts
+
+    def small(self) -> bool:
+        """OSQP's criterion for ending, on the unscaled residuals."""
+        pairs = ((self.primal, self.primal_terms), (self.dual, self.dual_terms))
+        return all(_largest(parts) <= TOLERANCE * (1 + _largest(terms)) for parts, terms in pairs)
+
+    def balance(self) -> float:
+        """By how much ρ should change, by the scaled residuals."""
+        primal = _largest(self.primal, scaled=True) / (_largest(self.primal_terms, scaled=True) + 1e-10)
+        dual = _largest(self.dual, scaled=True) / (_largest(self.dual_terms, scaled=True) + 1e-10)
+        return float(np.sqrt(primal / dual))
+
+
+def _largest(parts: Parts, *, scaled: bool = False) -> float:
+    return max(float(np.abs(values).max()) / (1.0 if scaled else scale) for values, scale in parts)
+
+
+class _Iteration:
+    """OSQP's alternating steps, on coefficients (3, n) of the scaled t, ζ and multipliers of the equalities."""
+
+    def __init__(self, problem: MarginProblem) -> None:
+        features, norm = problem.features, problem.norm
+        assert isinstance(features, GatedFeatures)
+        assert isinstance(norm, Equation23)
+        groups = norm.groups
+        self.G, self.yX = np.asarray(features.gate_values, dtype=float), problem.y[:, None] * features.X
+        k, units = self.G.shape[1], int(groups.max()) + 1
+        within = np.equal.outer(groups, groups) * (units / k)
+        mean = np.full((k, k), 1 / k)
+        self.projections = (np.eye(k) - within, mean, within - mean)
+        self.eigenvalues = np.array([k / units, 1.0, 0.0])
+        self.A = (k / units) * self.projections[0] + mean
+        inner = self.yX @ self.yX.T
+        self.kernels = [(self.G @ P @ self.G.T) * inner for P in self.projections]
+        self.scales = Scales.of(self.A[0, 0])
+        n = len(problem.y)
+        self.t, self.zeta, self.dual = np.zeros((3, 3, n))
+        self.z, self.v = np.zeros((2, n))
+        self.rescale(RHO)
+
+    def rescale(self, rho: float) -> None:
+        """Take another ρ, and factor the n × n system."""
+        s = self.scales
+        self.rho, self.rho_equal = rho, EQUALITIES * rho
+        self.on_t, self.on_zeta = s.equal * s.t, s.equal * s.zeta * self.eigenvalues
+        self.total = 2 * s.t**2 + SIGMA + self.rho_equal * self.on_t**2
+        self.cross = self.rho_equal * self.on_t * self.on_zeta
+        self.schur = SIGMA + self.rho_equal * self.on_zeta**2 - self.cross**2 / self.total
+        self.slope = s.margin * s.zeta
+        weighted = np.sum([K / m for K, m in zip(self.kernels, self.schur, strict=True)], axis=0)
+        self.factor = cho_factor(np.eye(len(self.z)) / rho + self.slope**2 * weighted)
+
+    def outputs(self, coefficients: Array) -> Array:
+        """Φζ of Σ_e P_e Φᵀ(y∘w_e), times y: Σ_e K_e w_e."""
+        return np.sum([K @ w for K, w in zip(self.kernels, coefficients, strict=True)], axis=0)
+
+    def array(self, coefficients: Array) -> Array:
+        """Σ_e P_e Φᵀ(y∘w_e), shape (k, d)."""
+        parts = zip(self.projections, coefficients, strict=True)
+        return np.sum([P @ ((self.G * w[:, None]).T @ self.yX) for P, w in parts], axis=0)
+
+    def weights(self) -> Array:
+        """ζ (k, d), unscaled."""
+        return self.scales.zeta * self.array(self.zeta)
+
+    def step(self) -> None:
+        """One iteration: the linear system, relaxation, projection, multipliers."""
+        schur, cross, on_zeta = self.schur[:, None], self.cross[:, None], self.on_zeta[:, None]
+        right_t = SIGMA * self.t - self.on_t * self.dual
+        free = (SIGMA * self.zeta + on_zeta * self.dual + cross / self.total * right_t) / schur
+        nu = cho_solve(self.factor, self.v / self.rho - self.z - self.slope * self.outputs(free))
+        zeta = free + self.slope / schur * nu
+        t = (right_t + cross * zeta) / self.total
+        self.dual = self.dual + self.rho_equal * ALPHA * (self.on_t * t - on_zeta * zeta)
+        self.t = ALPHA * t + (1 - ALPHA) * self.t
+        self.zeta = ALPHA * zeta + (1 - ALPHA) * self.zeta
+        relaxed = self.z + ALPHA * (nu - self.v) / self.rho
+        self.z = np.minimum(relaxed + self.v / self.rho, -self.scales.margin)
+        self.v = self.v + self.rho * (relaxed - self.z)
+
+    def residuals(self) -> Residuals:
+        """What is missing from the constraints and from a zero gradient, and the terms that these are made of."""
+        s = self.scales
+        t, zeta, dual = map(self.array, (self.t, self.zeta, self.dual))
+        equal = self.on_t * t - s.equal * s.zeta * (self.A @ zeta)
+        margins = -self.slope * self.outputs(self.zeta)
+        pulled = -s.equal * s.zeta * (self.A @ dual) - self.slope * (self.G * self.v[:, None]).T @ self.yX
+        square, pushed = 2 * s.t**2 * t, self.on_t * dual
+        return Residuals(
+            primal=[(equal, s.equal), (margins - self.z, s.margin)],
+            primal_terms=[(equal, s.equal), (margins, s.margin), (self.z, s.margin)],
+            dual=[(square + pushed, s.t), (pulled, s.zeta)],
+            dual_terms=[(square, s.t), (pushed, s.t), (pulled, s.zeta)],
+        )
+
+
+def osqp_choice(problem: MarginProblem) -> Choice:
+    """Where OSQP stops on the published program of SVM-L2, from the problem of `published_svm_l2`.
+
+    Equal to OSQP's own answer where the inputs lie in [−1, 1] and the last one is 1, as those of the published
+    experiments do; on other inputs the same iteration with another scaling. The problem must be separable.
+
+    >>> from implicit_bias import HyperplaneGates, load_binary
+    >>> from implicit_bias.studies.paper.published import published_svm_l2
+    >>> task = load_binary("digits", train_size=60)
+    >>> choice = osqp_choice(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(3, 2)))
+    >>> choice.finished, choice.weights.shape
+    (True, (6, 65))
+    """
+    iteration = _Iteration(problem)
+    for count in range(1, ITERATIONS + 1):
+        iteration.step()
+        if count % CHECK:
+            continue
+        residuals = iteration.residuals()
+        if residuals.small():
+            return Choice(iteration.weights(), True, count)
+        rho = iteration.rho * residuals.balance()
+        if count % ADAPT == 0 and max(rho / iteration.rho, iteration.rho / rho) > 5:
+            iteration.rescale(rho)
+    return Choice(iteration.weights(), False, ITERATIONS)

@@ -1,0 +1,192 @@
+"""The grid of the paper (Lippl, Abbott & Chung), and what each figure shows of it: its own by number, ours by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from implicit_bias._utils.checks import one_of
+from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config, Study
+
+if TYPE_CHECKING:
+    from implicit_bias.studies.runner.experiment import Settings
+
+#: The published grid.
+PAPER: dict[str, Any] = {
+    "dataset": "mnist",
+    "train_size": (500, 1000, 2000),
+    "seeds": (1, 2, 3),
+    "momentum": (0.0, 0.9),
+    "versions": VERSIONS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Cells of one study, and those of them that a quick run takes: minutes instead of an hour."""
+
+    study: Study
+    whole: dict[str, Any]
+    quick: dict[str, Any]
+    cutoffs: tuple[str, ...] = ("median", "random")
+    #: Of a quick run.
+    momentum: tuple[float, ...] = (0.0,)
+    versions: tuple[str, ...] = VERSIONS
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A panel of the paper's figures: its letter, what it draws (`panels.KINDS`), and of which cells."""
+
+    letter: str
+    kind: str
+    where: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A figure's title, and the cells behind it."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+    @property
+    def study(self) -> Study:
+        """The study that it is about, where that is one."""
+        return self.parts[0].study
+
+
+@dataclass(frozen=True)
+class PaperFigure(Layout):
+    """One of the paper's figures: models, columns of panels, and rows of them (label, which cells)."""
+
+    models: tuple[str, ...]
+    columns: tuple[Panels, ...]
+    rows: tuple[tuple[str, dict[str, Any]], ...]
+
+
+@dataclass(frozen=True)
+class OwnFigure(Layout):
+    """A figure of ours, that the paper does not have: rows of quantities against widths, for each training-set size."""
+
+    #: The rows of panels: a value of `contexts`, or all, and the quantity.
+    rows: tuple[tuple[int | None, str], ...]
+    #: The x axis.
+    width: str = "units"
+
+
+@dataclass(frozen=True)
+class ClaimsFigure(Layout):
+    """A figure of ours of the claims that rest on draws of everything: means and intervals."""
+
+
+_GLN, _RELU, _SHALLOW = (STUDIES[f"compare_{name}"] for name in ("gln", "relu", "shallow_gln"))
+_CONTEXTS: dict[str, Any] = {"contexts": (2,)}
+GLN = Part(_GLN, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, {"units": (10, 50)} | _CONTEXTS)
+RELU = Part(
+    _RELU,
+    {"units": (10, 20, 50, 100)} | _CONTEXTS,
+    {"units": (10, 50)} | _CONTEXTS,
+    ("median",),
+    (0.0, 0.9),
+)
+SHALLOW = Part(
+    _SHALLOW,
+    {"units": (1,), "contexts": tuple(2**b for b in range(16))},
+    {"units": (1,), "contexts": (1, 4, 16, 256)},
+)
+#: Widths that the authors trained, and no figure or sentence of the paper has.
+WIDE_GLN = Part(_GLN, {"units": (500, 1000), "contexts": (2, 4)}, {"units": ()})
+WIDE_RELU = Part(_RELU, {"units": (500, 1000)} | _CONTEXTS, {"units": ()}, ("median",))
+#: Ten draws of everything at once: the split of the data, gates, initial weights and the order of the batches.
+_DRAWS = {"split": "own", "seeds": tuple(range(11, 21))} | _CONTEXTS
+_THREE = _DRAWS | {"seeds": (11, 12, 13), "units": (10,)}
+_SPREAD: dict[str, Any] = {"momentum": (0.0, 0.9), "versions": VERSIONS[:1]}
+_ONE_LAYER = {"units": (1,)}
+SPREADS = (
+    Part(_GLN, _DRAWS | {"units": (10, 50, 100)}, _THREE, **_SPREAD),
+    Part(_RELU, _DRAWS | {"units": (10, 50, 100)}, _THREE, ("median",), **_SPREAD),
+    Part(
+        _SHALLOW,
+        _DRAWS | _ONE_LAYER | {"contexts": (4, 8, 16, 32, 64)},
+        _THREE | _ONE_LAYER | {"contexts": (16,)},
+        ("median",),
+        **_SPREAD,
+    ),
+)
+
+_A, _B = Panels("a", "errors", {}), Panels("b", "inconsistencies", {})
+_MEDIAN, _RANDOM = {"cutoff": "median"}, {"cutoff": "random"}
+_BOTH = ((None, "error"), (None, "inconsistency"))
+FIGURES: dict[str, PaperFigure | OwnFigure | ClaimsFigure] = {
+    "2": PaperFigure(
+        "Experiments on GLNs",
+        (GLN, SHALLOW),
+        ("SVM-L2", "SVM-GLN"),
+        (_A, _B, Panels("c", "best GLNs", {}), Panels("d", "widths", {"contexts": 2})),
+        (("", _MEDIAN | {"momentum": 0.0}),),
+    ),
+    "3": PaperFigure(
+        "Experiments on ReLU networks",
+        (RELU, GLN),
+        ("SVM-RC", "SVM-LC", "SVM-HL"),
+        (_A, _B, Panels("c", "best ReLU networks", {}), Panels("d", "widths", {})),
+        (("", {"momentum": 0.9}),),
+    ),
+    "4": PaperFigure(
+        "Full data on GLNs",
+        (GLN,),
+        ("SVM-L2", "SVM-GLN"),
+        (_A, _B, Panels("c", "widths", {"contexts": 2}), Panels("c", "widths", {"contexts": 4})),
+        (("with MI", _MEDIAN | {"momentum": 0.0}), ("without MI", _RANDOM | {"momentum": 0.0})),
+    ),
+    "5": PaperFigure(
+        "Full data on ReLU networks",
+        (RELU,),
+        ("SVM-RC", "SVM-LC", "SVM-HL"),
+        (_A, _B, Panels("c", "widths", {})),
+        (("momentum 0", {"momentum": 0.0}), ("momentum 0.9", {"momentum": 0.9})),
+    ),
+    "gln-widths": OwnFigure(
+        "GLNs of all widths",
+        (GLN, WIDE_GLN),
+        ((2, "error"), (4, "error"), (2, "inconsistency"), (4, "inconsistency")),
+    ),
+    "relu-widths": OwnFigure("ReLU networks of all widths", (RELU, WIDE_RELU), _BOTH),
+    "shallow": OwnFigure("Shallow GLNs", (SHALLOW,), _BOTH, "contexts"),
+    "spreads": ClaimsFigure("The claims over draws of data, gates, weights and batches", SPREADS),
+}
+
+
+def chosen(*figures: str) -> tuple[str, ...]:
+    """The figures that names, or 'all', stand for, in their order."""
+    names = [one_of(figure, [*FIGURES, "all"], "figure") for figure in figures]
+    return tuple(figure for figure in FIGURES if figure in names or "all" in names)
+
+
+def grid(
+    figures: Iterable[str],
+    *,
+    quick: bool = False,
+    dataset: str = PAPER["dataset"],
+    versions: tuple[str, ...] = VERSIONS,
+) -> list[Settings]:
+    """The settings of the cells behind some figures, each once.
+
+    `quick` keeps n = 500, one seed, median cutoffs, no momentum for GLNs, and a few widths.
+
+    >>> len(grid(["4"])), len(grid(["5"]))
+    (144, 36)
+    """
+    base = Config(**PAPER | {"dataset": dataset})
+    cells: list[Settings] = []
+    for part in dict.fromkeys(part for figure in figures for part in FIGURES[figure].parts):
+        for cutoff in part.cutoffs[:1] if quick else part.cutoffs:
+            asked = tuple(version for version in part.versions if version in versions)
+            config = replace(base, cutoff=cutoff, versions=asked or versions)
+            if quick:
+                config = replace(config, train_size=(500,), seeds=(1,), momentum=part.momentum)
+            lists = part.quick if quick else part.whole
+            cells += part.study.cells(replace(config, **lists)) if lists["units"] and asked else []
+    return cells

@@ -1,0 +1,59 @@
+"""The paper's table, figures and verdicts as one self-contained page."""
+
+import base64
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+from implicit_bias.studies.paper.figures import names
+from implicit_bias.studies.paper.pages import panel_rows
+from implicit_bias.studies.paper.summary import summarise
+from implicit_bias.studies.runner.results import Figured
+
+#: What a row of the report's last table stands for.
+SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
+
+
+def report_page(found: Figured, contents: dict[str, bytes]) -> bytes:
+    """The page, with the figures among the contents of files that are written beside it."""
+    summary, verdicts = summarise(found.table, SETTINGS).round(4), found.verdicts()
+    pictures = {name.removesuffix(".png"): content for name, content in contents.items() if name.endswith(".png")}
+    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
+        files("implicit_bias.studies.paper").joinpath("report.html").read_text("utf-8")
+    )
+    page = template.render(
+        title=f"The implicit bias of gated networks on {names(found.table)}, certified",
+        verdicts=[verdict.row() for verdict in verdicts],
+        panels=panel_rows(verdicts),
+        figures=[(_caption(name), base64.b64encode(content).decode()) for name, content in pictures.items()],
+        rows=len(summary),
+        table=summary.to_html(index=False, border=0, na_rep="–"),
+        record=_readable(found.record),
+        missing=found.record["missing"],
+    )
+    return page.encode()
+
+
+def _caption(name: str) -> str:
+    """What is written below a figure of this name."""
+    if name.startswith("figure"):
+        return f"Figure {name.removeprefix('figure')} of the paper, corrected above and with the published faults below"
+    if name == "spreads":
+        return "Our own figure of the claims, over draws"
+    own, _, cutoff = name.partition("_")
+    return f"Our own figure {own}, {cutoff or 'median'} cutoffs"
+
+
+def _readable(record: dict[str, Any]) -> dict[str, str]:
+    """The record as lines of text, a line for each study or setting that it lists."""
+    lines: dict[str, str] = {}
+    for name, value in record.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            parts = {f"{name} {number}": part for number, part in enumerate(value, 1)}
+            lines |= {part: "; ".join(f"{k}: {v}" for k, v in about.items()) for part, about in parts.items()}
+        elif isinstance(value, dict):
+            lines[name] = ", ".join(f"{k} {v}" for k, v in value.items())
+        else:
+            lines[name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return lines

@@ -1,0 +1,170 @@
+"""What the paper's comparisons are asked: the options, their defaults, and the three studies.
+
+Nothing here loads what computes them, so that the help of their commands is there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from implicit_bias._utils.checks import InputError, as_count, one_of
+
+if TYPE_CHECKING:
+    from implicit_bias.gates.thresholds import Cutoff
+    from implicit_bias.studies.runner.experiment import Settings
+
+#: The comparison as it should be, and with the published faults.
+VERSIONS = ("corrected", "published")
+#: Every published fault, by the name that `Config.faults` and the functions of `published` take.
+FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
+
+
+def check_faults(faults: Collection[str]) -> None:
+    """Refuse names that are none of `FAULTS`."""
+    for fault in faults:
+        one_of(fault, FAULTS, "fault")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a comparison runs over: every combination of the lists is a cell.
+
+    `versions` are 'corrected', 'published' or both; the published one has the `faults` (`FAULTS`). A cell's
+    seed is that of gates, initial weights and batches, and of the split of the data too where `split` is 'own'; else
+    this is the published one.
+
+    Raises InputError for anything out of range, before any work.
+
+    >>> Config(units=[10, 20]).units
+    (10, 20)
+    """
+
+    dataset: str = "digits"
+    train_size: tuple[int, ...] = (500,)
+    units: tuple[int, ...] = (10,)
+    contexts: tuple[int, ...] = (2,)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    momentum: tuple[float, ...] = (0.0,)
+    cutoff: Cutoff = "median"
+    split: str = "published"
+    versions: tuple[str, ...] = ("corrected",)
+    faults: tuple[str, ...] = FAULTS
+    solver: str | None = None
+    tol: float = 1e-6
+    steps: int = 3200
+
+    def __post_init__(self) -> None:
+        # What takes seconds to load, and help does without.
+        from implicit_bias.datasets import dataset_names
+        from implicit_bias.solvers import solver_names
+        from implicit_bias.solvers.options import as_tolerance
+        from implicit_bias.studies.runner.cells import SPLITS
+        from implicit_bias.training.optimisers import SGD
+
+        counts = ("train_size", "units", "contexts", "seeds")
+        for name in (*counts, "momentum", "versions", "faults"):
+            values = getattr(self, name)
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise InputError(f"{name} must list its values, as in {name}=({values!r},)")
+            values = tuple(as_count(v, name, least=int(name != "seeds")) if name in counts else v for v in values)
+            object.__setattr__(self, name, values)
+            if not values and name != "faults":
+                raise InputError(f"{name} is empty; give at least one value")
+            if len(set(values)) < len(values) and name != "faults":
+                raise InputError(f"{name} lists a value twice; give each once")
+        one_of(self.dataset, dataset_names(), "data set")
+        for momentum in self.momentum:
+            SGD(steps=self.steps, momentum=momentum)
+        if self.solver is not None:
+            one_of(self.solver, solver_names(), "solver")
+        for version in self.versions:
+            one_of(version, VERSIONS, "version")
+        one_of(self.split, SPLITS, "split")
+        check_faults(self.faults)
+        as_tolerance(self.tol)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A comparison: the model that gradient descent trains, and the margin problems it is held against.
+
+    >>> STUDIES["compare_gln"].default("units"), STUDIES["compare_gln"].config(seeds=[4]).seeds
+    ((5, 10), (4,))
+    """
+
+    #: The words of its command, with underscores.
+    name: str
+    title: str
+    #: Options of its command that show what it is for.
+    example: str
+    #: The model that gradient descent trained.
+    reference: str
+    #: Where its defaults are not those of `Config`.
+    defaults: dict[str, Any]
+    #: Why a list of the configuration must be that of the defaults.
+    fixed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def module(self) -> Any:
+        """The module that computes its cells, with three functions.
+
+        `rows`: from settings and task to the rows of a cell. `cost`: from settings to about how many seconds it takes
+        on one core with MNIST, for the order of the cells and the time left. `gates_of`: from settings to the gates of
+        a cell, which refuse settings that no inputs can mend.
+        """
+        return import_module(f"{__package__}.{self.name.removeprefix('compare_')}")
+
+    def default(self, name: str) -> Any:
+        """The default of an option."""
+        return self.defaults.get(name, getattr(Config, name))
+
+    def config(self, **options: Any) -> Config:
+        """Its configuration, with some options other than the defaults."""
+        return Config(**self.defaults | options)
+
+    def cells(self, config: Config) -> list[Settings]:
+        """The settings of a configuration's cells, seeds innermost; refused if they make no sense for the study."""
+        for name, reason in self.fixed.items():
+            if getattr(config, name) != self.default(name):
+                raise InputError(reason)
+        values = dict(vars(config))
+        about = {"study": self.name, "dataset": values.pop("dataset")}
+        lists = {name: values.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": values.pop("seeds")}
+        cells = [about | dict(zip(lists, cell, strict=True)) | values for cell in product(*lists.values())]
+        for cell in cells:
+            self.module.gates_of(cell).check()
+        return cells
+
+
+STUDIES = {
+    study.name: study
+    for study in (
+        Study(
+            name="compare_gln",
+            title="Gated linear networks: gradient descent and the margin problems",
+            example="--dataset mnist --units 10 20 --seeds 1",
+            reference="GD-GLN",
+            defaults={"units": (5, 10)},
+        ),
+        Study(
+            name="compare_relu",
+            title="ReLU networks: gradient descent and the margin problems",
+            example="--units 10 20 --momentum 0 0.9",
+            reference="GD-ReLU",
+            defaults={"units": (10, 20)},
+            fixed={"contexts": "a ReLU unit has two contexts, open and closed; leave contexts at 2"},
+        ),
+        Study(
+            name="compare_shallow_gln",
+            title="Shallow gated linear networks: gradient descent and the margin problem",
+            example="--contexts 1 2 4 8 16",
+            reference="GD-shallow",
+            defaults={"units": (1,), "contexts": (1, 2, 4, 8, 16)},
+            fixed={"units": "a shallow GLN has one unit; vary its contexts instead, and leave units at 1"},
+        ),
+    )
+}

@@ -1,0 +1,171 @@
+"""The paper's claims against a table of its cells: paired differences over draws, certificates, published numbers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from implicit_bias._utils.checks import InputError
+from implicit_bias.studies.paper.claims import CLAIMS, SHALLOW, Claim, Correlation, Quantity
+from implicit_bias.studies.runner.tested import Tested, holm
+from implicit_bias.studies.runner.verdicts import Verdict, where
+
+#: What makes a cell of one study and version.
+CELL = ["train_size", "units", "contexts", "cutoff", "momentum", "seed"]
+#: Correlations at which "weak" ends and "reasonable" begins.
+STRONG = 0.5
+#: The published numbers that we know, with their cell: (study, model, n, H, contexts, seed, quantity, published value).
+PUBLISHED = (
+    ("compare_gln", "GD-GLN", 500, 10, 2, 1, "accuracy", 0.83900),
+    ("compare_gln", "SVM-GLN", 500, 10, 2, 1, "accuracy", 0.84975),
+    ("compare_gln", "SVM-GLN", 500, 10, 2, 1, "agreement", 0.8600),
+    ("compare_gln", "SVM-GLN", 2000, 50, 2, 2, "agreement", 0.8905),
+    ("compare_gln", "SVM-GLN", 1000, 20, 4, 3, "agreement", 0.844),
+    ("compare_relu", "SVM-RC", 500, 20, 2, 1, "accuracy", 0.84633),
+)
+#: How far ours may be from them; an agreement also depends on the order of the batches.
+NEAR = {"accuracy": 0.001, "agreement": 0.005}
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Every verdict that the table has the cells for.
+
+    A claim rests on its value in each draw, a mean over the cells that have all its quantities: on the draws that the
+    split of the data varies with, where the table has such cells, else on the seeds of the published split. It is
+    decided if Student's test of the draws' mean, adjusted for all tests of the table by Holm's method, says so.
+
+    >>> cell = dict(study="compare_gln", train_size=9, units=2, contexts=2, cutoff="median", momentum=0.0)
+    >>> cell |= dict(version="corrected", split="own", status="OPTIMAL", gap=1e-8, closed=0)
+    >>> cell |= dict(inconsistency=0.0, expected_inconsistency=0.0)
+    >>> rows = [cell | dict(model=m, error=e + s**2 / 1000 * (m == "SVM-L2"), seed=s)
+    ...         for m, e in (("SVM-L2", 0.12), ("SVM-GLN", 0.10)) for s in (1, 2, 3)]
+    >>> verdict = verdicts(pd.DataFrame(rows))[0]
+    >>> verdict.claim, verdict.found
+    ('4.1, 2a, 2d: SVM-GLN errs less than SVM-L2', '12.47 − 10.00 = 2.47 [1.46, 3.47] %; 3 draws')
+    """
+    if not {"study", "version", "model", "split", *CELL} <= set(table.columns):
+        raise InputError("verdicts are made from the table of reproduce_paper.py")
+    tested = examine(table)
+    adjusted = holm([test.p for test in tested])
+    decided = [test.verdict(p, len(tested)) for test, p in zip(tested, adjusted, strict=True)]
+    return [*decided, *_best_depth(table), *_certificates(table), *_published(table)]
+
+
+def examine(table: pd.DataFrame) -> list[Tested]:
+    """The tests of all claims that the table has cells for."""
+    parts = {split: where(table, split=split) for split in ("own", "published")}
+    return [test for claim in CLAIMS for test in _tests(parts, claim)]
+
+
+def _tests(parts: dict[str, pd.DataFrame], claim: Claim | Correlation) -> Iterator[Tested]:
+    """The test of a claim, and those of each value of a coordinate; none without cells. Parts are those of a split."""
+    terms = claim.terms if isinstance(claim, Claim) else ((1, claim.one), (1, claim.other))
+    pairs = {
+        split: pd.concat([weight * _values(part, quantity) for weight, quantity in terms], axis=1).dropna()
+        for split, part in parts.items()
+    }
+    split = next((split for split, cells in pairs.items() if len(cells)), None)
+    if split is None:
+        return
+    cells = pairs[split]
+    about = f"{claim.place}: {claim.text}"
+    if isinstance(claim, Correlation):
+        if claim.within:
+            cells = cells - cells.groupby(level=["train_size", "seed"]).transform("mean")
+        if len(found := _correlations(cells)):
+            limit = float(np.arctanh(STRONG))
+            yield Tested(about, claim.relation, limit, found, "r = ", split == "own", correlation=True)
+        return
+    yield _difference(about, cells, claim.limit, split)
+    groups = list(cells.groupby(level=claim.by)) if claim.by else []
+    if len(groups) > 1:
+        for value, group in groups:
+            yield _difference(f"{about}, {claim.by}={value}", group, claim.limit, split)
+
+
+def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
+    """A quantity in percent by the coordinates that are left free."""
+    fixed = {name for name, value in quantity.rows.items() if not isinstance(value, tuple)}
+    cells = where(table, model=quantity.model, **quantity.rows)
+    if quantity.best:
+        return 100 * cells.groupby(["train_size", "seed"])[quantity.column].min()
+    return 100 * cells.set_index([name for name in CELL if name not in fixed])[quantity.column]
+
+
+def _difference(claim: str, cells: pd.DataFrame, limit: float, split: str) -> Tested:
+    """The sum of the terms in each draw, with the sides of a plain difference."""
+    draws = cells.groupby(level="seed").mean()
+    sides = draws.mean().tolist()
+    shown = f"{sides[0]:.2f} − {-sides[1]:.2f} = " if len(sides) == 2 else ""
+    return Tested(claim, "above", limit, draws.sum(axis=1), shown, split == "own")
+
+
+def _correlations(cells: pd.DataFrame) -> pd.Series:
+    """Fisher's arctanh r of the two columns in every draw that has three cells or more."""
+    draws = {seed: part for seed, part in cells.groupby(level="seed") if len(part) > 2}
+    found = {seed: np.corrcoef(part.to_numpy().T)[0, 1] for seed, part in draws.items()}
+    return pd.Series(found, dtype=float).clip(-1 + 1e-12, 1 - 1e-12).map(np.arctanh).dropna()
+
+
+def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
+    """Where the shallow SVM errs least."""
+    errors = _values(where(table, split="published"), Quantity(SHALLOW, "SVM-shallow"))
+    if errors.empty:
+        return
+    # Sizes that lack some numbers of contexts would shift the means.
+    counts = errors.reset_index().groupby("train_size").contexts.nunique()
+    whole = errors[errors.index.get_level_values("train_size").isin(counts.index[counts == counts.max()])]
+    means = whole.groupby(level="contexts").mean()
+    best = means.idxmin()
+    yield Verdict(
+        "SVM-shallow errs least between the fewest and the most contexts",
+        f"{means.min():.2f} % at contexts={best}; {means.iloc[0]:.2f} % at {means.index[0]}, "
+        f"{means.iloc[-1]:.2f} % at {means.index[-1]}",
+        "least at neither end",
+        bool(means.index[0] < best < means.index[-1]) if len(means) > 2 else None,
+    )
+
+
+def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
+    """How many problems are certified, and why some are not separable."""
+    part = table[(table.version == "corrected") & ~table.model.str.startswith("GD-")]
+    # Only the problems of a ReLU network's own gates and activations differ between momenta.
+    once = part.momentum.where(part.model.isin(["SVM-LC", "SVM-HL"]), 0.0)
+    keys = ["study", "model", "train_size", "units", "contexts", "cutoff", "split", "seed"]
+    part = part[~part[keys].assign(momentum=once).duplicated()]
+    if part.empty:
+        return
+    optimal, inseparable = part[part.status == "OPTIMAL"], part[part.status.str.startswith("NOT_SEPARABLE")]
+    gaps = f", with gaps up to {optimal.gap.max():.1e}" if len(optimal) else ""
+    yield Verdict(
+        "every margin problem is OPTIMAL or proved NOT_SEPARABLE",
+        f"{len(optimal)} and {len(inseparable)} of {len(part)}{gaps}",
+        "all",
+        len(optimal) + len(inseparable) == len(part),
+    )
+    if len(inseparable):
+        closed = int((inseparable.closed > 0).sum())
+        yield Verdict(
+            "problems that are not separable hold samples whose every gate is closed",
+            f"{closed} of {len(inseparable)}",
+            "all",
+            closed == len(inseparable),
+        )
+
+
+def _published(table: pd.DataFrame) -> Iterator[Verdict]:
+    """The published numbers against our simulation, which has the published faults."""
+    if set(table.get("dataset", ())) != {"mnist"}:
+        return
+    for study, model, n, units, contexts, seed, quantity, published in PUBLISHED:
+        values = {"study": study, "version": "published", "model": model, "train_size": n, "units": units}
+        values |= {"contexts": contexts, "seed": seed, "cutoff": "median", "momentum": 0.0, "split": "published"}
+        column = "error" if quantity == "accuracy" else "inconsistency"
+        for value in table.loc[(table[list(values)] == pd.Series(values)).all(axis=1), column]:
+            yield Verdict(
+                f"the simulation has the published {quantity} of {model} at n={n}, units={units}, contexts={contexts}, "
+                f"seed={seed}",
+                f"{1 - value:.5f}, published {published:.5f}",
+                f"within {NEAR[quantity]}",
+                bool(abs(1 - value - published) <= NEAR[quantity]),
+            )

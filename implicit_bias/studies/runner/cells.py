@@ -1,0 +1,116 @@
+"""A cell of an experiment: what is computed, stored and resumed as a whole, on whatever engine."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from implicit_bias.datasets import BinaryTask, divided, load_signs
+from implicit_bias.datasets.images import ImageClasses, load_classes
+from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """An experiment's settings as plain JSON, and the folder of image files, which decides nothing.
+
+    >>> from implicit_bias.studies.galu import COLLECTION
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> cell = cells_of(norms, norms.grid(True))[0]
+    >>> str(cell)
+    'norms: fit=least squares, clusters=30, units=30, d=30, m=1000, sigma_x=0.1, sigma_y=0.0, seed=1'
+    >>> sorted(cell.key())
+    ['experiment', 'revision', 'settings']
+    """
+
+    experiment: Experiment
+    settings: Settings
+    data_root: str | None = None
+
+    def __str__(self) -> str:
+        values = (f"{name}={value}" for name, value in self.experiment.place(self.settings).items())
+        return f"{self.experiment.name}: {', '.join(values)}"
+
+    @property
+    def cost(self) -> float:
+        """About how many seconds it takes on one core."""
+        return self.experiment.cost(self.settings)
+
+    def key(self) -> dict[str, Any]:
+        """Everything that decides the rows."""
+        about = self.experiment
+        settings = {name: value for name, value in self.settings.items() if name not in about.limits}
+        return {"experiment": about.name, "settings": settings, "revision": about.revision}
+
+    def cut_off(self, rows: Rows) -> bool:
+        """Whether one of the experiment's limits ended the cell."""
+        return any(row.get("end") in self.experiment.limits for row in rows)
+
+    def data(self) -> list[Any]:
+        """What the rows need besides the settings; raises InputError for files that are missing."""
+        return [self.experiment.data(self.settings, self.data_root)] if self.experiment.data else []
+
+    def rows(self) -> Rows:
+        """Compute it."""
+        return self.experiment.rows(self.settings, *self.data())
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was computed of a cell: its rows, the seconds it took, and where."""
+
+    rows: Rows
+    seconds: float
+    machine: str
+
+
+def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | None = None) -> list[Cell]:
+    """The cells of some settings, each once."""
+    texts = dict.fromkeys(json.dumps(settings) for settings in grid)
+    return [Cell(experiment, json.loads(text), data_root) for text in texts]
+
+
+#: How the data are split: as published, by a seed of 1, or by the seed of the cell.
+SPLITS = ("published", "own")
+_signs = lru_cache(maxsize=1)(load_signs)
+
+
+@lru_cache(maxsize=1)
+def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryTask:
+    return divided(dataset, *_signs(dataset, root), train_size, seed)
+
+
+def binary_task(settings: Settings, root: str | None) -> BinaryTask:
+    """The `data` of experiments on one of the binary tasks, with the published split unless `split` is "own".
+
+    >>> binary_task({"dataset": "digits", "train_size": 9}, None).X_train.shape
+    (9, 65)
+    """
+    seed = settings["seed"] if settings.get("split") == "own" else 1
+    return _task(settings["dataset"], settings["train_size"], seed, root)
+
+
+_classes = lru_cache(maxsize=2)(load_classes)
+
+
+def image_classes(settings: Settings, root: str | None) -> ImageClasses:
+    """The `data` of experiments on images of all classes, pixels in [−1, 1] and a constant, the same for every seed.
+
+    With `components` so many principal components instead of the pixels; `held_out` training images are set apart.
+
+    >>> image_classes({"dataset": "digits", "held_out": 200}, None).X_held_out.shape
+    (200, 65)
+    """
+    held_out = settings.get("held_out", 0)
+    return _classes(settings["dataset"], settings.get("components"), held_out, root, seed=0)
+
+
+def digest(content: Any) -> str:
+    """Twelve digits of plain JSON content, in whatever order its names are.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,229 @@
+"""Where cells are computed: in this process, in local processes, or on a Dask cluster."""
+
+import hashlib
+import os
+import platform
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+import implicit_bias
+from implicit_bias._utils.checks import InputError, as_count
+from implicit_bias._utils.outlets import outlets
+from implicit_bias._utils.threads import one_thread
+from implicit_bias.studies.runner.cells import Cell, Result
+from implicit_bias.studies.runner.experiment import Rows
+
+#: From cells to their results, in any order.
+Engine = Callable[[list[Cell]], Iterator[tuple[Cell, Result]]]
+#: How often in a row a local process may be lost.
+ATTEMPTS = 3
+#: Seconds in which a Dask scheduler must answer.
+ANSWER = 10.0
+#: How many looks in a row, a second apart, may find a cluster without workers.
+PATIENCE = 60
+
+
+def compute(cell: Cell, one_core: bool = True) -> Result:
+    """Compute a cell here, on one core where others share the machine.
+
+    KeyboardInterrupt may carry the rows so far; it then goes on with the cell and what it has of a result.
+    """
+    start = time.perf_counter()
+
+    def result(rows: Rows) -> Result:
+        """These rows, with the time so far."""
+        return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
+
+    try:
+        with one_thread() if one_core else nullcontext():
+            return result(cell.rows())
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(*((cell, result(rows)) for rows in stop.args)) from None
+
+
+def machine_kind() -> str:
+    """What a record says of the machine: system, architecture, cores.
+
+    >>> machine_kind().endswith("cores")
+    True
+    """
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def local(jobs: int = 1, scheduler: str | None = None) -> Engine:
+    """`jobs` processes of this machine, one core each; 1 computes in this process, with all threads.
+
+    A process that is lost (killed, or out of memory) costs its cell another attempt, three in all. InputError for a
+    scheduler's address, which is for the other engine.
+    """
+    if scheduler:
+        raise InputError(f"--scheduler {scheduler} is for the dask engine; add --engine dask")
+    as_count(jobs, "jobs")
+
+    def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
+        """Every cell with its result, as they come."""
+        if jobs == 1 or len(work) == 1:
+            yield from ((cell, compute(cell, False)) for cell in work)
+            return
+        losses, left = 0, list(work)
+        while left:
+            # Unordered, so that an interruption keeps every finished cell.
+            parallel = joblib.Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered", batch_size=1)
+            done = set()
+            try:
+                with _interrupts_are_ours():
+                    results = parallel(joblib.delayed(_indexed)(i, cell) for i, cell in enumerate(left))
+                for index, result in results:
+                    done.add(index)
+                    yield left[index], result
+            except BrokenProcessPool:
+                losses = 0 if done else losses + 1
+                if losses == ATTEMPTS:
+                    raise InputError(
+                        f"a worker process was lost {ATTEMPTS} times in a row (killed, or out of memory); "
+                        "finished cells are stored: run again, with fewer --jobs"
+                    ) from None
+            left = [cell for i, cell in enumerate(left) if i not in done]
+
+    return engine
+
+
+@contextmanager
+def _interrupts_are_ours() -> Iterator[None]:
+    """Processes started meanwhile never see Ctrl-C, of which this one takes care: else they end with tracebacks."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Started in the block, Python's tracker of shared memory would unblock the signal.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
+    """A result with its cell's place in the work, in whatever order they come; what the cell prints may go unread."""
+    with outlets():
+        return index, compute(cell)
+
+
+def dask(scheduler: str | None) -> Engine:
+    """The workers of a running Dask cluster, one cell at a time on each of their threads.
+
+    Workers need this package, of the same version, and the data set's files (`IMPLICIT_BIAS_DATA`, or the same
+    `data_root`). Results come back to this process, which stores them: the workers share no files with it. A cell
+    whose worker is lost moves to another one.
+
+    Raises InputError without a scheduler's address, if none answers there, if dask is not installed, if no worker is
+    left, or if a worker runs other code.
+    """
+    if not scheduler:
+        raise InputError("the dask engine needs the address of a running scheduler: --scheduler tcp://host:8786")
+    try:
+        import distributed
+    except ImportError:
+        raise InputError("the dask engine needs dask: pip install 'implicit-bias[dask]'") from None
+
+    def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
+        """Every cell with its result, as they come."""
+        client = _connect(distributed, scheduler)
+        # A queue, because only a wait that ends can notice that the last worker is gone.
+        finished: queue.Queue[Any] = queue.Queue()
+        futures: dict[Any, Cell] = {}
+        try:
+            for cell in work:
+                future = client.submit(compute_there, cell, installed(), pure=False)
+                futures[future] = cell
+                future.add_done_callback(finished.put)
+            for _ in work:
+                future = _next(client, finished)
+                yield futures[future], _outcome(distributed, future, futures[future])
+        finally:
+            client.cancel(list(futures), force=True)
+            client.close(timeout=5)
+
+    return engine
+
+
+@cache
+def installed() -> str:
+    """This package's version, and a sum of its files: the same wherever the same code is installed.
+
+    >>> installed() == installed()
+    True
+    """
+    folder = Path(implicit_bias.__file__).parent
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        total.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+    return f"{implicit_bias.__version__}-{total.hexdigest()[:12]}"
+
+
+def compute_there(cell: Cell, wanted: str) -> Result:
+    """Compute a cell on a worker, which must have installed what the asking side has."""
+    if installed() != wanted:
+        here = platform.node()
+        raise InputError(f"the worker {here} runs other code ({installed()}, not {wanted}); install the same version")
+    return compute(cell)
+
+
+def _connect(distributed: Any, scheduler: str) -> Any:
+    """A client of the scheduler; InputError if none answers there, or it has no workers."""
+    try:
+        distributed.comm.get_address_host_port(scheduler)
+        client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"no Dask scheduler answers at {scheduler} ({reason}); check the address") from None
+    if not client.scheduler_info()["workers"]:
+        client.close()
+        raise InputError(f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}")
+    return client
+
+
+def _next(client: Any, finished: queue.Queue[Any]) -> Any:
+    """The next future that is done; InputError once `PATIENCE` looks found no worker."""
+    deserted = 0
+    while True:
+        try:
+            return finished.get(timeout=1.0)
+        except queue.Empty:
+            deserted = 0 if client.scheduler_info()["workers"] else deserted + 1
+            if deserted >= PATIENCE:
+                raise InputError(
+                    "no Dask worker is left; finished cells are stored: start some and run again"
+                ) from None
+
+
+def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
+    """What a future holds; InputError for a lost worker or scheduler, and one that lacks packages."""
+    try:
+        result: Result = future.result()
+    except distributed.KilledWorker:
+        raise InputError(
+            f"{cell} lost its worker again and again (out of memory?); finished cells are stored"
+        ) from None
+    except ImportError as error:
+        raise InputError(f"a Dask worker lacks what it needs ({error}); install this package there") from None
+    except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError):
+        raise InputError("the Dask scheduler is gone; finished cells are stored: run again") from None
+    return result
+
+
+#: Every engine: from the number of local processes and the scheduler's address.
+ENGINES: dict[str, Callable[[int, str | None], Engine]] = {
+    "local": local,
+    "dask": lambda jobs, scheduler: dask(scheduler),
+}

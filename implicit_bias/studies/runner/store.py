@@ -1,0 +1,79 @@
+"""Computed cells on disk: written atomically one by one, keyed by settings and revision, so that runs resume."""
+
+import json
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from implicit_bias._utils.files import write_atomically
+from implicit_bias.studies.runner.cells import Cell, Result, digest
+
+
+class Store:
+    """A folder of cells that were computed, one JSON file each: {"key", "rows", "seconds", "machine", "digest"}.
+
+    A file that cannot be read back is named in a warning and kept aside as `….damaged`.
+
+    >>> import tempfile
+    >>> from implicit_bias.studies.galu import COLLECTION
+    >>> from implicit_bias.studies.runner.cells import Result, cells_of
+    >>> (norms,) = COLLECTION.chosen("norms")
+    >>> store, (cell, *_) = Store(tempfile.mkdtemp()), cells_of(norms, norms.grid(True))
+    >>> store.put(cell, Result([{"train_loss": 0.1}], 2.0, "here"))
+    >>> store.get(cell).rows
+    [{'train_loss': 0.1}]
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def path(self, cell: Cell) -> Path:
+        """The cell's file."""
+        return self.folder / f"{cell.experiment.name}-{digest(cell.key())}.json"
+
+    def get(self, cell: Cell) -> Result | None:
+        """The stored result; None if there is none that can be read."""
+        path = self.path(cell)
+        try:
+            content = json.loads(path.read_text())
+            if content["key"] != cell.key() or content["digest"] != digest(content["rows"]):
+                raise ValueError
+            return Result(content["rows"], float(content["seconds"]), str(content["machine"]))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            aside = path.with_suffix(".damaged")
+            path.replace(aside)
+            warnings.warn(f"{path} is damaged; it is kept as {aside.name}, and its cell computed anew", stacklevel=2)
+            return None
+
+    def put(self, cell: Cell, result: Result) -> None:
+        """Store a result; raises InputError if the disk does not take it, and then changes nothing."""
+        rows = json.loads(json.dumps(result.rows))
+        content = {"key": cell.key(), "rows": rows, "seconds": result.seconds, "machine": result.machine}
+        write_atomically(self.path(cell), json.dumps(content | {"digest": digest(rows)}, indent=1).encode())
+
+    def warn_of_others(self, cells: Iterable[Cell]) -> None:
+        """Warn of stored cells that these would have used, had options and revision been the same."""
+        asked = {(cell.experiment.name, digest(cell.experiment.place(cell.settings))): cell for cell in cells}
+        current = {self.path(cell) for cell in cells}
+        experiments = {cell.experiment.name: cell.experiment for cell in cells}
+        differing: set[str] = set()
+        count = 0
+        for path in sorted(set(self.folder.glob("*.json")) - current):
+            try:
+                stored: dict[str, Any] = json.loads(path.read_text())["key"]
+                name, settings = stored["experiment"], stored["settings"]
+                cell = asked[name, digest(experiments[name].place(settings))]
+                differing |= {name for name, value in cell.key()["settings"].items() if settings.get(name) != value}
+                differing |= {"revision"} if stored["revision"] != cell.experiment.revision else set()
+                count += 1
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        if count:
+            warnings.warn(
+                f"{self.folder} holds {count} cells that differ in {', '.join(sorted(differing))}; "
+                "they stay there and are not used",
+                stacklevel=2,
+            )

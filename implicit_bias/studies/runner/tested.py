@@ -1,0 +1,80 @@
+"""Student's test of a quantity's mean over draws, its interval and its verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from implicit_bias.studies.runner.verdicts import Verdict
+
+#: Of intervals, and of all decisions together.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """A claim's value in each draw of data, gates and batches, tested by Student's t against a limit."""
+
+    claim: str
+    #: Where the claim is right: 'above' or 'below'.
+    relation: str
+    limit: float
+    values: pd.Series
+    #: What stands before the mean.
+    sides: str
+    #: The cells are those of draws of the split as well.
+    split: bool
+    correlation: bool = False
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the mean at `LEVEL`."""
+        half = stats.t.ppf((1 + LEVEL) / 2, len(self.values) - 1) * self.error
+        return self.values.mean() - half, self.values.mean() + half
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return float(np.std(self.values, ddof=1) / np.sqrt(len(self.values))) if len(self.values) > 1 else np.nan
+
+    @property
+    def p(self) -> float:
+        """Two-sided; NaN for a single draw."""
+        distance = self.values.mean() - self.limit
+        if self.error == 0:
+            return float(distance == 0)
+        return float(2 * stats.t.sf(abs(distance / self.error), len(self.values) - 1))
+
+    def verdict(self, adjusted: float, count: int) -> Verdict:
+        """Decided if the adjusted p is below 1 − `LEVEL`, in whichever direction."""
+        shown = (lambda z: f"{np.tanh(z):.3f}") if self.correlation else (lambda z: f"{z:.2f}")
+        low, high = self.interval
+        found = f"{self.sides}{shown(self.values.mean())}"
+        found += "" if np.isnan(low) else f" [{shown(low)}, {shown(high)}]"
+        found += "" if self.correlation else " %"
+        noun = ("draw" if self.split else "seed") + "s" * (len(self.values) != 1)
+        draws = f"{len(self.values)} {noun}{'' if self.split else ' of one split'}"
+        limit = shown(self.limit) if self.correlation else f"{self.limit:g} %" if self.limit else "0"
+        above = (self.values.mean() > self.limit) == (self.relation == "above")
+        return Verdict(
+            self.claim,
+            f"{found}; {draws}".replace("-", "−"),
+            f"{self.relation} {limit} (Holm over {count})",
+            bool(above) if adjusted < 1 - LEVEL else None,
+        )
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number by Holm's method; NaN, of what was not tested, stays.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(values)
+    tested = int(np.isfinite(values).sum())
+    adjusted = np.array(values, dtype=float)
+    steps = adjusted[order[:tested]] * np.arange(tested, 0, -1)
+    adjusted[order[:tested]] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted.round(12).tolist()

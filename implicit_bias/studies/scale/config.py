@@ -1,0 +1,68 @@
+"""What the study of all sizes runs over; nothing here loads what computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from implicit_bias._utils.checks import InputError, as_positive
+
+if TYPE_CHECKING:
+    from implicit_bias.studies.runner.experiment import Settings
+
+#: What is trained, by the names of the limit study, and what each is.
+NETWORKS = {
+    "gln": "GD-GLN, a GLN with one gated layer of H units, two contexts each",
+    "learned-relu": "GD-ReLU, a ReLU network of 2H units",
+    "retrained-relu": "GD-FReLU, initial weights behind the frozen gates of the trained ReLU network",
+}
+#: The models that they are in tables and figures.
+MODELS = {name: text.partition(",")[0] for name, text in NETWORKS.items()}
+#: When a network is looked at: after the published training, and where descent from there ends.
+DESCENTS = ("sgd", "limit")
+#: The coordinates of a cell, with all their values.
+GRID: dict[str, tuple[Any, ...]] = {
+    "dataset": ("mnist", "fashion-mnist"),
+    "train_size": (500, 2000, 8000, 24_000, 48_000),
+    "seed": (1, 2, 3),
+    "units": (10, 50, 100),
+    "network": tuple(NETWORKS),
+    "descent": DESCENTS,
+}
+#: Minutes, without any files.
+QUICK = GRID | {"dataset": ("digits",), "train_size": (100, 200, 400), "units": (5,)}
+#: A seed is that of the split, too; the smoothing of the least margin at the end, and the steps of a descent at most.
+FIXED: dict[str, Any] = {
+    **{"split": "own", "contexts": 2, "momentum": 0.0, "steps": 3200, "solver": None, "tol": 1e-6},
+    **{"tolerance": 0.003, "max_steps": 12_000},
+}
+#: Seconds after which a descent is cut off.
+MAX_SECONDS = 36_000.0
+
+
+def grid(quick: bool = False, max_seconds: float = MAX_SECONDS) -> list[Settings]:
+    """The settings of every cell.
+
+    >>> len(grid()), len(grid(quick=True))
+    (540, 54)
+    """
+    lists = QUICK if quick else GRID
+    more = FIXED | {"max_seconds": as_positive(max_seconds, "max_seconds")}
+    return [dict(zip(lists, values, strict=True)) | more for values in product(*lists.values())]
+
+
+def chosen(cells: Sequence[Settings], wanted: Mapping[str, Sequence[Any]]) -> list[Settings]:
+    """The cells with one of the wanted values of every coordinate that is named; InputError for one that none has.
+
+    >>> len(chosen(grid(), {"train_size": (500, 2000), "units": (10,)}))
+    72
+    """
+    for name, values in wanted.items():
+        known = list(dict.fromkeys(cell[name] for cell in cells))
+        for value in values:
+            if value not in known:
+                raise InputError(
+                    f"no cell has {name.replace('_', ' ')} {value}; choose from {', '.join(map(str, known))}"
+                )
+    return [cell for cell in cells if all(cell[name] in values for name, values in wanted.items())]

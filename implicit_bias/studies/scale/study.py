@@ -1,0 +1,132 @@
+"""A cell of the study of all sizes: a network, trained or driven on towards its limit, and its margin problems."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import RandomHalfSpaces
+from implicit_bias.margin.formulations import svm_hl, svm_l2, svm_rc, svm_shallow
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.metrics import error
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.studies.limit.networks import begun, driven
+from implicit_bias.studies.limit.references import margin_problem
+from implicit_bias.studies.limit.verdicts import REACHED
+from implicit_bias.studies.paper.study import Solved, Trained, comparison_rows, solved, trained
+from implicit_bias.studies.runner.cells import binary_task
+from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.studies.scale.config import GRID, MODELS, grid
+from implicit_bias.studies.scale.figure import figures
+from implicit_bias.studies.scale.tables import tables
+from implicit_bias.studies.scale.verdicts import verdicts
+from implicit_bias.training.iterations import LossScaled
+
+COLUMNS = (
+    *(*GRID, "model", "status", "end", "train_error", "closed", "error", "inconsistency", "expected_inconsistency"),
+    *("objective", "ratio", "gap", "farkas_residual", "iterations", "seconds"),
+)
+#: Steps that a preconditioned descent takes, about.
+STEPS = 3000
+Timed = TypeVar("Timed", Trained, Solved)
+
+
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """The network's row, and those of its margin problems, with the inconsistency between the two.
+
+    `ratio` is that of an objective to the certified lower bound, a network's to that of its own norm; `seconds` are of
+    the processor. With `descent` 'limit' the network is driven on from where training ended; behind fixed gates that
+    cannot separate the samples it stays there, and `end` is the status of their margin problem.
+    """
+    network = begun(settings, task)
+    one = _timed(lambda: trained(network, task, settings, settings["momentum"]))
+    one.row["end"] = "finished"
+
+    def judged() -> Solved:
+        return _timed(lambda: solved(margin_problem(network, task.X_train, task.y_train), task, settings))
+
+    judge = None if isinstance(network, ReLUNetwork) else judged()
+    if settings["descent"] == "limit" and judge is not None and judge.scores is None:
+        one.row["end"] = judge.solution.status.name
+    elif settings["descent"] == "limit":
+        least = judge.solution.lower_bound if judge else np.inf
+        one = _timed(lambda: _descended(network, task, settings, one.row, least))
+    solutions = [judge or judged()]
+    solutions += [_timed(partial(solved, problem, task, settings)) for problem in _others(network, task, settings)]
+    found = comparison_rows(MODELS[settings["network"]], one, solutions, solutions[0], version="corrected")
+    bounds = [one.solution.lower_bound for one in (solutions[0], *solutions)]
+    return [row | {"ratio": row["objective"] / bound} for row, bound in zip(found, bounds, strict=True)]
+
+
+def _timed(call: Callable[[], Timed]) -> Timed:
+    """What the call gives, with its time on the processor."""
+    start = time.process_time()
+    found = call()
+    found.row["seconds"] = time.process_time() - start
+    return found
+
+
+def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings, least: float) -> Trained:
+    """The trained network where descent from there ends; its steps are those of both.
+
+    Its norm is then proved to be at most `REACHED` times the `least` there is: ‖w‖² ≥ 2 Σ_h ‖ζ_h‖.
+    """
+    config = LossScaled(
+        settings["tolerance"],
+        max_steps=settings["max_steps"],
+        max_seconds=settings["max_seconds"],
+        preconditioned=not isinstance(network, ReLUNetwork),
+        margin=1 / (2 * REACHED * least) if least else 0.0,
+    )
+    descent = driven(network, task.X_train, task.y_train, config, MODELS[settings["network"]])
+    if descent.end == "interrupted":
+        raise KeyboardInterrupt
+    scores, last = network.decision_function(task.X_val), descent.table.iloc[-1]
+    wrong = float((task.y_train * network.decision_function(task.X_train) <= 0).mean())
+    row = row | {"train_error": wrong, "error": error(scores, task.y_val), "end": descent.end}
+    return Trained(network, scores, row | {"iterations": row["iterations"] + int(last.step)})
+
+
+def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iterable[MarginProblem]:
+    """What a network is compared with besides the margin problem of its own bias."""
+    X, y = task.X_train, task.y_train
+    if isinstance(network, GatedLinearNetwork):
+        gates = network.gates()
+        yield from (svm_l2(X, y, gates), replace(svm_shallow(X, y, gates), name="SVM-Fro"))
+    elif isinstance(network, ReLUNetwork):
+        random = RandomHalfSpaces(2 * settings["units"], seed=settings["seed"]).fit(task.X_pool)
+        yield from (svm_rc(X, y, random), svm_hl(X, y, network))
+
+
+def cost(settings: Settings) -> float:
+    """Training, margin problems, and the steps of a descent, all it may take where gates learn, a step like n H."""
+    n, units, frozen = settings["train_size"], settings["units"], settings["network"] == "retrained-relu"
+    steps = settings["max_steps"] if settings["network"] == "learned-relu" else min(STEPS, settings["max_steps"])
+    training = (0.7 + 0.05 * units) * (2 if frozen else 1)
+    problems = (0.1 + 0.5 * (n / 2000) ** 1.6 * (1 + units / 100)) * (1 if frozen else 3)
+    descent = 1e-7 * steps * n * units if settings["descent"] == "limit" else 0.0
+    return float(training + problems + descent)
+
+
+EXPERIMENT = Experiment(
+    name="scale",
+    title="The comparison on all of the data",
+    source="ours",
+    claim="With more samples the bias of descent predicts what it learns.",
+    grid=grid,
+    rows=rows,
+    cost=cost,
+    draw=figures,
+    tables=tables,
+    verdicts=verdicts,
+    data=binary_task,
+    columns=COLUMNS,
+    limits=("max_seconds",),
+    coordinates=tuple(GRID),
+    #: Since 2 descents behind fixed gates are preconditioned.
+    revision=2,
+)

@@ -1,0 +1,324 @@
+"""Image tasks, samples of one's own from arrays and files, and synthetic tasks."""
+
+import shutil
+import sys
+import urllib.error
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import stats
+from torchvision.datasets import MNIST
+
+from implicit_bias import BinaryTask, Frobenius, GatedFeatures, InputError, MarginProblem, load_binary, read_samples
+from implicit_bias.datasets import images
+from implicit_bias.extensions.galu import noisy_clusters, separable
+
+
+def test_digits_are_scaled_split_and_end_in_the_constant():
+    task = load_binary()
+    assert task.X_train.shape == (500, 65)
+    assert task.X_val.shape == (359, 65)
+    assert task.X_pool.shape == (1797, 65)
+    assert task.X_pool[:, :-1].min() == -1
+    assert task.X_pool[:, :-1].max() == 1
+    assert (task.X_pool[:, -1] == 1).all()
+    assert set(task.y_train) == set(task.y_val) == {-1.0, 1.0}
+
+
+def test_the_split_is_random_split():
+    generator = torch.Generator().manual_seed(5)
+    parts = torch.utils.data.random_split(range(1797), [100, 1797 - 100 - 359, 359], generator=generator)
+    task = load_binary("digits", 100, seed=5)
+    np.testing.assert_array_equal(task.X_train, task.X_pool[list(parts[0])])
+    np.testing.assert_array_equal(task.X_val, task.X_pool[list(parts[2])])
+    assert not np.array_equal(load_binary("digits", 100, seed=6).X_train, task.X_train)
+
+
+def test_any_grouping_of_the_labels():
+    from sklearn.datasets import load_digits
+
+    labels = load_digits().target
+    odd = load_binary("digits", positive=range(1, 10, 2))
+    assert len(odd.X_pool) == 1797
+    pair = load_binary("digits", 200, positive=[3], negative=[5])
+    assert len(pair.X_pool) == np.isin(labels, [3, 5]).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "cifar"}, "known: digits, mnist, fashion-mnist"),
+        ({"name": None}, "unknown data set"),
+        ({"train_size": 0}, "train_size"),
+        ({"train_size": 1500}, "at most 1438"),
+        ({"train_size": "many"}, "train_size"),
+        ({"seed": -3}, "seed"),
+        ({"positive": [1], "negative": [1, 2]}, "both classes"),
+        ({"positive": []}, "each class"),
+        ({"positive": range(10)}, "each class"),
+        ({"positive": [11]}, "each class"),
+        ({"positive": 3}, "collections"),
+    ],
+)
+def test_bad_options(options, words):
+    with pytest.raises(InputError, match=words):
+        load_binary(**options)
+
+
+def test_own_arrays():
+    task = BinaryTask.from_arrays([[0.0], [1.0]], [True, False], X_val=[[3.0]], y_val=[True], X_pool=[[5.0]])
+    assert task.classes == (False, True)
+    assert task.X_val.tolist() == [[3.0, 1.0]]
+    assert task.y_val.tolist() == [1.0]
+    assert BinaryTask.from_arrays([[0.0], [1.0]], [3, 7], constant=False).X_train.shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([[1.0], [2.0]], [1, 1]), "two classes, but there is 1"),
+        (([[1.0], [2.0], [3.0]], ["a", "b", "c"]), "two classes, but there are 3"),
+        (([[1.0], [2.0]], [1.0, np.nan]), "NaN"),
+        (([[1.0], [2.0]], [1.0, 2.5]), "fractions such as 2.5"),
+        (([[1.0], [2.0]], [1, 2, 1]), "3 labels for 2"),
+        (([[1.0], [2.0]], [1, "a", None]), "labels"),
+        (([], []), "X_train"),
+        (([[np.inf], [2.0]], [1, 2]), "infinity"),
+        (([[1.0], [2.0]], [1, 2], [[1.0]]), "together"),
+        (([[1.0], [2.0]], [1, 2], [[1.0]], [3]), "none of the training classes"),
+        (([[1.0], [2.0]], [1, 2], [[1.0, 2.0]], [1]), "same columns"),
+        (([[1.0], [2.0]], [[1], [2]]), "one-dimensional"),
+    ],
+)
+def test_bad_own_arrays(arguments, words):
+    with pytest.raises(InputError, match=words):
+        BinaryTask.from_arrays(*arguments)
+
+
+def image_root(tmp_path, mnist_root) -> Path:
+    shutil.copytree(Path(mnist_root) / "MNIST", tmp_path / "MNIST")
+    for path in (tmp_path / "MNIST" / "raw").iterdir():
+        path.chmod(0o644)
+    return tmp_path
+
+
+@pytest.mark.mnist
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
+def test_image_sets(mnist_root, name):
+    if name == "fashion-mnist" and not (Path(mnist_root) / "FashionMNIST").is_dir():
+        pytest.skip("no FashionMNIST folder under IMPLICIT_BIAS_DATA")
+    task = load_binary(name, 500, root=mnist_root)
+    assert task.X_pool.shape == (60_000, 785)
+    assert task.X_val.shape == (12_000, 785)
+    assert task.X_pool.min() == -1
+    assert task.X_pool.max() == 1
+
+
+@pytest.mark.mnist
+@pytest.mark.parametrize("train", [True, False])
+def test_the_files_are_read_as_torchvision_reads_them(mnist_root, train):
+    theirs = MNIST(mnist_root, train=train)
+    pixels, labels = images.raw_images("mnist", mnist_root, train)
+    np.testing.assert_array_equal(pixels.reshape(-1, 28, 28), theirs.data.numpy())
+    np.testing.assert_array_equal(labels, theirs.targets.numpy())
+
+
+@pytest.mark.mnist
+def test_damaged_and_missing_files_are_named_and_left_alone(tmp_path, mnist_root):
+    root = image_root(tmp_path, mnist_root)
+    file = root / "MNIST" / "raw" / "train-images-idx3-ubyte"
+    damaged = bytearray(file.read_bytes())
+    damaged[5000] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(InputError, match="train-images-idx3-ubyte is damaged"):
+        load_binary("mnist", root=root)
+    assert file.read_bytes() == bytes(damaged)
+    file.write_bytes(damaged[:1000])
+    with pytest.raises(InputError, match="is damaged"):
+        load_binary("mnist", root=root)
+    file.unlink()
+    with pytest.raises(InputError, match="train-images-idx3-ubyte is missing"):
+        load_binary("mnist", root=root)
+    assert not file.exists()
+
+
+@pytest.fixture
+def downloader(monkeypatch):
+    """Replace torchvision's class by one whose download writes part of the files and then does `outcome`."""
+
+    def install(outcome):
+        class Fake:
+            def __init__(self, root, train, download):
+                raw = Path(root) / "MNIST" / "raw"
+                raw.mkdir(parents=True)
+                (raw / "train-images-idx3-ubyte").write_bytes(b"half")
+                outcome()
+
+        monkeypatch.setattr(images, "_torchvision", lambda folder: Fake)
+
+    return install
+
+
+def fail(error):
+    def outcome():
+        raise error
+
+    return outcome
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Error downloading"), urllib.error.URLError("no network"), TimeoutError()]
+)
+def test_a_download_that_fails_says_where_to_put_the_files_and_leaves_nothing(tmp_path, downloader, error):
+    downloader(fail(error))
+    root = tmp_path / "data"
+    with pytest.raises(InputError, match="by hand"):
+        load_binary("mnist", root=root)
+    assert list(root.iterdir()) == []
+
+
+def test_an_interrupted_download_leaves_nothing(tmp_path, downloader):
+    downloader(fail(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        load_binary("mnist", root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_torchvision_the_files_are_put_there_by_hand(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(InputError, match=r"torchvision, which downloads MNIST, cannot be imported .* by hand"):
+        load_binary("mnist", root=tmp_path)
+
+
+def test_an_unwritable_data_root(tmp_path, downloader):
+    downloader(lambda: None)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        load_binary("mnist", root=tmp_path / "file")
+
+
+def test_the_environment_names_the_root(tmp_path, monkeypatch):
+    monkeypatch.setenv("IMPLICIT_BIAS_DATA", str(tmp_path))
+    assert images.data_root(None) == tmp_path
+    assert images.data_root("other") == Path("other")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_first_row_that_counts_the_columns_is_refused_not_guessed(named, tmp_path):
+    """As pandas writes a table without names; the sample 0, 1 could look alike."""
+    table = pd.DataFrame([[0.5, 1.5, 0], [2.5, 3.5, 1]])
+    table = table.rename(columns={2: "kind"}) if named else table
+    table.to_csv(tmp_path / "s.csv", index=False)
+    with pytest.raises(InputError, match=r"counts its columns.*header=False"):
+        read_samples(tmp_path / "s.csv")
+    table.to_csv(tmp_path / "s.csv", index=False, header=False)
+    assert read_samples(tmp_path / "s.csv").X.tolist() == [[0.5, 1.5], [2.5, 3.5]]
+
+
+def test_csv_with_and_without_names(tmp_path):
+    named, bare = tmp_path / "named.csv", tmp_path / "bare.csv"
+    named.write_text("kind,a,gate_1,b\nx,1,0,2\ny,3,1,4\n")
+    samples = read_samples(named, label="kind")
+    assert samples.X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert samples.gate_values.tolist() == [[0.0], [1.0]]
+    bare.write_text("1.5,1.5,0\n3,4,1\n5,6,1\n")
+    assert read_samples(bare).X.tolist() == [[1.5, 1.5], [3.0, 4.0], [5.0, 6.0]]
+    assert read_samples(bare).y.tolist() == [-1.0, 1.0, 1.0]
+
+
+def test_npz(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(2), y=np.array(["n", "p"]), gates=np.ones((2, 3)), groups=np.array([0, 0, 1]))
+    samples = read_samples(tmp_path / "a.npz")
+    assert samples.classes == ("n", "p")
+    assert samples.groups.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "label", "words"),
+    [
+        ("a.csv", "a,b\n1,x\n2,y\n", "c", "no column 'c'"),
+        ("a.csv", "a,b\nu,x\nv,y\n", None, "no numbers"),
+        ("a.csv", "a,b\n1,x\n,y\n", None, "NaN"),
+        ("a.csv", "a,b\n1,x\n2,\n", None, "empty cells"),
+        ("a.csv", "a,b\n1,x\n2,x\n", None, "one class only"),
+        ("a.csv", "a\nx\ny\n", None, "no input columns"),
+        ("a.csv", "", None, "cannot be read"),
+        ("a.csv", "a,b\n1,2,3\n4,5,6\n", None, "cannot be read"),
+        ("a.csv", "x,label\n5,1,cat\n6,2,dog\n", None, "cannot be read"),
+        ("a.csv", ",1,0\n2,3,1\n", None, "NaN"),
+        ("a.csv", "1,2,cat\n3,4,dog\n5,6,eel\n", None, "3 classes for 3 samples"),
+        ("a.csv", "1,2,0.5\n3,4,1.5\n5,6,0.5\n7,8,1.5\n", None, "fractions such as 0.5, which are no classes"),
+        ("a.csv", "a,b\n", None, "no samples"),
+        ("a.npz", "junk", None, "cannot be read"),
+        ("a.txt", "1", None, "neither .csv nor .npz"),
+    ],
+)
+def test_bad_files(tmp_path, name, content, label, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=words):
+        read_samples(tmp_path / name, label)
+
+
+def test_npz_without_the_arrays_or_with_objects(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(2))
+    with pytest.raises(InputError, match="no array 'y'"):
+        read_samples(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", X=np.array([{}], dtype=object), y=[1])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_samples(tmp_path / "b.npz")
+    with pytest.raises(InputError, match="not a readable file"):
+        read_samples(tmp_path / "nowhere.csv")
+
+
+# Synthetic tasks
+
+
+def test_clusters_keep_their_draws_whatever_the_noise():
+    quiet = noisy_clusters(500, 4, 3, 0.0, 0.0, seed=1)
+    loud = noisy_clusters(500, 4, 3, 0.2, 0.5, seed=1)
+    np.testing.assert_array_equal(quiet.X, quiet.centres[quiet.cluster])
+    np.testing.assert_array_equal(quiet.cluster, loud.cluster)
+    assert np.std(loud.X - quiet.X) == pytest.approx(0.2, rel=0.05)
+    assert np.std(loud.y - quiet.y) == pytest.approx(0.5, rel=0.1)
+    assert len(set(quiet.y)) == 4
+    again = noisy_clusters(500, 4, 3, 0.2, 0.5, seed=1)
+    assert all(np.array_equal(a, b) for a, b in zip(loud, again, strict=True))
+
+
+def test_flipped_labels():
+    kept, flipped = noisy_clusters(20_000, 6, 3, flip=0.0, seed=2), noisy_clusters(20_000, 6, 3, flip=0.2, seed=2)
+    assert set(kept.y) <= {-1.0, 1.0}
+    assert all(len(set(kept.y[kept.cluster == i])) == 1 for i in range(6))
+    assert np.mean(kept.y != flipped.y) == pytest.approx(0.2, abs=3 * 0.4 / np.sqrt(20_000))
+    np.testing.assert_array_equal(noisy_clusters(50, 6, 3, flip=1.0).y, -noisy_clusters(50, 6, 3, flip=0.0).y)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.5, 6.0])
+def test_separable_samples_keep_the_margin_and_the_distribution(margin):
+    X, y = separable(4000, 3, margin, seed=3)
+    # The direction is drawn first, from the same seed.
+    w = np.random.default_rng(3).normal(size=3)
+    along = X @ (w / np.linalg.norm(w))
+    assert (y * along).min() >= margin - 1e-12
+    across = np.eye(3)[0] - (w[0] / (w @ w)) * w
+    assert stats.kstest(X @ across / np.linalg.norm(across), "norm").pvalue > 1e-3
+    tail = lambda t: 1 - stats.norm.sf(t) / stats.norm.sf(margin)  # noqa: E731
+    assert stats.kstest(y * along, tail).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (["cat", "dog"], "holds 'cat', 'dog'"),
+        (np.array(["cat", "dog"]), "holds 'cat', 'dog'"),
+        (np.array("cat"), "holds 'cat'"),
+        (np.array(1.0), "must have 1 dimension"),
+        ([], "y is empty"),
+    ],
+)
+def test_labels_of_a_problem_that_are_no_signs(y, words):
+    with pytest.raises(InputError, match=words):
+        MarginProblem(GatedFeatures([[1.0], [-1.0]]), y, Frobenius())

@@ -1,0 +1,84 @@
+"""The published cell n = 500, H = 10, C = 2, seed 1 on real MNIST, and SVM-RC at H = 20."""
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    GatedLinearNetwork,
+    HyperplaneGates,
+    RandomHalfSpaces,
+    Status,
+    load_binary,
+    solve,
+    svm_gln,
+    svm_l2,
+    svm_rc,
+    train,
+)
+from implicit_bias.metrics import error, inconsistency
+
+pytestmark = pytest.mark.mnist
+
+
+@pytest.fixture(scope="module")
+def task(mnist_root):
+    return load_binary("mnist", 500, seed=1, root=mnist_root)
+
+
+@pytest.fixture(scope="module")
+def gates(task):
+    return HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
+
+
+@pytest.fixture(scope="module")
+def descent(task, gates):
+    network = GatedLinearNetwork(gates)
+    history = train(network, task.X_train, task.y_train, seed=1)
+    return history, network.decision_function(task.X_val)
+
+
+def certified(problem, task, solver=None):
+    solution = solve(problem, solver)
+    assert solution.status is Status.OPTIMAL
+    assert solution.gap <= 1e-6
+    return solution, problem.decision_function(solution.weights, task.X_val)
+
+
+def test_gd_gln(task, descent):
+    history, scores = descent
+    assert history.table.step.iloc[-1] == 3200
+    assert error(scores, task.y_val) == pytest.approx(0.161, abs=0.003)
+
+
+@pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
+def test_svm_gln(task, gates, descent, solver):
+    solution, scores = certified(svm_gln(task.X_train, task.y_train, gates), task, solver)
+    assert solution.objective == pytest.approx(1.71179, rel=1e-4)
+    assert error(scores, task.y_val) == pytest.approx(0.1503, abs=0.0005)
+    assert inconsistency(scores, descent[1]) == pytest.approx(0.080, abs=0.006)
+
+
+def test_svm_l2(task, gates):
+    """The reference 0.896399 is the square of the norm."""
+    solution, scores = certified(svm_l2(task.X_train, task.y_train, gates), task)
+    assert solution.objective**2 == pytest.approx(0.896399, rel=1e-4)
+    assert error(scores, task.y_val) == pytest.approx(0.1600, abs=0.0005)
+
+
+def test_svm_rc(task):
+    random = RandomHalfSpaces(20, seed=1, always_on=True).fit(task.X_pool)
+    _, scores = certified(svm_rc(task.X_train, task.y_train, random), task)
+    assert error(scores, task.y_val) == pytest.approx(0.15367, abs=0.0005)
+
+
+def test_median_cutoffs_halve_all_60000_images(task, gates):
+    opened = gates.transform(task.X_pool)[:, 1::2].mean(axis=0)
+    np.testing.assert_allclose(opened, 0.5, atol=1e-9)
+
+
+def test_a_large_cell_is_certified(mnist_root):
+    large = load_binary("mnist", 1000, seed=1, root=mnist_root)
+    wide = HyperplaneGates(50, 4, seed=2).fit(large.X_pool)
+    solution = solve(svm_gln(large.X_train, large.y_train, wide), tol=1e-8)
+    assert solution.status is Status.OPTIMAL
+    assert solution.iterations <= 25

@@ -1,0 +1,525 @@
+"""The estimators give the formulations' certified answers, inside scikit-learn and with frames."""
+
+import pickle
+from dataclasses import replace
+from functools import partial
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from implicit_bias import (
+    SGD,
+    ConstantGate,
+    Frobenius,
+    FunctionGates,
+    GatedReLUClassifier,
+    GLNClassifier,
+    GroupLasso,
+    HiddenLayerClassifier,
+    HyperplaneGates,
+    InputError,
+    MarginClassifierCV,
+    MultipleKernelClassifier,
+    NotSeparableError,
+    OneClassMargin,
+    RandomHalfSpaces,
+    ReLUNetwork,
+    Status,
+    certify,
+    solve,
+    svm_classes,
+    svm_gln,
+    svm_l2,
+    train,
+)
+from implicit_bias._utils import blocks, memory
+from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
+from implicit_bias.solvers import Answer
+from implicit_bias.solvers.native import working_set
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:200], np.array(["malignant", "benign"])[y][:200]
+
+
+@pytest.mark.parametrize(("norm", "build"), [("group-lasso", svm_gln), ("predictor-l2", svm_l2)])
+@pytest.mark.parametrize("C", [0.05, np.inf])
+def test_the_estimator_is_the_formulation(cancer, norm, build, C):
+    X, y = cancer
+    model = GLNClassifier(6, 2, C, norm=norm, free_intercept=False, random_state=3).fit(X, y)
+    inputs = np.c_[X, np.ones(len(X))]
+    problem = build(inputs, np.where(y == "malignant", 1, -1), HyperplaneGates(6, 2, seed=3), C)
+    solution = solve(problem)
+    np.testing.assert_array_equal(model.weights_, solution.weights)
+    np.testing.assert_array_equal(model.decision_function(X), problem.decision_function(solution.weights, inputs))
+    certificate = certify(problem, model.weights_, model.certificate_.dual)
+    assert certificate.gap <= 1e-6
+    assert model.classes_.tolist() == ["benign", "malignant"]
+
+
+def test_a_free_intercept_centres_what_lies_off_the_origin(cancer):
+    X, y = cancer
+    kept, free = (
+        GLNClassifier(4, C=0.01, random_state=0, free_intercept=free).fit(X + 50, y) for free in (False, True)
+    )
+    assert free.certificate_.objective < kept.certificate_.objective
+    inputs = np.c_[X + 50, np.ones(len(X))]
+    np.testing.assert_allclose(free.decision_function(X + 50), free.gates_(inputs) @ free.weights_ + free.intercept_)
+
+
+def test_support_vectors_carry_the_solution(cancer):
+    X, y = cancer
+    model = GLNClassifier(6, C=0.05, random_state=0).fit(X, y)
+    assert model.n_support_.sum() == len(model.support_) < len(X)
+    assert model.n_support_.tolist() == [np.sum(y[model.support_] == c) for c in model.classes_]
+    rest = np.setdiff1d(np.arange(len(X)), model.support_)
+    signs = np.where(y == "malignant", 1, -1)
+    assert (signs * model.decision_function(X))[rest].min() > 1 - 1e-3
+    gates = GatedReLUClassifier(C=0.05, gates=model.gates_)
+    again = gates.fit(X[model.support_], y[model.support_])
+    assert again.certificate_.objective == pytest.approx(model.certificate_.objective, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", [GLNClassifier, GatedReLUClassifier, HiddenLayerClassifier])
+def test_several_classes_are_problems_of_one_against_the_rest(kind):
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    options = {} if kind is not HiddenLayerClassifier else {"training": SGD(steps=300)}
+    model = kind(5, random_state=2, **options).fit(X, y)
+    assert len(model.certificate_) == 3
+    assert max(certificate.gap for certificate in model.certificate_) <= 1e-6
+    scores = model.decision_function(X)
+    for c in range(3):
+        two = clone(model).fit(X, y == c)
+        np.testing.assert_allclose(two.decision_function(X), scores[:, c], atol=1e-9)
+    assert model.score(X, y) > 0.95
+
+
+def test_no_gates_and_one_group_are_the_linear_machine():
+    """An independent oracle: at the price C‖w‖ of ½‖w‖², the stationarity of LinearSVC's problem is that of ours."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9, free_intercept=False).fit(X, y)
+    inputs, price = np.c_[X, np.ones(len(X))], 0.02 * np.linalg.norm(model.weights_)
+    oracle = LinearSVC(C=price, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6).fit(inputs, y)
+
+    def squared(w):
+        return 0.5 * w @ w + price * np.maximum(1 - np.where(y, 1, -1) * (inputs @ w), 0).sum()
+
+    assert squared(model.weights_[0]) == pytest.approx(squared(oracle.coef_[0]), rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+def test_classes_are_the_problems_one_by_one(wine):
+    X, y = wine
+    model = GLNClassifier(5, C=0.1, free_intercept=False, random_state=2).fit(X, y)
+    gates, inputs = HyperplaneGates(5, 2, seed=2), np.c_[X, np.ones(len(X))]
+    for label, weights, score in zip(model.classes_, model.weights_, model.decision_function(X).T, strict=True):
+        alone = svm_gln(inputs, np.where(y == label, 1, -1), gates, C=0.1)
+        np.testing.assert_array_equal(weights, solve(alone).weights)
+        np.testing.assert_array_equal(score, alone.decision_function(weights, inputs))
+
+
+def test_processes_share_the_classes_and_change_nothing(wine):
+    model = GLNClassifier(5, C=0.1, random_state=2)
+    with joblib.parallel_config("multiprocessing"):
+        shared = clone(model).set_params(n_jobs=2).fit(*wine)
+    np.testing.assert_array_equal(shared.weights_, model.fit(*wine).weights_)
+    assert all(each is model.gates_[0] for each in model.gates_)
+
+
+def test_a_fit_shows_how_far_it_is(cancer, capsys):
+    GLNClassifier(3, C=0.1, random_state=1, verbose=True).fit(*cancer)
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) > 3
+    assert all("gap" in line and "of 200 samples" in line for line in shown)
+    GLNClassifier(3, C=0.1, random_state=1).fit(*cancer)
+    assert not capsys.readouterr().err
+
+
+def test_a_warm_start_leads_from_price_to_price(cancer, monkeypatch):
+    monkeypatch.setattr(working_set, "ALL_UP_TO", 50)
+    cold = GLNClassifier(5, C=2.0, random_state=2)
+    warm = clone(cold).set_params(warm_start=True, C=1.0).fit(*cancer)
+    cold.fit(*cancer)
+    warm.set_params(C=2.0).fit(*cancer)
+    assert warm.certificate_.iterations < cold.certificate_.iterations
+    assert warm.certificate_.lower_bound <= cold.certificate_.objective
+    assert cold.certificate_.lower_bound <= warm.certificate_.objective
+    # CLARABEL takes no start, and samples of another number are others.
+    assert warm.set_params(solver="CLARABEL", tol=1e-4).fit(*cancer).certificate_.solver == "CLARABEL"
+    warm.set_params(solver=None, tol=1e-6)
+    X, y = cancer
+    np.testing.assert_array_equal(warm.fit(X[:150], y[:150]).weights_, cold.fit(X[:150], y[:150]).weights_)
+    # So are as many samples of other labels.
+    other = np.roll(y, 1)
+    np.testing.assert_array_equal(warm.fit(X, other).fit(X, y).weights_, cold.fit(X, y).weights_)
+
+
+def test_chunks_of_new_samples_change_no_score(wine, monkeypatch):
+    model = GatedReLUClassifier(6, C=0.1, random_state=2).fit(*wine)
+    whole = model.decision_function(wine[0])
+    monkeypatch.setattr(blocks, "ROWS", 7)
+    np.testing.assert_allclose(model.decision_function(wine[0]), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_kept_does_not_hold_the_samples(wine):
+    X, y = wine
+    stored = pickle.dumps(GLNClassifier(2, C=0.1, random_state=2).fit(np.repeat(X, 20, axis=1), y))
+    assert len(stored) < X.nbytes * 20 / 2
+
+
+def test_hard_margin_of_overlapping_classes_is_refused_with_a_proof(cancer):
+    X, y = np.vstack([cancer[0], cancer[0][:1]]), np.append(cancer[1], "benign")
+    y[0] = "malignant"
+    with pytest.raises(NotSeparableError, match=r"soft margin \(finite C\)") as refusal:
+        GLNClassifier(3, C=np.inf, random_state=0).fit(X, y)
+    dual = refusal.value.certificate.dual
+    gates = HyperplaneGates(3, 2, seed=0)
+    problem = svm_gln(np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1), gates)
+    assert not certify(problem, np.zeros((6, 31)), dual).separable
+    copy = pickle.loads(pickle.dumps(refusal.value))
+    np.testing.assert_array_equal(copy.certificate.dual, dual)
+    assert str(copy) == str(refusal.value)
+
+
+def test_a_failed_fit_leaves_the_earlier_one(cancer):
+    model = GLNClassifier(3, random_state=0).fit(*cancer)
+    before = model.decision_function(cancer[0])
+    model.set_params(C=np.inf)
+    with pytest.raises(NotSeparableError):
+        model.fit(np.repeat([[0], [1], [0], [1]], 30, axis=1), [0, 0, 1, 1])
+    np.testing.assert_array_equal(model.decision_function(cancer[0]), before)
+
+
+def test_inside_scikit_learn(cancer):
+    X, y = cancer
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), GLNClassifier(random_state=0)),
+        {"glnclassifier__units": [2, 5], "glnclassifier__C": [0.01, 0.1]},
+        cv=3,
+        n_jobs=2,
+    ).fit(X, y)
+    assert search.best_score_ > 0.9
+    calibrated = CalibratedClassifierCV(GLNClassifier(5, C=0.05, random_state=0), cv=3).fit(X, y)
+    assert np.allclose(calibrated.predict_proba(X).sum(axis=1), 1)
+    assert calibrated.score(X, y) > 0.95
+    iris = load_iris(return_X_y=True)
+    assert cross_val_score(OneVsOneClassifier(GatedReLUClassifier(10, random_state=1)), *iris, cv=3).mean() > 0.9
+
+
+def test_a_sparse_matrix_gives_the_model_of_the_dense_one(cancer, monkeypatch):
+    X, y = cancer
+    X = np.where(X > 0.5, X, 0.0)
+    dense = GLNClassifier(4, C=0.1, random_state=0).fit(X, y)
+    for kind in (sp.csr_array, sp.csc_matrix, sp.coo_array):
+        model = GLNClassifier(4, C=0.1, random_state=0).fit(kind(X), y)
+        np.testing.assert_array_equal(model.decision_function(kind(X)), dense.decision_function(X))
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
+    with pytest.raises(InputError, match=r"X, which is held dense, needs about 0\.0 GiB"):
+        dense.fit(sp.csr_array(X), y)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_weighting_and_repeating_samples_give_one_model(cancer, shuffle):
+    """To the bit, in any order; the certificate is over the samples that `samples_` names."""
+    X, y = cancer
+    weight = np.random.default_rng(0).integers(0, 4, len(X))
+    rows = np.repeat(np.arange(len(X)), weight)
+    rows = np.random.default_rng(1).permutation(rows) if shuffle else rows
+    weighted = GLNClassifier(4, C=0.05, random_state=0).fit(X, y, sample_weight=weight)
+    repeated = GLNClassifier(4, C=0.05, random_state=0).fit(X[rows], y[rows])
+    np.testing.assert_array_equal(weighted.decision_function(X), repeated.decision_function(X))
+    np.testing.assert_array_equal(X[weighted.samples_], X[rows][repeated.samples_])
+    assert len(weighted.certificate_.dual) == (weight > 0).sum()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_and_their_names(cancer, frame):
+    X, y = cancer
+    names = [f"column {j}" for j in range(X.shape[1])]
+    table = frame(dict(zip(names, X.T, strict=True)))
+    model = GLNClassifier(4, random_state=0).fit(table, y)
+    assert model.feature_names_in_.tolist() == names
+    plain = GLNClassifier(4, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(table), plain.decision_function(X))
+    with pytest.raises(InputError, match="feature names"):
+        model.predict(table[names[::-1]])
+
+
+def test_gates_are_transformers_of_frames(cancer):
+    X = pd.DataFrame(cancer[0]).add_prefix("column")
+    gates = HyperplaneGates(2, 2).set_output(transform="pandas")
+    values = gates.fit_transform(X)
+    assert values.columns.tolist() == [f"hyperplanegates{j}" for j in range(4)]
+    with sklearn.config_context(transform_output="pandas"):
+        assert solve(svm_gln(X, np.where(cancer[1] == "benign", 1, -1), gates)).gap <= 1e-6
+
+
+def test_pickles_and_float32(cancer):
+    X, y = cancer
+    for model in (GLNClassifier(4, random_state=0), HiddenLayerClassifier(4, training=SGD(steps=60), random_state=0)):
+        model.fit(X, y)
+        copy = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+        assert copy.certificate_.gap == model.certificate_.gap
+        single = X.astype(np.float32)
+        narrow, wide = clone(model).fit(single, y), clone(model).fit(single.astype(float), y)
+        np.testing.assert_array_equal(narrow.decision_function(single), wide.decision_function(single))
+
+
+@pytest.mark.parametrize("norm", ["group-lasso", "predictor-l2", "frobenius"])
+def test_weights_count_copies(cancer, norm):
+    X, y = cancer
+    weight = np.random.default_rng(0).integers(0, 4, len(X))
+    model = GLNClassifier(5, C=0.02, norm=norm, random_state=0)
+    weighted = clone(model).fit(X, y, sample_weight=weight).certificate_
+    repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_
+    np.testing.assert_array_equal(weighted.margins, repeated.margins)
+    rows = np.repeat(np.arange(len(X)), weight)
+    build = svm_l2 if norm == "predictor-l2" else svm_gln
+    copied = build(np.c_[X, np.ones(len(X))][rows], np.where(y[rows] == "malignant", 1, -1), HyperplaneGates(5, 2, 0))
+    copied = replace(copied, C=0.02, intercept=True, norm=Frobenius() if norm == "frobenius" else copied.norm)
+    assert weighted.objective == pytest.approx(solve(copied).objective, rel=3e-6)
+    balanced = clone(model).set_params(class_weight="balanced").fit(X, y).certificate_
+    prices = len(y) / (2 * np.array([np.sum(y == label) for label in y]))
+    assert (balanced.dual <= 0.02 * prices * (1 + 1e-9)).all()
+    assert (balanced.dual > 0.02 * 1.01).any()
+
+
+@pytest.mark.parametrize("options", [{"class_weight": "balanced"}, {"gates": HyperplaneGates(3, 2)}])
+def test_weights_count_copies_everywhere(cancer, options):
+    X, y = cancer
+    weight = np.random.default_rng(1).integers(0, 3, len(X))
+    model = GatedReLUClassifier(5, C=0.02, random_state=0, **options)
+    weighted = clone(model).fit(X, y, sample_weight=weight).certificate_
+    repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_
+    assert weighted.objective == pytest.approx(repeated.objective, rel=3e-6)
+
+
+def test_own_gates_and_norms(cancer):
+    X, y = cancer
+    gates = FunctionGates(lambda X: np.hstack([X > 0, X <= 0])[:, ::8])
+    model = GatedReLUClassifier(gates=gates, C=0.1).fit(X, y)
+    assert model.certificate_.gap <= 1e-6
+    grouped = GLNClassifier(2, norm=GroupLasso([0, 1, 2, 3]), C=0.1, random_state=1).fit(X, y)
+    assert grouped.certificate_.gap <= 1e-6
+    with pytest.raises(InputError, match="4 gates"):
+        GLNClassifier(3, norm=GroupLasso([0, 1, 2, 3])).fit(X, y)
+
+
+def test_ctrl_c_ends_fits_and_searches(cancer):
+    def interrupted(problem, options):
+        weights = np.zeros((problem.features.k, problem.features.d))
+        return Answer(weights, np.zeros(problem.features.n), 1, Status.INTERRUPTED)
+
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(GLNClassifier(2, solver=interrupted), {"C": [0.1, 1.0]}).fit(*cancer)
+
+
+def test_unfinished_answers_warn(cancer):
+    with pytest.warns(ConvergenceWarning, match=r"max_seconds \(gap [^ ;]+\)$"):
+        model = GLNClassifier(20, C=1.0, max_seconds=1e-9, random_state=0).fit(*cancer)
+    assert model.status_.name == "TIME_LIMIT"
+    with pytest.warns(UserWarning, match="increase C"):
+        GLNClassifier(C=1e-9).fit(*cancer)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fits_that_part_nothing_warn_and_name_the_price(cancer, seed):
+    """With a free intercept cheap slack leaves weights of 1e-8 or 1e-200 and not zero."""
+    rng = np.random.default_rng(seed)
+    C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
+    make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
+    with pytest.warns(UserWarning, match=f"zero, or next to it, since slack at C={C:g}"):
+        make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
+
+
+def test_one_class_for_all_samples_is_told(cancer):
+    X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
+    model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
+    with pytest.warns(UserWarning, match=r"all samples are put into one class, since slack at C=0.05"):
+        assert set(model.fit(X, y).predict(X)) == {"common"}
+    assert np.abs(model.weights_).max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (GatedReLUClassifier(gates=ConstantGate(), cutoff="1"), "cutoff must be"),
+        (GLNClassifier(units=0), "units"),
+        (GLNClassifier(contexts=3), "power of two"),
+        (GLNClassifier(C=-1), "C must be"),
+        (GLNClassifier(norm="l1"), "known: group-lasso"),
+        (GLNClassifier(solver="GUROBI"), "known: NATIVE"),
+        (GLNClassifier(tol=0), "tol"),
+        (GLNClassifier(random_state=-1), "seed"),
+        (GLNClassifier(random_state="a"), "random"),
+        (GLNClassifier(class_weight="even"), "class_weight must be"),
+        (GLNClassifier(class_weight=[]), "class_weight must be"),
+        (GLNClassifier(class_weight=np.ones(2)), "class_weight must be"),
+        (GLNClassifier(class_weight={"benign": 0, "malignant": 1}), "positive"),
+        (GLNClassifier(class_weight={"benign": -1, "malignant": 1}), "positive"),
+        (GLNClassifier(fit_intercept="no"), "fit_intercept"),
+        (GLNClassifier(free_intercept=1), "free_intercept"),
+        (GLNClassifier(warm_start=1), "warm_start"),
+        (GLNClassifier(n_jobs=0), "n_jobs"),
+        (GLNClassifier(device="tpu"), "no device"),
+        (GLNClassifier(device="cuda:99"), "sees no device"),
+        (GatedReLUClassifier(gates="own"), "known: random, learned"),
+        (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
+        (HiddenLayerClassifier(units=2.5), "units"),
+    ],
+)
+def test_bad_parameters(cancer, model, words):
+    with pytest.raises(InputError, match=words):
+        model.fit(*cancer)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weight", "words"),
+    [
+        ([[1.0], [np.nan]], [0, 1], None, "NaN"),
+        ([[1.0], [2.0]], [1, 1], None, "one class"),
+        ([[1.0], [2.0]], [0.1, 0.7], None, "continuous"),
+        ([[1.0], [2.0]], [0, 1], [1, -1], "[Nn]egative"),
+        ([[1.0], [2.0]], [0, 1], [0, 0], "zero"),
+        ([[1.0], [2.0]], [0, 1], [0, 1], "one class"),
+        ([["a"], ["b"]], [0, 1], None, "could not convert"),
+        (np.ma.masked_greater([[1.0], [2.0]], 1.5), [0, 1], None, "masked"),
+    ],
+)
+def test_bad_samples(X, y, weight, words):
+    with pytest.raises(InputError, match=words):
+        GLNClassifier(2).fit(X, y, sample_weight=weight)
+
+
+@pytest.fixture(scope="module")
+def three():
+    X, y = load_wine(return_X_y=True)
+    order = np.random.default_rng(1).permutation(len(X))[:90]
+    return StandardScaler().fit_transform(X)[order], np.array(["red", "rose", "white"])[y][order]
+
+
+@pytest.mark.parametrize("kind", ["joint", "shared"])
+@pytest.mark.parametrize("C", [0.02, np.inf])
+@pytest.mark.parametrize("gates", ["contexts", "random", "learned"])
+def test_all_classes_at_once_are_the_formulation(three, kind, C, gates):
+    X, y = three
+    inputs, codes = np.c_[X, np.ones(len(X))], np.searchsorted(["red", "rose", "white"], y)
+    if gates == "contexts":
+        model, chosen = GLNClassifier(3, 2, C, multi_class=kind, random_state=3), HyperplaneGates(3, 2, seed=3)
+    else:
+        model = GatedReLUClassifier(4, C, gates=gates, training=SGD(steps=50), multi_class=kind, random_state=3)
+        chosen = RandomHalfSpaces(4, seed=3)
+        if gates == "learned":
+            network = ReLUNetwork(14, 4, outputs=3, seed=3)
+            train(network, inputs, codes, SGD(steps=50), seed=3)
+            chosen = network.double().gates()
+    problem = svm_classes(inputs, codes, chosen.fitted(inputs), C, shared=kind == "shared")
+    expected = solve(problem)
+    if expected.status.inseparable:
+        with pytest.raises(NotSeparableError, match="all classes: "):
+            model.fit(X, y)
+        return
+    model.fit(X, y)
+    assert (model.certificate_.gap, model.certificate_.objective) == (expected.gap, expected.objective)
+    np.testing.assert_allclose(
+        model.decision_function(X), problem.decision_function(expected.weights, inputs), atol=1e-9
+    )
+    assert (model.predict(X) == np.array(["red", "rose", "white"])[problem.predict(expected.weights, inputs)]).all()
+    assert (model.weights_.shape[0], model.intercept_.tolist()) == (3, [0, 0, 0])
+    assert set(model.support_) == set(expected.support // 2)
+    assert "OPTIMAL" in model._repr_html_()
+
+
+def test_weights_are_copies_for_all_classes_at_once(three):
+    """Of weights two, twice the sample; of zero, none; at every price, in cross-validation, and from the last fit."""
+    X, y = three
+    weight = np.arange(len(X)) % 3
+    options = {"C": 0.02, "multi_class": "joint", "random_state": 1}
+    weighted = GLNClassifier(3, **options).fit(X, y, weight)
+    copied = GLNClassifier(3, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.certificate_.objective == pytest.approx(copied.certificate_.objective, rel=1e-6)
+    chosen = MarginClassifierCV(GLNClassifier(3, **options), Cs=3, cv=2).fit(X, y)
+    assert chosen.score(X, y) > 0.9
+    assert chosen.gaps_.max() <= 1e-6
+    for kind in ("joint", "shared"):
+        again = GLNClassifier(3, **options | {"multi_class": kind}, warm_start=True).fit(X, y)
+        cold = GLNClassifier(3, **options | {"multi_class": kind, "C": 0.03}).fit(X, y).certificate_
+        warm = again.set_params(C=0.03).fit(X, y).certificate_
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+        assert kind == "joint" or warm.iterations < cold.iterations
+    # Two classes are one problem, whatever is asked.
+    two = y != "rose"
+    pair, usual = (GLNClassifier(3, multi_class=kind, random_state=1).fit(X[two], y[two]) for kind in ("shared", "ovr"))
+    assert pair.certificate_.objective == usual.certificate_.objective
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
+        (GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
+        (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso'$"),
+        (GLNClassifier(multi_class="joint", norm=Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
+        (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier knows no problem of several classes"),
+        (MultipleKernelClassifier(multi_class="joint"), "MultipleKernelClassifier knows no problem of several classes"),
+    ],
+)
+def test_classes_at_once_that_do_not_exist_are_refused(three, model, words):
+    with pytest.raises(InputError, match=words):
+        model.fit(*three)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GLNClassifier(3, C=0.1, random_state=0, warm_start=True),
+        MultipleKernelClassifier(["linear", "rbf"], fit_intercept=True),
+        GaLURegressor(3, random_state=0),
+        OneClassMargin(GLNClassifier(3, random_state=0), nu=0.3),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_parameters_that_are_set_after_a_fit_count_for_the_next_one(model):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:100] + 3.0, y[:100]
+    scores = model.fit(X, y).predict(X)
+    inner = model.estimator_ if isinstance(model, OneClassMargin) else model
+    inner.set_params(fit_intercept=not inner.fit_intercept)
+    np.testing.assert_array_equal(model.predict(X), scores)
+    if hasattr(model, "as_model"):
+        np.testing.assert_array_equal(model.as_model().predict(X), scores)
+    fresh = clone(model).fit(X, y)
+    np.testing.assert_allclose(model.fit(X, y).predict(X), fresh.predict(X))
+
+
+def test_missing_values_and_columns_of_text_are_told_with_the_remedy():
+    for value, words in ((np.nan, "contains NaN; fill missing values"), ("bad", "'bad'; encode columns of text")):
+        table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.5, value, 1.0]})
+        for estimator in (GLNClassifier(2), GaLUClassifier(2)):
+            with pytest.raises(InputError, match=words) as told:
+                estimator.fit(table, [0, 1, 0])
+            assert "\n" not in str(told.value)

@@ -1,0 +1,492 @@
+"""The best ReLU network: patterns against Cover's count and random search, the problem against CVXPY, both bounds."""
+
+import itertools
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    GatedFeatures,
+    GroupLasso,
+    InputError,
+    MarginProblem,
+    ReLUNetwork,
+    Status,
+    load_binary,
+    solve,
+)
+from implicit_bias._utils.memory import TooLargeError
+from implicit_bias.extensions.best_networks import best_network, svm_relu
+from implicit_bias.extensions.best_networks.relu import pricing, tree
+from implicit_bias.extensions.best_networks.relu.elliptope import SignBound, relaxed
+from implicit_bias.extensions.best_networks.relu.network import basic, bound_of, units_of
+from implicit_bias.extensions.best_networks.relu.pricing import pull
+from implicit_bias.extensions.best_networks.relu.problem import patterned
+from implicit_bias.gates import activation_patterns
+from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
+from implicit_bias.studies.best import COLLECTION, planar
+from tests.studies.pages import page_of, told
+
+
+def task(n, d, seed=1):
+    """Labels of both classes that no linear rule gives; for d = 3 the last input is constant."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X[:, 2:] = 1.0
+    y = np.sign(X[:, 0] * X[:, 1] + 0.1)
+    y[:2] = 1.0, -1.0
+    return X, y
+
+
+def as_set(patterns):
+    return {row.tobytes() for row in patterns}
+
+
+GRID = np.array([[i, j, 1.0] for i in range(3) for j in range(3)])
+CUBE = np.array([*itertools.product((-1.0, 0.0, 1.0), repeat=3)])
+DEGENERATE = {
+    "grid": GRID,
+    "repeated, opposite, zero": np.vstack([GRID, 3 * GRID[:4], -GRID[2:6], 0 * GRID[:1]]),
+    "cube": CUBE,
+    "dependent columns": GRID @ [[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, -1.0, 3.0], [1.0, 1.0, 1.0, 0.0]],
+    "collinear": np.array([[1.0, 2.0], [2.0, 4.0], [-0.5, -1.0], [0.0, 0.0]]),
+    "a hair apart": np.array([[1.0, 1.0], [1.0, 1.0 + 2**-52]]),
+    "nearly collinear": np.array([[1.0, 1.0], [1.0, 1.0 + 2**-52], [1.0, -1.0]]),
+}
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 1), (9, 2), (40, 2), (12, 3), (25, 3), (8, 4), (7, 5), (11, 10)])
+def test_in_general_position_there_are_as_many_patterns_as_cover_counts(n, d):
+    X = np.random.default_rng(n).normal(size=(n, d))
+    hyperplanes = n if d > 1 else 1
+    found = activation_patterns(X)
+    assert len(found) == len(as_set(found.patterns)) == 2 * sum(math.comb(hyperplanes - 1, k) for k in range(d))
+    U = np.random.default_rng(1).normal(size=(1000, d))
+    assert as_set(U @ X.T >= 0) <= as_set(found.patterns)
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_samples_have_the_patterns_that_a_random_search_finds(name):
+    X = DEGENERATE[name]
+    found = activation_patterns(X)
+    U = np.random.default_rng(1).normal(size=(100_000, X.shape[1]))
+    seen = as_set(np.unique(-1e-12 * (X == 0).all(axis=1) <= U @ X.T, axis=0))
+    # Cells 2⁻⁵² wide are found, though no random direction meets them.
+    assert (
+        seen <= as_set(found.patterns)
+        if name in ("nearly collinear", "a hair apart")
+        else seen == as_set(found.patterns)
+    )
+    assert len(found) == {"collinear": 2, "nearly collinear": 6, "a hair apart": 4}.get(name, len(found))
+
+
+@pytest.mark.parametrize("X", [GRID, CUBE, task(9, 3)[0], task(9, 2)[0]])
+def test_the_walls_alone_are_the_cell(X):
+    found = activation_patterns(X)
+    U = np.random.default_rng(2).normal(size=(200, X.shape[1]))
+    scores = U @ X.T
+    for pattern, wall in zip(found.patterns, found.walls, strict=True):
+        faces = np.where(pattern, scores, -scores)
+        assert np.array_equal((faces[:, wall] > 0).all(axis=1), (faces[:, X.any(axis=1)] > 0).all(axis=1))
+
+
+def test_positive_multiples_and_rotations_of_samples_keep_their_patterns():
+    X = task(10, 3)[0]
+    patterns = as_set(activation_patterns(X).patterns)
+    assert as_set(activation_patterns(X * np.arange(1, 11)[:, None]).patterns) == patterns
+    assert (
+        as_set(activation_patterns(X @ np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]).patterns)
+        == patterns
+    )
+    assert as_set(activation_patterns(-X).patterns) == as_set(~activation_patterns(X).patterns)
+
+
+@pytest.mark.parametrize("seed", [31, 33])
+def test_columns_in_other_units_keep_their_patterns(seed):
+    """In units of the largest entry of a sample, others vanish, or lose digits."""
+    X = np.round(np.random.default_rng(seed).normal(size=(6, 3)) * 4)
+    units = np.array([1.0, 2.0**-350, 2.0**350])
+    assert as_set(activation_patterns(X * units).patterns) == as_set(activation_patterns(X).patterns)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1.0, 1e-300])
+def test_products_of_any_number_of_digits_are_exact(size):
+    """Samples of one line but for the rounding of each, which makes their rank 4 and all their signs doubtful."""
+    rng = np.random.default_rng(1)
+    X = size * np.outer(rng.normal(size=6), rng.normal(size=4))
+    assert len(activation_patterns(X)) == 2 * sum(math.comb(5, k) for k in range(4))
+
+
+def cones(n, d, patterns, seed=1, zero=False):
+    """Samples, the last one 0 if asked for, and labels; the patterns of random units, with either sign; the signs."""
+    X, y = task(n, d, seed)
+    X[-1] *= not zero
+    on = np.unique(np.random.default_rng(seed).normal(size=(patterns, d)) @ X.T >= 0, axis=0)
+    return X, y, np.vstack([on, on]), np.repeat([1.0, -1.0], len(on))
+
+
+@pytest.mark.parametrize(("n", "d", "zero"), [(12, 3, False), (8, 6, False), (12, 3, True), (10, 25, False)])
+@pytest.mark.parametrize("C", [np.inf, 0.5, 1e4])
+def test_units_in_cones_are_those_of_another_solver(n, d, zero, C):
+    X, y, patterns, signs = cones(n, d, 40, zero=zero)
+    found = solve_in_cones(X, y, patterns, signs, C, 1e-8)
+    if zero and np.inf == C:
+        # Nothing separates a sample that is zero.
+        assert not found.weights.any()
+        return
+    known = solve(patterned(X, y, patterns, signs, C=C), "CLARABEL")
+    assert known.gap < 1e-4
+    norms = np.linalg.norm(found.weights, axis=1).sum()
+    margins = y * (np.maximum(X @ found.weights.T, 0.0) @ signs)
+    slack = 0.0 if np.inf == C else C * np.maximum(1 - margins, 0.0).sum()
+    assert norms + slack == pytest.approx(known.objective, rel=max(1e-5, known.gap))
+    assert found.dual.sum() == pytest.approx(known.objective, rel=max(1e-5, known.gap))
+    assert found.dual.min() >= 0
+    assert found.dual.max() <= C
+    assert np.inf > C or margins.min() == pytest.approx(1, abs=1e-9)
+
+
+def test_the_arrow_is_factorised_as_the_matrix_that_it_stands_for():
+    X, y, patterns, signs = cones(9, 5, 6, zero=True)
+    kernels, rng = ConeKernels(X, patterns, y[:, None] * signs), np.random.default_rng(1)
+    eta, diagonal = rng.exponential(size=kernels.H), rng.exponential(size=kernels.n)
+    # Row by row, what `sweep` makes of unit vectors is the matrix itself.
+    M = np.array([kernels.sweep(row)[1] @ eta for row in np.eye(kernels.n)]) + np.diag(diagonal)
+    assert pytest.approx(M.T) == M
+    right = rng.normal(size=(kernels.n, 4))
+    right[kernels.samples :, :2] = 0.0
+    assert kernels.factor(eta, diagonal).solve(right) == pytest.approx(np.linalg.solve(M, right))
+    lam = rng.exponential(size=kernels.n)
+    q, P = kernels.sweep(lam)
+    assert lam @ P == pytest.approx(q)
+    with pytest.raises(ArithmeticError):
+        kernels.factor(eta, -diagonal)
+
+
+def test_cones_for_which_there_is_no_memory_are_told(monkeypatch):
+    monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e4)
+    with pytest.raises(TooLargeError, match="a step of 12 samples in"):
+        solve_in_cones(*cones(12, 3, 40), np.inf, 1e-6)
+
+
+def written_out(X, y):
+    """The problem in CVXPY alone: every sample a row of every cone, patterns by random search."""
+    U = np.random.default_rng(0).normal(size=(20_000, X.shape[1]))
+    patterns = np.unique(U @ X.T >= 0, axis=0)
+    u, v = cp.Variable((len(patterns), X.shape[1])), cp.Variable((len(patterns), X.shape[1]))
+    outputs = sum(cp.multiply(D * 1.0, X @ (u[h] - v[h])) for h, D in enumerate(patterns))
+    cones = [cp.multiply(2.0 * D - 1, X @ w[h]) >= 0 for h, D in enumerate(patterns) for w in (u, v)]
+    norm = cp.sum(cp.norm(u, axis=1)) + cp.sum(cp.norm(v, axis=1))
+    return cp.Problem(cp.Minimize(norm), [cp.multiply(y, outputs) >= 1, *cones]).solve(solver="SCS", eps=1e-7)
+
+
+@pytest.mark.parametrize(("n", "d"), [(8, 2), (6, 3)])
+def test_the_optimum_is_that_of_another_solver_on_the_problem_written_out(n, d):
+    X, y = task(n, d)
+    solution, best = solve(svm_relu(X, y)), best_network(X, y)
+    assert solution.status is Status.OPTIMAL
+    assert best.end == "certified"
+    assert solution.objective == pytest.approx(written_out(X, y), rel=1e-4)
+    assert best.lower_bound <= solution.objective
+    assert solution.lower_bound <= best.objective
+    assert best.objective == pytest.approx(solution.objective, rel=3e-6)
+
+
+def test_the_network_has_the_objective_as_its_norm_and_as_few_units_as_margins_are_one():
+    X, y = task(25, 3)
+    best = best_network(X, y)
+    assert best.complete
+    assert best.gap <= 1e-6
+    assert best.network.norm() ** 2 / 2 == pytest.approx(best.objective, rel=1e-9)
+    assert np.allclose(y * best.network.decision_function(X), best.margins, rtol=1e-12)
+    assert best.margins.min() == pytest.approx(1, abs=1e-9)
+    assert best.network.units[0] <= np.sum(best.margins < 1 + 1e-5)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_no_network_is_below_the_lower_bound_and_no_dual_above_the_upper_one(d):
+    X, y = task(15, d)
+    best, rng = best_network(X, y), np.random.default_rng(3)
+    found = 0
+    for seed in range(100):
+        network = ReLUNetwork(d, 200, seed=seed)
+        hidden = network.layers[0].detach().double().numpy()
+        # Random features separate once their readout is solved for.
+        readout = np.linalg.lstsq(np.maximum(X @ hidden.T, 0.0), y * rng.uniform(1, 2, len(y)), rcond=None)[0]
+        network.double().layers[1].data[:] = network.layers[1].new_tensor(readout)
+        norm = bound_of(network, X, y)[0]
+        found += norm < np.inf
+        assert norm >= best.lower_bound
+        dual = rng.exponential(size=len(y)) * (rng.random(len(y)) < 0.5)
+        assert dual.sum() <= best.objective * pull(X, y, dual).bound
+    assert found > 50
+
+
+@pytest.mark.parametrize(("n", "d", "C"), [(15, 2, 0.3), (12, 3, 1.0), (12, 3, 10.0)])
+def test_a_soft_margin_is_that_of_all_patterns(n, d, C):
+    """Labels of which some are wrong, and have slack."""
+    X, y = task(n, d)
+    y[2:5] *= -1
+    solution, best = solve(svm_relu(X, y, C=C)), best_network(X, y, C=C)
+    assert best.end == "certified"
+    assert best.objective == pytest.approx(solution.objective, rel=3e-6)
+    assert best.lower_bound <= solution.objective
+    assert best.dual.min() >= 0
+    assert best.dual.max() <= C
+    slack = np.maximum(1 - y * best.network.decision_function(X), 0.0)
+    assert slack.max() > 0.01
+    assert best.network.norm() ** 2 / 2 + C * slack.sum() == pytest.approx(best.objective, rel=1e-9)
+
+
+def test_a_price_beyond_all_duals_is_the_hard_margin_and_a_small_one_has_no_units():
+    X, y = task(12, 3)
+    hard = best_network(X, y)
+    assert best_network(X, y, C=2 * hard.dual.max()).objective == pytest.approx(hard.objective, rel=3e-6)
+    nothing = best_network(X, y, C=1e-3)
+    assert (nothing.network, nothing.end) == (None, "certified")
+    assert nothing.objective == pytest.approx(12e-3, rel=1e-9)
+    conflict = best_network([[1.0, 1.0], [1.0, 1.0], [-1.0, 1.0]], [1, -1, 1], C=5.0)
+    assert conflict.end == "certified"
+    assert conflict.objective >= 10 * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_labels_in_conflict_are_certified_at_any_price(seed):
+    """At which a λ that is divided by its pull would lose a share of C Σξ, thousands of times the norm."""
+    X, y = task(15, 3, seed)
+    X, y = np.vstack([X, X[:2]]), np.append(y, -y[:2])
+    best = best_network(X, y, C=1e4)
+    assert best.end == "certified"
+    assert 4e4 < best.lower_bound <= best.objective < 4e4 + 1000
+
+
+def test_wide_inputs_have_the_bounds_that_they_have_in_fewer_coordinates():
+    X, y = task(12, 3)
+    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(60, 3)))[0]
+    few, wide = best_network(X, y), best_network(X @ Q.T, y)
+    assert wide.end == "certified"
+    assert wide.objective == pytest.approx(few.objective, rel=2e-6)
+    assert wide.lower_bound <= few.objective
+    assert few.lower_bound <= wide.objective
+    assert np.allclose(y * wide.network.decision_function(X @ Q.T), wide.margins, rtol=1e-12)
+
+
+def test_rotations_keep_the_optimum_and_scales_divide_it():
+    X, y = task(15, 3)
+    norm = best_network(X, y).objective
+    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    assert best_network(X @ Q, y).objective == pytest.approx(norm, rel=2e-6)
+    assert best_network(1000 * X, -y).objective == pytest.approx(norm / 1000, rel=2e-6)
+
+
+def test_more_patterns_never_raise_the_optimum_and_without_cones_all_are_a_lower_bound():
+    X, y = task(8, 3)
+    found = activation_patterns(X)
+    order = np.random.default_rng(1).permutation(len(found))
+    norms = [solve(svm_relu(X, y, found.patterns[order[:count]])).objective for count in (20, 30, 40, len(found))]
+    assert all(more <= fewer * (1 + 1e-6) for fewer, more in itertools.pairwise(norms))
+    free = solve(MarginProblem(GatedFeatures(X, found.patterns.T), y, GroupLasso(np.arange(len(found)))))
+    assert free.objective <= norms[-1] < np.inf
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d, monkeypatch):
+    rng = np.random.default_rng(d)
+    X, y, dual = rng.normal(size=(14, d)), rng.choice([-1.0, 1.0], 14), rng.exponential(size=14)
+    whole = pull(X, y, dual, nodes=50_000)
+    units = rng.normal(size=(100_000, d))
+    seen = np.abs(np.maximum(units @ X.T, 0) @ (y * dual)) / np.linalg.norm(units, axis=1)
+    assert whole.complete
+    assert np.abs(whole.values).max() == pytest.approx(whole.bound, rel=1e-8)
+    assert seen.max() <= whole.bound
+    for listed in (0, 20_000):
+        monkeypatch.setattr(pricing, "LISTED", listed)
+        assert pull(X, y, dual, nodes=50_000).bound == pytest.approx(whole.bound, rel=1e-8)
+        assert pull(X, y, dual, nodes=1).bound >= whole.bound * (1 - 1e-8)
+
+
+@pytest.mark.parametrize("seed", [95, 122])
+@pytest.mark.parametrize("accuracy", [0.3, 1.0])
+def test_subsets_that_need_no_following_are_bounded_too(seed, accuracy, monkeypatch):
+    """Ascents miss the best unit, which an accuracy this rough does not look for: the bound must hold for it."""
+    for module, name in ((pricing, "LISTED"), (pricing, "STARTS"), (tree, "GUESSES")):
+        monkeypatch.setattr(module, name, 0)
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(int(random.integers(4, 10)), 2))
+    y = np.where(random.random(len(X)) < 0.5, 1.0, -1.0)
+    dual, angles = random.random(len(X)), np.linspace(0, 2 * np.pi, 4001)
+    found = pull(X, y, dual, accuracy=accuracy)
+    pulls = abs(np.maximum(np.stack([np.cos(angles), np.sin(angles)], 1) @ X.T, 0.0) @ (dual * y)).max()
+    assert abs(found.values).max() < 0.999 * pulls <= found.bound
+
+
+def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely(monkeypatch):
+    monkeypatch.setattr(pricing, "LISTED", 0)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y, dual = rng.normal(size=(40, 20)) + 3, rng.choice([-1.0, 1.0], 40), rng.exponential(size=40)
+        whole, planned = (pull(X, y, dual, nodes=kept) for kept in (2000, 1))
+        assert whole.complete
+        with monkeypatch.context() as context:
+            nothing = np.zeros((0, X.shape[1]))
+            context.setattr(pricing, "planned", lambda A, B, rng, none=nothing: (np.zeros((len(A), len(B))), none))
+            unplanned = pull(X, y, dual, nodes=1).bound
+        assert whole.bound * (1 - 1e-8) <= planned.bound < unplanned
+
+
+def largest_sum(f, F):
+    """Of ‖f + Σ σ_i F_i‖, over all signs."""
+    return max(np.linalg.norm(f + np.array(signs) @ F) for signs in itertools.product((-1, 1), repeat=len(F)))
+
+
+@pytest.mark.parametrize(("m", "r"), [(1, 1), (4, 2), (8, 3), (10, 30)])
+def test_the_relaxation_bounds_all_signs_and_its_two_sides_meet(m, r):
+    rng = np.random.default_rng(m)
+    rows = rng.normal(size=(m + 1, r))
+    Q = rows @ rows.T
+    d, X = relaxed(Q, 1e-9)
+    assert np.linalg.eigvalsh(np.diag(d) - Q).min() > 0
+    assert np.linalg.eigvalsh(X).min() > 0
+    assert X.diagonal() == pytest.approx(np.ones(m + 1), abs=1e-6)
+    assert d.sum() == pytest.approx((Q * X).sum(), rel=1e-6)
+    variable = cp.Variable((m + 1, m + 1), PSD=True)
+    known = cp.Problem(cp.Maximize(cp.trace(Q @ variable)), [cp.diag(variable) == 1]).solve(solver="CLARABEL")
+    assert d.sum() == pytest.approx(known, rel=1e-6)
+    bound = SignBound(rows[1:], d[1:])
+    assert bound(rows[:1])[0] == pytest.approx(d.sum() ** 0.5, rel=1e-6)
+    for f in rng.normal(size=(5, r)):
+        assert largest_sum(f, rows[1:]) <= bound(f[None])[0]
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.0])
+def test_signs_are_bounded_for_any_d_also_where_it_is_too_small(size, factor):
+    """Which is then made larger, until Diag(d) − FFᵀ is positive definite beyond all rounding."""
+    rng = np.random.default_rng(1)
+    F = size * np.vstack([rng.normal(size=(5, 3)), np.zeros((1, 3))])
+    F[1] = F[0]
+    bound = SignBound(F, factor * relaxed(F @ F.T, 1e-9)[0])
+    for f in size * rng.normal(size=(5, 3)):
+        assert largest_sum(f, F) <= bound(f[None])[0] < np.inf
+
+
+def test_images_are_certified_by_the_tree_and_bounded_where_a_limit_came_first():
+    data = load_binary("digits", train_size=24)
+    best = best_network(data.X_train, data.y_train)
+    assert best.end == "certified"
+    assert best.complete
+    cut = best_network(data.X_train, data.y_train, max_rounds=1)
+    assert cut.end == "max_rounds"
+    assert 0 < cut.lower_bound <= best.objective
+    assert best.lower_bound <= cut.objective
+
+
+def test_an_answer_with_a_gap_has_as_few_units_as_a_certified_one():
+    data = load_binary("digits", train_size=40)
+    best = best_network(data.X_train, data.y_train, max_rounds=2, nodes=50)
+    assert best.gap > 0.03
+    fewer = basic(*units_of(best.network), data.X_train, data.y_train)[0]
+    assert len(fewer) == best.network.units[0]
+
+
+def test_a_search_goes_on_from_a_network_and_stops_when_told(capsys):
+    X, y = task(20, 3)
+    best = best_network(X, y)
+    again = best_network(X, y, start=best)
+    assert len(again.table) <= len(best.table)
+    assert again.objective == pytest.approx(best.objective, rel=2e-6)
+    assert best_network(X, y, max_rounds=1).end == "max_rounds"
+
+    def stop(row):
+        if row["round"] == 2:
+            raise KeyboardInterrupt
+
+    stopped = best_network(X, y, progress=stop)
+    assert stopped.end == "interrupted"
+    assert stopped.lower_bound <= best.objective <= stopped.objective
+
+
+def test_what_no_network_separates_is_told():
+    # Without a constant, x and 2x have outputs of one sign.
+    found = best_network([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1, -1, 1])
+    assert found.network is None
+    assert found.end == "not separated"
+    assert found.lower_bound > 1e6
+    assert solve(svm_relu([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1, -1, 1])).status is Status.NOT_SEPARABLE
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: activation_patterns(np.random.default_rng(1).normal(size=(200, 10))), "too many activation patterns"),
+        (lambda: svm_relu([[1.0], [2.0]], [1, -1], [[0.5, 1.0]]), "patterns must be 0 or 1"),
+        (lambda: svm_relu([[1.0], [2.0]], [1, -1], [[0.0, 1.0, 1.0]]), "patterns must be 0 or 1"),
+        (lambda: best_network([[1.0], [2.0]], [1, -1], start=ReLUNetwork(2, 3)), "start must be"),
+        (lambda: best_network([[1e300], [2.0]], [1, -1]), "the inputs X"),
+    ],
+)
+def test_bad_input_is_told(call, told):
+    with pytest.raises(InputError, match=told):
+        call()
+
+
+CELL = {"data": "xor", "n": 10, "units": [8], "steps": 50, "max_steps": 50, "seed": 1}
+
+
+def test_a_tiny_cell_is_computed_drawn_and_told(tmp_path):
+    assert set(told(planar, CELL, tmp_path)) <= {"undecided", "yes", "no"}
+
+
+def test_the_page_shows_the_committed_tables():
+    assert page_of(COLLECTION)
+
+
+def test_many_cones_are_not_for_arithmetic_of_many_digits():
+    """Which took minutes where nobody had asked for it by name."""
+    X, y = task(6, 3)
+    with pytest.raises(InputError, match="features and linear constraints together"):
+        solve(svm_relu(X, y), "PRECISE")
+
+
+@pytest.mark.parametrize("X", [np.ones((2, 2)), np.zeros((2, 2))], ids=["equal samples", "zeros"])
+def test_samples_of_both_labels_where_no_unit_pulls(X):
+    soft = best_network(X, [1, -1], C=1.0)
+    assert (soft.end, soft.objective, soft.lower_bound) == ("certified", pytest.approx(2), pytest.approx(2))
+    assert best_network(X, [1, -1]).end == "not separated"
+
+
+@pytest.mark.parametrize("factor", [2.0**300, 1e90, 3e-20, 1e-90])
+@pytest.mark.parametrize("C", [np.inf, 0.3])
+def test_units_of_measure_change_nothing_but_the_units_of_the_answer(factor, C):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(6, 3)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
+    known, scaled = best_network(X, y, C=C), best_network(factor * X, y, C=C / factor)
+    assert scaled.end == known.end == "certified"
+    assert scaled.objective * factor == pytest.approx(known.objective, rel=2e-6)
+    assert scaled.table["objective"].iloc[-1] == pytest.approx(scaled.objective, rel=1e-5)
+    hidden, readout = (layer.detach().numpy() for layer in scaled.network.layers)
+    margins = y * (np.maximum(factor * X @ hidden.T, 0.0) @ readout[0])
+    assert margins == pytest.approx(scaled.margins, abs=1e-9)
+    pulls = np.maximum(rng.normal(size=(100, 3)) @ (factor * X).T, 0.0) @ (scaled.dual * y)
+    assert np.isfinite(pulls).all()
+    assert scaled.dual.max() <= C / factor
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("other", [0.0, 1e-170])
+def test_a_class_next_to_zero_leaves_no_bound_unproved(other):
+    X = np.vstack([np.random.default_rng(1).normal(size=(10, 6)), np.full((1, 6), other)])
+    found = pull(X, np.append(np.ones(10), -1.0), np.ones(11), nodes=1)
+    alone = pull(X[:10], np.ones(10), np.ones(10), nodes=1)
+    assert found.bound == pytest.approx(alone.bound)
+    assert found.bound >= max(np.linalg.norm(np.array(s) @ X[:10]) for s in itertools.product((0, 1), repeat=10))
+
+
+def test_orthogonal_samples_in_conflict_leave_all_as_slack():
+    X, y = np.vstack([np.eye(6), np.eye(6)]), np.repeat([1.0, -1.0], 6)
+    best = best_network(X, y, C=1.0)
+    assert best.objective == pytest.approx(12.0)
+    assert best.lower_bound == pytest.approx(12.0)

@@ -1,0 +1,230 @@
+"""GaLURegressor and GaLUClassifier are the closed form, inside scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from implicit_bias import ConstantGate, HyperplaneGates, InputError, ReLUGates, SoftGates, load_network, save_network
+from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor, improve_filters
+
+
+@pytest.fixture(scope="module")
+def table():
+    X, y = load_diabetes(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:150], y[:150]
+
+
+def constant(X):
+    return np.c_[X, np.ones(len(X))]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"sharpness": 0.7}, {"ridge": 0.01, "units": 7}, {"gates": HyperplaneGates(4)}]
+)
+def test_it_is_ridge_regression_on_the_gated_features(table, options):
+    """Oracle: scikit-learn's, on Φ formed and on targets less their mean."""
+    X, y = table
+    model = GaLURegressor(random_state=3, **options).fit(X, y)
+    dense = model.gates_(constant(X)).dense()
+    oracle = Ridge(alpha=len(X) * model.ridge, fit_intercept=False, solver="svd").fit(dense, y - y.mean())
+    np.testing.assert_allclose(model.predict(X), oracle.predict(dense) + y.mean(), rtol=1e-9)
+    np.testing.assert_allclose(model.weights_.ravel(), oracle.coef_, atol=1e-8 * np.abs(oracle.coef_).max())
+    assert model.solution_.gap <= 1e-9 * model.solution_.loss
+
+
+def test_it_is_kernel_ridge_with_the_kernel_of_its_gates(table):
+    X, y = table
+    model = GaLURegressor(200, 0.3, random_state=0).fit(X[:100], y[:100])
+    G, H = (model.gates_.transform(constant(part)) for part in (X[:100], X[100:]))
+    kernel, across = (
+        G @ G.T * (constant(X[:100]) @ constant(X[:100]).T),
+        H @ G.T * (constant(X[100:]) @ constant(X[:100]).T),
+    )
+    oracle = KernelRidge(alpha=30.0, kernel="precomputed").fit(kernel, y[:100] - y[:100].mean())
+    np.testing.assert_allclose(model.predict(X[100:]), oracle.predict(across) + y[:100].mean(), rtol=1e-8)
+
+
+def test_one_open_gate_is_ridge_regression(table):
+    X, y = table
+    model = GaLURegressor(gates=ConstantGate(), ridge=0.1).fit(X, y)
+    oracle = Ridge(alpha=15.0).fit(X - X.mean(axis=0), y)
+    inputs = X - X.mean(axis=0)
+    np.testing.assert_allclose(model.fit(inputs, y).predict(inputs), oracle.predict(inputs), rtol=1e-9)
+
+
+def test_several_targets_share_the_gates_and_have_weights_of_their_own(table):
+    X, y = table
+    Y = np.column_stack([y, np.sin(X[:, 0]), 3.0 * y - 1.0])
+    model = GaLURegressor(15, random_state=2).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+    for column, target in enumerate(Y.T):
+        alone = clone(model).fit(X, target)
+        np.testing.assert_allclose(model.predict(X)[:, column], alone.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(model.predict(X)[:, 2], 3 * model.predict(X)[:, 0] - 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sharpness", [None, 1.0])
+def test_better_filters_are_those_of_algorithm_1(table, sharpness):
+    X, y = table
+    options = {"units": 6, "ridge": 0.1, "sharpness": sharpness, "random_state": 4}
+    first, better = (GaLURegressor(steps=steps, **options).fit(X, y) for steps in (0, 60))
+    assert first.search_ is None
+    np.testing.assert_array_equal(
+        first.gates_.directions_, improve_filters(constant(X), y, 6, steps=0, seed=4).directions
+    )
+    kept = (better.gates_.directions_ == first.gates_.directions_).all(axis=1)
+    assert better.search_.accepted > 0
+    assert not kept.all()
+    assert (np.diff(better.search_.history) <= 0).all()
+    objective = [m.solution_.loss + 0.1 * m.solution_.norm**2 for m in (first, better)]
+    assert objective == pytest.approx(better.search_.history[[0, -1]], rel=1e-6)
+    assert better.score(X, y) > first.score(X, y)
+
+
+@pytest.mark.parametrize("sharpness", [None, 1.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_the_network_of_a_fit_predicts_the_same_and_trains_on(table, tmp_path, sharpness, fit_intercept, targets):
+    X, y = table
+    Y = y if targets == 1 else np.column_stack([y, y**2])
+    model = GaLURegressor(8, sharpness=sharpness, fit_intercept=fit_intercept, random_state=1).fit(X, Y)
+    network = load_network(save_network(model.network(), tmp_path / "network.pt"))
+    inputs = constant(X) if fit_intercept else X
+    np.testing.assert_allclose(
+        network.decision_function(inputs), model.predict(X), rtol=1e-8, atol=1e-8 * np.abs(Y).max()
+    )
+    assert all(p.dtype == torch.float64 and p.requires_grad for p in network.parameters())
+
+
+@pytest.mark.parametrize("steps", [0, 10])
+def test_weights_count_copies(table, steps):
+    X, y = table
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    for model, targets in ((GaLURegressor, y), (GaLUClassifier, y > 100)):
+        model = model(9, 0.1, steps=steps, sharpness=1.0, random_state=0)
+        weighted, repeated = (
+            clone(model).fit(X, targets, weight),
+            clone(model).fit(X.repeat(weight, axis=0), targets.repeat(weight)),
+        )
+        np.testing.assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(weighted.intercept_, repeated.intercept_)
+
+
+def test_classes_are_signs_and_the_largest_score_wins():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = GaLUClassifier(30, 0.01, random_state=0).fit(X, names)
+    signs = GaLURegressor(30, 0.01, random_state=0).fit(X, np.where(names[:, None] == model.classes_, 1.0, -1.0))
+    np.testing.assert_allclose(model.decision_function(X), signs.predict(X), atol=1e-12)
+    assert model.predict(X).tolist() == model.classes_[signs.predict(X).argmax(axis=1)].tolist()
+    two = GaLUClassifier(30, 0.01, random_state=0).fit(X, y == 1)
+    np.testing.assert_allclose(two.decision_function(X), model.decision_function(X)[:, 1], atol=1e-10)
+    heavy = GaLUClassifier(5, class_weight={False: 1, True: 50}, random_state=0).fit(X, y == 1)
+    assert heavy.predict(X).mean() > GaLUClassifier(5, random_state=0).fit(X, y == 1).predict(X).mean()
+
+
+def test_inside_scikit_learn(table):
+    X, y = table
+    frame = pd.DataFrame(X).add_prefix("column")
+    model = GaLURegressor(10, random_state=0).fit(frame, pd.Series(y))
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame), model.predict(frame))
+    search = GridSearchCV(make_pipeline(StandardScaler(), model), {"galuregressor__ridge": [1e-3, 1.0, 1e4]}, cv=3).fit(
+        X, y
+    )
+    assert search.best_params_ == {"galuregressor__ridge": 1.0}
+    iris = load_iris(return_X_y=True)
+    assert cross_val_score(make_pipeline(StandardScaler(), GaLUClassifier(random_state=0)), *iris).mean() > 0.94
+
+
+def test_a_failed_fit_leaves_the_earlier_one(table):
+    model = GaLURegressor(3, random_state=0).fit(*table)
+    before = model.predict(table[0])
+    with pytest.raises(InputError, match="at least 0"):
+        model.set_params(ridge=-1.0).fit(*table)
+    np.testing.assert_array_equal(model.predict(table[0]), before)
+
+
+def test_ctrl_c_ends_a_fit(table, monkeypatch):
+    monkeypatch.setattr("implicit_bias.extensions.galu.rank_updates.LeastValue.replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        GaLURegressor(3, steps=5).fit(*table)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (GaLURegressor(0), "units"),
+        (GaLURegressor(ridge="a"), "ridge"),
+        (GaLURegressor(gates="learned"), "known: random"),
+        (GaLURegressor(gates=ReLUGates(np.eye(3))), "features"),
+        (GaLURegressor(sharpness=-1.0), "sharpness"),
+        (GaLURegressor(steps=-1), "steps"),
+        (GaLURegressor(steps=3, gates=HyperplaneGates(2)), "HyperplaneGates have none"),
+        (GaLURegressor(fit_intercept="no"), "fit_intercept"),
+        (GaLURegressor(random_state=-1), "seed"),
+        (GaLURegressor(gates=ReLUGates(-np.eye(1, 11, 10))), "closed"),
+        (GaLUClassifier(class_weight={0: 0, 1: 1}), "positive"),
+        (GaLUClassifier(class_weight="even"), "class_weight"),
+    ],
+)
+def test_bad_parameters(table, model, words):
+    with pytest.raises(InputError, match=words):
+        model.fit(table[0], (table[1] > 100).astype(int))
+
+
+def test_targets_whose_mean_is_infinite_are_refused_as_too_large(table):
+    with pytest.raises(InputError, match="the targets y have sizes"):
+        GaLURegressor().fit(table[0][:9], np.full(9, 1.7e308))
+
+
+def test_bad_samples():
+    with pytest.raises(InputError, match="not fitted"):
+        GaLURegressor().predict([[1.0]])
+    with pytest.raises(InputError, match="not fitted"):
+        GaLUClassifier().network()
+    with pytest.raises(InputError, match="one class"):
+        GaLUClassifier().fit([[1.0], [2.0]], [1, 1])
+    with pytest.raises(InputError, match="ReLUGates"):
+        GaLURegressor(gates=ConstantGate()).fit([[1.0], [2.0]], [1, 2]).network()
+    soft = SoftGates([[1.0, 0.5]], 2.0)
+    assert GaLURegressor(gates=soft, ridge=0.0).fit([[1.0], [2.0]], [1, 2]).predict([[1.0]]) == pytest.approx(1.0)
+
+
+def test_sparse_inputs_give_the_same_fit_and_are_refused_where_memory_is_too_small(table):
+    X, y = np.round(table[0]), table[1]
+    fits = ((GaLURegressor(7, 0.1, random_state=1), y), (GaLUClassifier(7, 0.1, random_state=1), y > 100))
+    for model, targets in fits:
+        expected = clone(model).fit(X, targets)
+        for kind in (sp.csr_array, sp.csc_matrix, sp.coo_array):
+            found = clone(model).fit(kind(X), targets)
+            np.testing.assert_array_equal(found.weights_, expected.weights_)
+            np.testing.assert_array_equal(found.predict(kind(X)), expected.predict(X))
+            if isinstance(model, GaLUClassifier):
+                np.testing.assert_array_equal(found.decision_function(kind(X)), expected.decision_function(X))
+    wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
+    with pytest.raises(InputError, match="X, which is held dense"):
+        GaLURegressor().fit(wide, np.zeros(2000))
+
+
+def test_targets_and_inputs_that_are_no_numbers_are_refused_in_one_line(table):
+    X, y = table
+    for inputs, targets in ((X, ["a"] * len(X)), (X[:, 0], y), (X + 1j, y)):
+        with pytest.raises(InputError) as refusal:
+            GaLURegressor().fit(inputs, targets)
+        assert len(str(refusal.value).splitlines()) == 1

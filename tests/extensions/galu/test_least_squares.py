@@ -1,0 +1,207 @@
+"""Least squares on gated features against dense algebra."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from implicit_bias import GatedFeatures, InputError, KernelFeatures, ReLUGates
+from implicit_bias._utils import blocks
+from implicit_bias.extensions.galu import alternate_convex_search, closed_form, improve_filters, least_squares
+from tests.cases import drawn
+
+SIZES = [(60, 5, 3), (60, 5, 12), (60, 5, 13), (50, 10, 30), (64, 8, 8), (3, 4, 6), (30, 1, 1)]
+
+
+@pytest.mark.parametrize("gates", ["hard", "soft", "contexts", "real"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_is_the_dense_pseudo_inverse(size, gates):
+    for seed in range(6):
+        features, y = drawn(*size, seed, gates)
+        dense = features.dense()
+        expected = np.linalg.pinv(dense, rcond=1e-9) @ y
+        found = least_squares(features, y)
+        np.testing.assert_allclose(found.weights.ravel(), expected, rtol=0, atol=1e-8 * np.linalg.norm(expected))
+        best = np.mean((dense @ expected - y) ** 2)
+        assert found.loss == pytest.approx(best, rel=1e-8, abs=1e-12)
+        assert 0 <= found.gap < 1e-12
+        sizes = np.linalg.svd(dense, compute_uv=False)
+        counted = sizes[sizes > 1e-9 * sizes[0]]
+        assert found.rank == len(counted)
+        assert found.condition == pytest.approx(sizes[0] / counted[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 1e-2, 10.0])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_ridge_is_the_dense_solution(size, ridge):
+    features, y = drawn(*size, 0)
+    dense, m = features.dense(), size[0]
+    expected = np.linalg.solve(dense.T @ dense + m * ridge * np.eye(dense.shape[1]), dense.T @ y)
+    found = least_squares(features, y, ridge=ridge)
+    np.testing.assert_allclose(found.weights.ravel(), expected, atol=1e-8 * max(np.linalg.norm(expected), 1e-3))
+    assert found.ridge == ridge
+
+
+@pytest.mark.parametrize("size", [(60, 5, 12), (120, 6, 5), (60, 5, 20)], ids=str)
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_both_ways_of_solving_agree(size, ridge, monkeypatch):
+    """By the spectrum, as small problems are, and by Cholesky's factor, which falls back where rank is lost."""
+    for seed in range(8):
+        features, y = drawn(*size, seed)
+        spectral = least_squares(features, y, ridge=ridge)
+        monkeypatch.setattr(closed_form, "SPECTRUM_UP_TO", 0)
+        factored = least_squares(features, y, ridge=ridge)
+        monkeypatch.undo()
+        np.testing.assert_allclose(factored.weights, spectral.weights, atol=1e-8 * spectral.norm)
+        assert factored.rank == spectral.rank
+        assert factored.condition == pytest.approx(spectral.condition, rel=1e-3)
+
+
+def test_rank_is_lost_in_about_a_sixth_of_the_draws_and_said():
+    ranks = [least_squares(*drawn(60, 5, 12, seed)).rank for seed in range(300)]
+    dense = [np.linalg.matrix_rank(drawn(60, 5, 12, seed)[0].dense()) for seed in range(300)]
+    assert ranks == dense
+    assert 0.10 < np.mean(np.array(ranks) < 60) < 0.22
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-8, 1e8, 1e100])
+def test_scaling_inputs_and_targets_scales_the_solution(scale):
+    features, y = drawn(60, 5, 12, 0)
+    base = least_squares(features, y)
+    larger = least_squares(features.scaled(scale), y)
+    np.testing.assert_allclose(larger.weights * scale, base.weights, rtol=1e-6)
+    assert larger.rank == base.rank
+    steep = least_squares(features, y * min(scale, 1e50))
+    np.testing.assert_allclose(steep.weights / min(scale, 1e50), base.weights, rtol=1e-6)
+
+
+@pytest.mark.parametrize("span", [4, 6])
+def test_labels_that_can_be_fitted_are_fitted_whatever_the_condition(span):
+    """With inputs of sizes 1 to 10^−span the condition number reaches 3e6."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 6)) * np.logspace(0, -span, 6)
+    features, y = GatedFeatures(X, rng.random((24, 5)) < 0.6), rng.normal(size=24)
+    found = least_squares(features, y)
+    assert (found.form, found.rank) == ("samples", 24)
+    assert found.condition > 1e4
+    assert max(found.loss, found.gap) <= 1e-20
+
+
+def test_several_targets_are_solved_each_for_itself():
+    features, y = drawn(40, 4, 6, 0)
+    Y = np.stack([y, 2 * y, np.roll(y, 1)], axis=1)
+    found = least_squares(features, Y)
+    assert found.weights.shape == (3, 6, 4)
+    single = [least_squares(features, column) for column in Y.T]
+    np.testing.assert_allclose(found.weights, [one.weights for one in single], atol=1e-10)
+    assert found.loss == pytest.approx(sum(one.loss for one in single))
+
+
+def test_dependent_inputs_and_closed_gates_get_the_least_norm():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 7))
+    G = np.hstack([rng.integers(0, 2, size=(80, 4)), np.zeros((80, 2))])
+    features, y = GatedFeatures(X, G), rng.normal(size=80)
+    expected = np.linalg.pinv(features.dense(), rcond=1e-9) @ y
+    found = least_squares(features, y)
+    np.testing.assert_allclose(found.weights.ravel(), expected, atol=1e-9 * np.linalg.norm(expected))
+    assert found.rank == np.linalg.matrix_rank(features.dense())
+    assert not found.weights[4:].any()
+
+
+def test_kernel_features():
+    features = KernelFeatures(np.random.default_rng(0).normal(size=(30, 4, 3)))
+    y = np.random.default_rng(1).normal(size=30)
+    found = least_squares(features, y)
+    np.testing.assert_allclose(found.weights.ravel(), np.linalg.lstsq(features.dense(), y)[0], atol=1e-10)
+
+
+FEATURES, TARGETS = drawn(20, 3, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: least_squares(np.ones((3, 3)), np.ones(3)), "GatedFeatures"),
+        (lambda: least_squares(FEATURES, TARGETS[:-1]), "19 targets for 20"),
+        (lambda: least_squares(FEATURES, np.full(20, np.nan)), "NaN"),
+        (lambda: least_squares(FEATURES, TARGETS, ridge=-1.0), "ridge"),
+        (lambda: least_squares(FEATURES, TARGETS, ridge="much"), "ridge"),
+        (lambda: least_squares(FEATURES, TARGETS, tol=1e-15), "between 1e-10 and 0.1"),
+        (lambda: least_squares(GatedFeatures(np.ones((2, 2)), np.zeros((2, 3))), [1, 2]), "every gate is closed"),
+        (lambda: least_squares(FEATURES, TARGETS * 1e200), "rescale"),
+        (lambda: improve_filters(FEATURES.X, TARGETS), "either units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, 3, directions=np.ones((2, 3))), "either units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, directions=np.ones((2, 4))), "3 columns"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, 0.5), "units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, -1), "units"),
+        (lambda: improve_filters(FEATURES.X, TARGETS, 3, steps=-1), "steps"),
+        (lambda: alternate_convex_search(FEATURES.X, TARGETS), "GatedFeatures"),
+        (lambda: alternate_convex_search(FEATURES, TARGETS[1:]), "19 targets"),
+        (lambda: alternate_convex_search(FEATURES, TARGETS, steps=0), "steps"),
+        (lambda: alternate_convex_search(FEATURES, TARGETS, tol=2), "tol"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+@pytest.mark.long
+def test_the_gram_matrix_of_twenty_thousand_weights():
+    rng = np.random.default_rng(0)
+    features = GatedFeatures(rng.normal(size=(100, 40)), rng.integers(0, 2, size=(100, 500)))
+    gram, dense = features.weight_gram(), features.dense()
+    for i in (0, 4095, 4096, 19_999):
+        np.testing.assert_allclose(gram[i], dense[:, i] @ dense, atol=1e-10)
+        np.testing.assert_array_equal(gram[:, i], gram[i])
+
+
+def test_the_gram_matrix_of_weights_in_blocks(monkeypatch):
+    features, _ = drawn(50, 5, 7, 0)
+    monkeypatch.setattr(blocks, "ROWS", 8)
+    monkeypatch.setattr(closed_form, "AT_ONCE", 400)
+    dense = features.dense()
+    np.testing.assert_allclose(features.weight_gram(), dense.T @ dense, atol=1e-12)
+
+
+@pytest.mark.long
+def test_twenty_thousand_samples_and_features():
+    rng = np.random.default_rng(0)
+    X, U = rng.normal(size=(20_000, 40)), rng.normal(size=(600, 40))
+    features, y = ReLUGates(U)(X), rng.normal(size=20_000)
+    found = least_squares(features, y)
+    assert found.rank == 20_000
+    assert found.loss < 1e-20
+
+
+# Found by tests/fuzz/reliability.py
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_sizes_whose_squares_leave_floating_point(scale):
+    rng = np.random.default_rng(0)
+    X, y, G = rng.normal(size=(30, 3)), rng.normal(size=30), rng.integers(0, 2, size=(30, 2))
+    plain, scaled = least_squares(GatedFeatures(X, G), y), least_squares(GatedFeatures(scale * X, G), y)
+    np.testing.assert_allclose(scaled.weights * scale, plain.weights, rtol=1e-9)
+    with pytest.raises(InputError, match="rescale"):
+        alternate_convex_search(GatedFeatures(scale * X, G), y)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X: least_squares(GatedFeatures(X), [1.0, 2.0], ridge=pd.NA),
+        lambda X: least_squares(GatedFeatures(X), [1.0, 2.0], ridge=1e200),
+        lambda X: least_squares(GatedFeatures(1e-250 * X), [1e100, 1e100]),
+        lambda X: least_squares(GatedFeatures(X), [1.0, [2.0, 3.0]]),
+        lambda X: improve_filters(X, [1.0, 2.0], np.array([])),
+        lambda X: improve_filters(X, [1.0, 2.0], pd.NA),
+        lambda X: improve_filters(0 * X, [1.0, 2.0], 2),
+        lambda X: improve_filters(X, [1.0, 2.0], 2**31),
+        lambda X: alternate_convex_search(GatedFeatures(1e-100 * X), [1.0, 2.0]),
+        lambda X: alternate_convex_search(GatedFeatures(0 * X), [1.0, 2.0]),
+    ],
+)
+def test_odd_input_is_refused(call):
+    with pytest.raises(InputError):
+        call(np.array([[1.0, 1.0], [1.0, 1.1]]))

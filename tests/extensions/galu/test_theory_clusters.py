@@ -1,0 +1,175 @@
+"""Clusters with linear labels (appendix B): the data, and Theorems 6 and 7 with their lemmas."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from implicit_bias import GatedFeatures
+from implicit_bias.extensions.galu import (
+    cluster_dimension,
+    cluster_samples,
+    cluster_width,
+    gate_correlations,
+    least_squares,
+    linear_clusters,
+    slab_probability,
+)
+from tests.cases import FEW, layer
+
+CENTRES = np.array([[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0], [1.0, 1.0, -1.0, -1.0, 1.0]])
+
+
+@FEW
+@given(st.integers(0, 1000), st.floats(1e-9, 1.9), st.integers(2, 9))
+def test_samples_are_unit_near_their_centres_and_linear(seed, radius, d):
+    centres = np.random.default_rng(seed).normal(size=(3, d))
+    X, y, cluster, V, maps = linear_clusters(50, centres, radius, seed=seed)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, rtol=1e-14)
+    assert np.linalg.norm(X - V[cluster], axis=1).max() <= radius * (1 + 1e-9) + 1e-15
+    np.testing.assert_array_equal(y, np.sum(X * maps[cluster], axis=1))
+    again = linear_clusters(50, 7 * centres, radius / 2, seed=seed)
+    np.testing.assert_array_equal(again.cluster, cluster)
+    np.testing.assert_array_equal(again.maps, maps)
+
+
+def test_small_caps_are_filled_evenly_and_shares_are_kept():
+    d, radius = 4, 0.01
+    data = linear_clusters(30_000, np.eye(d)[:2], radius, shares=[3.0, 1.0], seed=2)
+    assert np.mean(data.cluster) == pytest.approx(0.25, abs=3 * 0.44 / np.sqrt(30_000))
+    apart = np.linalg.norm(data.X - data.centres[data.cluster], axis=1) / radius
+    few, same = (linear_clusters(99, np.eye(d)[:2], radius, shares=Q) for Q in ([3.0, 1.0], [1.5e308, 0.5e308]))
+    np.testing.assert_array_equal(few.cluster, same.cluster)
+    # Evenly in three dimensions: the radius has the distribution function r³.
+    assert np.mean(apart**3) == pytest.approx(0.5, abs=3 * 0.29 / np.sqrt(30_000))
+    assert np.mean(apart**6) == pytest.approx(1 / 3, abs=3 * 0.3 / np.sqrt(30_000))
+
+
+def test_theorem_7_rank_train_and_test_loss():
+    """Every exact solution predicts new samples of the span: the least-norm one, and one with a null-space part."""
+    delta, rng = 0.05, np.random.default_rng(1)
+    plan = cluster_width(CENTRES, delta)
+    assert plan.eigenvalue == pytest.approx(np.linalg.eigvalsh(gate_correlations(CENTRES))[0])
+    assert plan.width == math.ceil(8 * 3 / plan.eigenvalue * math.log(3 / delta))
+    held = []
+    for seed in range(10):
+        data = linear_clusters(300, CENTRES, plan.radius, seed=seed)
+        U = rng.normal(size=(plan.width, 5))
+        A = (data.centres @ U.T >= 0).astype(float)
+        features = GatedFeatures(data.X, (data.X @ U.T >= 0).astype(float))
+        train = features.select(slice(100))
+        found = least_squares(train, data.y[:100])
+        start = rng.normal(size=found.weights.shape)
+        other = found.weights + start - least_squares(train, train @ start).weights
+        whole = np.array_equal(features.gate_values, A[data.cluster])
+        assert not whole or found.rank == 15
+        errors = [np.abs(features @ w - data.y).max() for w in (found.weights, other)]
+        good = np.linalg.eigvalsh(A @ A.T)[0] >= plan.width * plan.eigenvalue / 2
+        held.append((whole, good, max(errors) < 1e-6))
+    assert (np.mean(held, axis=0) >= [0.8, 0.9, 0.8]).all()
+
+
+def test_lemma_4_is_about_the_centres_by_gates_matrix():
+    """A is n × k: AAᵀ has the eigenvalues that are bounded below; AᵀA is singular whenever n < k."""
+    plan, rng = cluster_width(CENTRES, 0.1), np.random.default_rng(3)
+    A = (CENTRES @ rng.normal(size=(5, plan.width)) >= 0).astype(float)
+    assert A.shape == (3, plan.width)
+    assert np.linalg.eigvalsh(A @ A.T)[0] >= plan.width * plan.eigenvalue / 2 > 1
+    assert abs(np.linalg.eigvalsh(A.T @ A)[0]) < 1e-9
+
+
+@FEW
+@given(st.integers(2, 500), st.floats(1e-6, 1.0))
+def test_lemma_5(d, r):
+    assert slab_probability(d, r) <= r * math.sqrt(d)
+
+
+def test_slab_probabilities_by_sampling():
+    u = np.random.default_rng(4).normal(size=(200_000, 5))
+    inside = np.mean(np.abs(u[:, 0]) <= 0.3 * np.linalg.norm(u, axis=1))
+    assert slab_probability(5, 0.3) == pytest.approx(inside, abs=3 * 0.5 / np.sqrt(200_000))
+    assert slab_probability(2, 0.5) == pytest.approx(2 / np.pi * math.asin(0.5), rel=1e-14)
+
+
+def test_lemmas_6_and_7_gates_split_clusters_seldom():
+    """δ/(kn) of one gate and one cluster, not the δ/(kd) that Lemma 6 prints; δ of all."""
+    n, k, d, delta = 2, 10, 50, 0.9
+    r, rng = delta / (n * k * math.sqrt(d)), np.random.default_rng(5)
+    across = np.abs(rng.normal(size=(100_000, d)) @ np.eye(d)[0])
+    lengths = np.sqrt(across**2 + rng.chisquare(d - 1, size=100_000))
+    # Some x within r of v has the other gate if the angle of v to the gate's hyperplane is below that of the cap.
+    share = np.mean(np.arcsin(across / lengths) < 2 * math.asin(r / 2))
+    assert delta / (k * d) < share <= delta / (k * n)
+    assert 1 - (1 - share) ** (k * n) <= delta
+
+
+def test_theorem_6_new_samples_are_in_the_span_of_their_cluster():
+    """Of unequal clusters on few directions each, so that the count matters; the printed form with c = 2 is larger."""
+    epsilon, delta, d = 0.2, 0.2, 2
+    shares = np.array([0.6, 0.25, 0.15])
+    m, rng, missed = cluster_samples(3, d, epsilon, delta), np.random.default_rng(6), []
+    for _ in range(2000):
+        seen = np.bincount(rng.choice(3, size=m, p=shares), minlength=3)
+        # In general position a cluster is spanned by d samples.
+        missed.append(shares[seen < d].sum())
+    assert np.mean(np.array(missed) > epsilon) <= delta
+    for n, d, e, b in ((4, 20, 0.1, 0.05), (10, 5, 0.3, 1e-6)):
+        m = cluster_samples(n, d, e, b)
+        assert m <= 2 * (n * d + math.log(1 / b)) / e + 1
+        assert m <= 2 * (n * d * math.log(1 / e) + math.log(1 / b)) / e + 1 or e > 1 / math.e
+        share, other = Fraction(e), 1 - Fraction(e)
+        tails = [sum(math.comb(size, i) * share**i * other ** (size - i) for i in range(n * d)) for size in (m, m - 1)]
+        assert tails[0] <= Fraction(b) * Fraction(1 + 1e-9)
+        assert tails[1] >= Fraction(b) * Fraction(1 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1e-3, 1e-12, 3e-16, 1e-100])
+def test_the_samples_of_a_single_direction_are_those_that_miss_it_seldom(epsilon):
+    """(1 − ε)^m ≤ δ, however small ε is beside 1."""
+    found = cluster_samples(1, 1, epsilon, 0.05)
+    assert found == pytest.approx(math.ceil(math.log(0.05) / math.log1p(-epsilon)), rel=1e-9)
+
+
+def test_lemma_3_is_false_for_two_centres():
+    """μ < 1/8 exactly if ⟨v_1, v_2⟩ > 1/√2: at the printed d, by counting, more often than δ."""
+    for delta, false in ((1e-3, False), (1e-4, True), (1e-6, True)):
+        d = math.ceil(2 * math.log(8 / delta))
+        few = Fraction(sum(math.comb(d, j) for j in range(d) if d > 2 * j and 2 * (d - 2 * j) ** 2 > d * d), 2**d)
+        assert (few > Fraction(delta)) == false
+        large = next(j for j in range(d + 1) if not 2 * (d - 2 * j) ** 2 > d * d)
+        for flips, below in ((large - 1, True), (large, False)):
+            pair = np.ones((2, d))
+            pair[1, :flips] = -1
+            assert (np.linalg.eigvalsh(gate_correlations(pair))[0] < 1 / 8) == below
+        ours = cluster_dimension(2, delta)
+        rare = sum(math.comb(ours, j) for j in range(ours) if ours > 2 * j and 2 * (ours - 2 * j) ** 2 > ours**2)
+        assert Fraction(rare, 2**ours) <= Fraction(delta)
+
+
+@FEW
+@given(st.integers(0, 1000), st.integers(1, 8), st.integers(2, 40))
+def test_the_correlations_have_a_quarter_of_the_eigenvalue_of_the_centres(seed, n, d):
+    C = np.random.default_rng(seed).normal(size=(n, d))
+    C /= np.linalg.norm(C, axis=1)[:, None]
+    assert np.linalg.eigvalsh(gate_correlations(C))[0] >= np.linalg.eigvalsh(C @ C.T)[0] / 4 - 1e-12
+
+
+def test_random_centres_in_enough_dimensions():
+    n, delta, rng = 12, 0.1, np.random.default_rng(7)
+    d = cluster_dimension(n, delta)
+    least = [np.linalg.eigvalsh(gate_correlations(rng.choice([-1.0, 1.0], size=(n, d))))[0] for _ in range(200)]
+    assert np.mean(np.array(least) >= 1 / 8) >= 1 - delta
+    # The printed d is as large from n = 14 on.
+    for many, rarely in ((14, 1e-100), (14, 0.5), (1000, 0.05)):
+        assert cluster_dimension(many, rarely) <= math.ceil(many**2 / 2 * math.log(2 * many**2 / rarely))
+
+
+def test_random_layers_are_those_of_the_theorem():
+    """The features of a layer on whole clusters have rank Σ rank(X_i), for clusters in fewer dimensions too."""
+    rng = np.random.default_rng(8)
+    X = np.repeat(CENTRES / np.sqrt(5), 2, axis=0) + 1e-9 * np.tile([[0, 0, 0, 0, 1.0], [0, 0, 0, 0, 0]], (3, 1))
+    features = layer(X, cluster_width(CENTRES).width, rng)
+    assert least_squares(features, np.zeros(6), tol=1e-10).rank == 6

@@ -1,0 +1,185 @@
+"""First gradients, and the inverses in the proofs: what the samples' distribution decides (Theorem 4)."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from implicit_bias.extensions.galu import (
+    first_gradient_norm,
+    gate_correlations,
+    gaussian_gradient,
+    initial_gradients,
+    neumann_inverse,
+    orthogonal_inverse,
+    parity,
+    parity_gradient,
+)
+from tests.cases import FEW, unit
+
+# Gate correlations and inverses
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 4), (3, 7), (5, 5)])
+def test_the_inverse_of_the_correlations_has_n_in_it_not_d(n, d):
+    """Lemmas 3 and 10: printed d + 1, right only if d = n."""
+    T = gate_correlations(3 * np.eye(n, d))
+    np.testing.assert_allclose(T, (np.eye(n) + 1) / 4, atol=1e-15)
+    np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
+    printed = 4 * np.eye(n) - 4 / (d + 1)
+    assert np.allclose(T @ printed, np.eye(n)) == (n == d)
+
+
+def test_correlations_are_shares_of_open_gates():
+    C = np.random.default_rng(24).normal(size=(4, 6))
+    G = (np.random.default_rng(25).normal(size=(200_000, 6)) @ C.T > 0).astype(float)
+    np.testing.assert_allclose(gate_correlations(C), G.T @ G / len(G), atol=4 * 0.5 / np.sqrt(len(G)))
+
+
+@FEW
+@given(st.integers(0, 1000), st.floats(0.01, 0.2))
+def test_the_neumann_series_is_the_inverse(seed, size):
+    """Theorem 3: B⁻¹ = A⁻¹Σ((A − B)A⁻¹)ⁿ; with A on the other side, or B − A, it is not."""
+    rng = np.random.default_rng(seed)
+    A = np.diag(rng.uniform(1, 3, size=4))
+    change = rng.normal(size=(4, 4))
+    B = A - size * change / np.linalg.norm(change, 2)
+    exact = np.linalg.inv(B)
+    for terms in (1, 3, 30):
+        found = neumann_inverse(A, B, terms)
+        assert np.linalg.norm(found.inverse - exact, 2) <= found.error + 1e-14
+    other = np.linalg.inv(A) @ np.linalg.inv(np.eye(4) + (A - B) @ np.linalg.inv(A))
+    turned = np.linalg.inv(np.eye(4) - (A - B) @ np.linalg.inv(A)) @ np.linalg.inv(A)
+    assert np.linalg.norm(found.inverse - exact) < 1e-9 < np.linalg.norm(other - exact)
+    assert np.linalg.norm(turned - exact) > 1e-9
+
+
+# Theorem 4
+
+
+def test_gaussian_gradients_are_the_expected_ones_for_every_gate():
+    rng, m, d = np.random.default_rng(27), 200_000, 6
+    X, U = rng.normal(size=(m, d)), rng.normal(size=(3, d))
+    target = unit(1, d, seed=28)[0]
+    y = np.where(X @ target > 0, 1.0, -1.0)
+    expected = gaussian_gradient(5 * target)
+    np.testing.assert_allclose(expected.mean, target / np.sqrt(2 * np.pi), atol=1e-15)
+    alpha = np.array([1.0, -2.0, 0.5])
+    for loss, c in (("hinge", 1.0), ("logistic", 0.5)):
+        found = initial_gradients(X, y, U, alpha, loss) / (-c * alpha[:, None])
+        deviation = np.sqrt(0.5 / m)
+        assert np.abs(found - expected.mean).max() < 3.5 * deviation
+    single = y[:, None] * (X @ U[0] > 0)[:, None] * X - expected.mean
+    assert np.mean(np.sum(single**2, axis=1)) == pytest.approx(expected.noise, rel=0.02)
+    assert expected.samples == pytest.approx(2 * np.pi * (d / 2 - 1 / (2 * np.pi)))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_relu_and_galu_networks_start_with_these_gradients(loss):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(29)
+    X, U = rng.normal(size=(40, 5)), rng.normal(size=(3, 5))
+    U = np.vstack([U, U])
+    y, alpha = np.where(rng.normal(size=40) > 0, 1.0, -1.0), np.repeat([0.3, -0.3], 3)
+    inputs, labels = torch.tensor(X), torch.tensor(y)
+
+    def gradient(output, weights):
+        margins = labels * output
+        assert float(margins.detach().abs().max()) < 1e-12
+        losses = torch.relu(1 - margins) if loss == "hinge" else torch.nn.functional.softplus(-margins)
+        losses.mean().backward()
+        return weights.grad.numpy()
+
+    relu = torch.tensor(U, requires_grad=True)
+    galu = torch.tensor(U, requires_grad=True)
+    opened = (inputs @ torch.tensor(U).T > 0).double()
+    expected = initial_gradients(X, y, U, alpha, loss)
+    readout = torch.tensor(alpha)
+    np.testing.assert_allclose(gradient(torch.relu(inputs @ relu.T) @ readout, relu), expected, atol=1e-12)
+    np.testing.assert_allclose(gradient((opened * (inputs @ galu.T)) @ readout, galu), expected, atol=1e-12)
+
+
+def test_parity_gradients_are_fourier_coefficients():
+    u = np.random.default_rng(30).normal(size=6)
+    X = np.array(list(itertools.product([1.0, -1.0], repeat=6)))
+    opened = X @ u > 0
+    for bits in range(1, 7):
+        y = X[:, :bits].prod(axis=1)
+        found = parity_gradient(u, bits)
+        np.testing.assert_array_equal(found.mean, np.mean((y * opened)[:, None] * X, axis=0))
+        rows = (y * opened)[:, None] * X - found.mean
+        assert found.noise == pytest.approx(np.mean(np.sum(rows**2, axis=1)), rel=1e-12)
+
+
+def test_parity_gradients_are_the_means_of_samples():
+    u, m = np.random.default_rng(31).normal(size=18), 400_000
+    X, y = parity(m, 18, 3, seed=32)
+    found = -initial_gradients(X, y, u[None])[0]
+    assert np.abs(found - parity_gradient(u, 3).mean).max() < 3.5 * np.sqrt(0.5 / m)
+
+
+def test_parity_gradients_are_exponentially_small():
+    d, b = 10, 5
+    u = np.random.default_rng(33).normal(size=d)
+    sets = itertools.combinations(range(d), b)
+    orders = ([*chosen, *(i for i in range(d) if i not in chosen)] for chosen in sets)
+    sizes = [np.sum(parity_gradient(u[order], b).mean ** 2) for order in orders]
+    assert np.mean(sizes) <= (b + 1) / (2 * math.comb(d, b))
+    assert not any(parity_gradient(u, odd).mean.any() for odd in (3, 5, 7, 9))
+    assert parity_gradient(np.zeros(3), 1).samples == np.inf
+
+
+def test_inputs_on_the_hyperplane_of_a_gate_give_odd_parities_a_gradient():
+    found = parity_gradient([1.0, 1.0, 1.0, 1.0], 3)
+    assert found.mean.tolist() == [1 / 16, 1 / 16, 1 / 16, -3 / 16]
+    assert type(found.noise) is float
+
+
+def test_first_gradients_are_below_what_no_float_squares():
+    found = first_gradient_norm([[1.0, 0.0], [0.6, 0.8]], [1, -1], 5)
+    assert (found.at_most(1e200), found.at_least(1e200)) == (1, 0)
+
+
+def test_ties_of_sums_are_closed_gates():
+    shares = parity_gradient([0.1, 0.2, -0.3], 1)
+    integers = parity_gradient([1, 2, -3], 1)
+    np.testing.assert_array_equal(shares.mean, integers.mean)
+
+
+# Theorem 4 in probability
+
+
+@pytest.mark.parametrize("bits", [1, 2, 5])
+def test_the_first_gradient_of_normalised_networks(bits):
+    """torch's gradients of 1/√k ReLU and GaLU networks with |N| ≤ 1: the same, of the mean square that κ gives."""
+    torch = pytest.importorskip("torch")
+    rng, k, draws = np.random.default_rng(34), 40, 400
+    X, y = parity(60, 6, bits, seed=3)
+    X = X / np.sqrt(6)
+    found, norms = first_gradient_norm(X, y, k), []
+    inputs, labels = torch.tensor(X), torch.tensor(y)
+    for _ in range(draws):
+        U = torch.tensor(0.05 * rng.normal(size=(k, 6)), requires_grad=True)
+        W = torch.tensor(0.05 * rng.normal(size=(k, 6)), requires_grad=True)
+        signs = torch.tensor(rng.choice([-1.0, 1.0], size=k))
+        relu = torch.relu(inputs @ U.T) @ signs / k**0.5
+        galu = ((inputs @ U.detach().T >= 0) * (inputs @ W.T)) @ signs / k**0.5
+        assert max(float(output.detach().abs().max()) for output in (relu, galu)) <= 1
+        for output in (relu, galu):
+            torch.relu(1 - labels * output).mean().backward()
+        assert float((U.grad - W.grad).abs().max()) < 1e-12
+        norms.append(float(torch.linalg.norm(U.grad)))
+    squares = np.square(norms)
+    assert np.mean(squares) == pytest.approx(found.mean_square, abs=4 * np.std(squares) / np.sqrt(draws))
+    assert squares.max() <= found.largest**2 * (1 + 1e-12)
+    for factor in (0.5, 0.8, 1.2, 2.0):
+        epsilon = factor * np.sqrt(found.mean_square)
+        share = np.mean(np.array(norms) <= epsilon)
+        assert found.at_most(epsilon) <= share + 0.1
+        assert found.at_least(epsilon) <= 1 - share + 0.1
+    assert found.at_most(3 * np.sqrt(found.mean_square)) > 0.88
+    wide = first_gradient_norm(X, y, 10**6)
+    assert wide.at_least(0.5 * np.sqrt(found.mean_square)) > 0.9

@@ -1,0 +1,406 @@
+"""Networks of infinite width against quadrature, exact arithmetic, torch's gradients, integration and other solvers."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.integrate
+import torch
+from sklearn.svm import SVC
+
+from implicit_bias import (
+    Frobenius,
+    GatedFeatures,
+    InputError,
+    KernelFeatures,
+    MarginProblem,
+    RandomHalfSpaces,
+    ReLUNetwork,
+    Status,
+    solve,
+)
+from implicit_bias.extensions.infinite import (
+    InfiniteNetwork,
+    custom_activation,
+    deep_gram,
+    gram_matrix,
+    predict,
+    smallest_eigenvalue,
+)
+from implicit_bias.extensions.infinite.activations import ACTIVATIONS
+from tests.extensions.infinite.test_gram import by_quadrature
+
+NAMES = list(ACTIVATIONS)
+RNG = np.random.default_rng(0)
+X, Z = RNG.normal(size=(9, 4)), RNG.normal(size=(5, 4))
+
+
+def by_recursion(sigma, x, z, layers, weight, bias):
+    """K and Θ of one pair, every mean by quadrature in polar coordinates."""
+    K = [bias + weight * float(a @ b) / len(x) for a, b in ((x, x), (x, z), (z, z))]
+    tangent = K[1]
+    for _ in range(layers):
+        r, s = math.sqrt(K[0]), math.sqrt(K[2])
+        angle = math.acos(np.clip(K[1] / (r * s), -1, 1))
+        f, own = sigma.function, ((r, r, 0.0), (r, s, angle), (s, s, 0.0))
+        slope = by_quadrature(sigma.derivative, r, s, angle)
+        K = [bias + weight * by_quadrature(f, *pair) for pair in own]
+        tangent = K[1] + weight * slope * tangent
+    return K[1], tangent
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_are_those_of_the_recursion_by_quadrature(name):
+    network = InfiniteNetwork(name, layers=2, weight_variance=1.3, bias_variance=0.2)
+    found = network.kernels(X, Z)
+    for i, j in ((0, 0), (3, 4)):
+        K, tangent = by_recursion(ACTIVATIONS[name], X[i], Z[j], 2, 1.3, 0.2)
+        assert found.nngp.values[i, j] == pytest.approx(K, rel=1e-10, abs=1e-10 * abs(found.nngp.values).max())
+        assert found.ntk.values[i, j] == pytest.approx(tangent, rel=1e-10, abs=1e-10 * abs(found.ntk.values).max())
+    assert found.ntk.is_certified
+
+
+def in_multiprecision(name, rows, layers, weight, bias):
+    """K and Θ of ReLU or erf with 60 digits; the inputs are exact."""
+    with mpmath.workdps(60):
+        x, (w, b) = mpmath.matrix(rows.tolist()), (mpmath.mpf(weight), mpmath.mpf(bias))
+        n = len(rows)
+        K = x * x.T * w / x.cols + mpmath.ones(n) * b
+        tangent = K.copy()
+        for _ in range(layers):
+            new, turned = mpmath.zeros(n), mpmath.zeros(n)
+            for i in range(n):
+                for j in range(n):
+                    if name == "relu":
+                        r = mpmath.sqrt(K[i, i] * K[j, j])
+                        rho = min(mpmath.mpf(1), K[i, j] / r)
+                        theta = mpmath.acos(rho)
+                        new[i, j] = r * (mpmath.sin(theta) + (mpmath.pi - theta) * rho) / (2 * mpmath.pi)
+                        slope = (mpmath.pi - theta) / (2 * mpmath.pi)
+                    else:
+                        product = (1 + K[i, i]) * (1 + K[j, j])
+                        new[i, j] = 2 / mpmath.pi * mpmath.asin(K[i, j] / mpmath.sqrt(product))
+                        slope = 2 / mpmath.pi / mpmath.sqrt(product - K[i, j] ** 2)
+                    turned[i, j] = slope * tangent[i, j]
+            K = new * w + mpmath.ones(n) * b
+            tangent = K + w * turned
+        return np.array(K.tolist()), np.array(tangent.tolist())
+
+
+@pytest.mark.parametrize("name", ["relu", "erf"])
+@pytest.mark.parametrize(("layers", "bias"), [(1, 0.0), (4, 0.3)])
+def test_errors_are_bounds_against_sixty_digits_near_parallel_and_opposite_points_included(name, layers, bias):
+    points = np.vstack([X[:3], X[0] * (1 + 1e-9), X[0] + 1e-7, -X[1], 30 * X[2], -X[0] + 1e-9])
+    found = InfiniteNetwork(name, layers, 1.7, bias).kernels(points)
+    for exact, kernel in zip(in_multiprecision(name, points, layers, 1.7, bias), (found.nngp, found.ntk), strict=True):
+        off = np.linalg.norm((exact - kernel.values).astype(float), 2)
+        assert 0 < off <= kernel.error < 1e-5 * np.linalg.norm(kernel.values, 2)
+
+
+@pytest.mark.parametrize("name", ["relu", "elu", "tanh", "swish"])
+def test_cross_kernels_are_blocks_of_the_kernel_of_all_points_and_points_may_be_permuted(name):
+    network = InfiniteNetwork(name, 3, 1.5, 0.1)
+    own, cross = network.kernels(np.vstack([X, X[:1], Z])).ntk, network.kernels(X, np.vstack([X[:1], Z])).ntk
+    np.testing.assert_allclose(cross.values, own.values[:9, 9:], atol=own.error + cross.error)
+    np.testing.assert_array_equal(own.values, own.values.T)
+    # The same point twice is no near pair.
+    assert own.values[0, 9] == own.values[0, 0] == own.values[9, 9]
+    turned = network.kernels(X[::-1]).ntk.values[::-1, ::-1]
+    np.testing.assert_allclose(turned, own.values[:9, :9], atol=2 * own.error)
+
+
+def test_many_points_are_blocks_of_few():
+    """More rows than a block of cosines holds."""
+    many = np.random.default_rng(1).normal(size=(700, 3))
+    network = InfiniteNetwork("gelu", 2, 2.0, 0.1)
+    whole, part = network.kernels(many), network.kernels(many[500:], many[:300])
+    np.testing.assert_allclose(whole.ntk.values[500:, :300], part.ntk.values, atol=whole.ntk.error + part.ntk.error)
+    assert smallest_eigenvalue(whole.nngp).value > -whole.nngp.error
+
+
+def test_a_layer_is_the_gram_matrix_and_the_covariance_of_the_readout():
+    """One hidden layer without biases: Θ = K + σ_w² G of the points √(σ_w²/d) x."""
+    for name in ("relu", "selu", "tanh"):
+        found = InfiniteNetwork(name, 1, 1.7).kernels(X)
+        gram = gram_matrix(X * math.sqrt(1.7 / 4), name)
+        expected = found.nngp.values + 1.7 * gram.values
+        np.testing.assert_allclose(found.ntk.values, expected, atol=found.ntk.error + 1.7 * gram.error)
+
+
+def test_homogeneity_of_relu():
+    network, scales = InfiniteNetwork("relu", 3, 2.0), np.geomspace(1e-3, 1e3, 9)
+    found = network.kernels(X * scales[:, None]).ntk.values
+    np.testing.assert_allclose(found, network.kernels(X).ntk.values * np.outer(scales, scales), rtol=1e-9)
+
+
+def torch_network(layers, width, weight, bias, activation, seed):
+    """f as a function of a list of N(0, 1) weights and biases, and these."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = [4, *[width] * layers, 1]
+    draw = {"generator": generator, "dtype": torch.float64}
+    theta = [torch.randn(b, a, **draw) for a, b in itertools.pairwise(sizes)]
+    theta += [torch.randn(b, **draw) for b in sizes[1:]]
+
+    def f(parameters, x):
+        for level in range(layers + 1):
+            x = activation(x) if level else x
+            W = parameters[level]
+            x = math.sqrt(weight / W.shape[1]) * x @ W.mT + math.sqrt(bias) * parameters[layers + 1 + level]
+        return x[:, 0]
+
+    return f, theta
+
+
+def tangents(layers, width, activation, rows, seed, weight=1.5, bias=0.2):
+    """f(X) and ∂f/∂θ (n, parameters), by torch."""
+    f, theta = torch_network(layers, width, weight, bias, activation, seed)
+    points = torch.as_tensor(rows)
+    jacobian = torch.func.jacrev(lambda parameters: f(parameters, points))(theta)
+    flat = torch.cat([part.reshape(len(rows), -1) for part in jacobian], dim=1)
+    return f(theta, points).numpy(), flat.numpy()
+
+
+TORCH = {"relu": torch.relu, "elu": torch.nn.functional.elu, "selu": torch.selu, "swish": torch.nn.functional.silu}
+
+
+@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize(("layers", "width", "draws"), [(1, 2000, 10), (2, 300, 30)])
+def test_gradients_of_wide_networks_have_the_tangent_kernel(name, layers, width, draws):
+    rows = X[:4]
+    found = InfiniteNetwork(name, layers, 1.5, 0.2).kernels(rows)
+    drawn = [tangents(layers, width, TORCH[name], rows, seed) for seed in range(draws)]
+    sampled = np.array([J @ J.T for _, J in drawn])
+    error = sampled.std(axis=0, ddof=1) / math.sqrt(draws)
+    # Ten entries: four and a half standard errors, and a bias of order 1/width of two layers.
+    limit = 4.5 * error + (layers - 1) * 2 / width * abs(found.ntk.values)
+    assert (abs(sampled.mean(axis=0) - found.ntk.values) <= limit).all()
+    assert error.max() < 0.1 * found.ntk.values.max()
+
+
+def test_outputs_of_random_networks_have_the_covariance():
+    rows, draws = X[:3], 2000
+    outputs = []
+    for seed in range(draws):
+        f, theta = torch_network(2, 60, 1.5, 0.2, torch.nn.functional.silu, seed)
+        outputs.append(f(theta, torch.as_tensor(rows)).numpy())
+    K = InfiniteNetwork("swish", 2, 1.5, 0.2).kernels(rows).nngp.values
+    spread = np.sqrt((np.outer(np.diag(K), np.diag(K)) + K**2) / draws)
+    assert (abs(np.cov(np.array(outputs).T) - K) <= 4 * spread + 3 / 60 * abs(K)).all()
+
+
+def test_gated_linear_features_have_a_tangent_kernel_that_training_does_not_change():
+    """f(x) = Σ_j g_j(x)⟨w_j, x⟩ is linear in w: Θ = ΦΦᵀ at every w, at any width."""
+    gates = RandomHalfSpaces(30, seed=1).fit(X)
+    W, a = (weight.detach().double() for weight in ReLUNetwork(4, 25, seed=3).freeze().layers)
+    opened, inputs = (torch.as_tensor(X) @ W.mT > 0).double(), torch.as_tensor(X)
+    for scale in (1.0, 10.0):
+        hidden = torch.func.jacrev(lambda V: ((inputs @ V.mT) * opened) @ a[0])(scale * W)
+        J = hidden.reshape(len(X), -1).numpy()
+        np.testing.assert_allclose(J @ J.T, GatedFeatures(X, (opened * a[0]).numpy()).gram(), rtol=1e-9, atol=1e-9)
+    values = gates.transform(X)
+    weights = torch.zeros(values.shape[1], 4, dtype=torch.float64)
+    g = torch.as_tensor(np.asarray(values, dtype=float))
+    for at in (weights, weights + 3.0):
+        J = torch.func.jacrev(lambda w: ((inputs @ w.mT) * g).sum(dim=1))(at).reshape(len(X), -1).numpy()
+        np.testing.assert_allclose(J @ J.T, GatedFeatures(X, values).gram(), rtol=1e-12)
+
+
+def test_random_gates_have_the_hidden_part_of_relus_tangent_kernel():
+    """E[ΦΦᵀ]/k over gates 1(⟨u, x⟩ > 0) is G, and Θ = K + σ_w² G of the same points."""
+    rows = X[:4]
+    U = np.random.default_rng(5).normal(size=(100_000, 4))
+    sampled = GatedFeatures(rows, (rows @ U.T > 0).astype(float)).gram() / len(U)
+    found = InfiniteNetwork("relu", 1, 4.0).kernels(rows)
+    np.testing.assert_allclose((found.ntk.values - found.nngp.values) / 4, sampled, atol=0.03)
+
+
+Y = np.sin(X[:, 0])
+
+
+def test_predictions_at_any_time_are_those_of_the_integrated_flow():
+    network, t = InfiniteNetwork("elu", 2, 1.5, 0.1), 3.0
+    own, cross = network.kernels(X), network.kernels(Z, X)
+    K = network.kernels(np.vstack([X, Z])).nngp.values
+
+    def moved(f0):
+        def flow(_, state):
+            return np.concatenate([own.ntk.values, cross.ntk.values]) @ (Y - state[:9]) * 2 / 9
+
+        found = scipy.integrate.solve_ivp(flow, (0, t), f0, rtol=1e-10, atol=1e-12)
+        return found.y[9:, -1]
+
+    found = predict(network, X, Y, Z, time=t)
+    start = moved(np.zeros(14))
+    np.testing.assert_allclose(found.mean, start, atol=1e-8)
+    M = np.stack([moved(column) - start for column in np.eye(14)], axis=1)
+    np.testing.assert_allclose(found.covariance, M @ K @ M.T, atol=1e-8)
+
+
+def test_predictions_of_the_readout_are_the_gaussian_process():
+    network = InfiniteNetwork("swish", 2, 1.5, 0.1)
+    K, C, P = (network.kernels(*pair).nngp.values for pair in ((X,), (Z, X), (Z,)))
+    found = predict(network, X, np.stack([Y, -2 * Y], axis=1), Z, trained="readout")
+    np.testing.assert_allclose(found.mean[:, 0], C @ np.linalg.solve(K, Y), rtol=1e-6)
+    np.testing.assert_allclose(found.mean[:, 1], -2 * found.mean[:, 0])
+    np.testing.assert_allclose(found.covariance, P - C @ np.linalg.solve(K, C.T), atol=1e-8)
+    noisy = predict(network, X, Y, Z, trained="readout", ridge=0.3)
+    np.testing.assert_allclose(noisy.mean, C @ np.linalg.solve(K + 0.3 * np.eye(9), Y), rtol=1e-9)
+
+
+def test_predictions_begin_with_the_prior_and_end_at_the_targets():
+    network = InfiniteNetwork("relu", 2, 2.0, 0.1)
+    first, last = (predict(network, X, Y, X, time=t) for t in (0, np.inf))
+    np.testing.assert_allclose(first.covariance, network.kernels(X).nngp.values, atol=1e-12)
+    assert not first.mean.any()
+    np.testing.assert_allclose(last.mean, Y, atol=1e-9)
+    assert last.deviation.max() < 1e-5
+    assert np.allclose(predict(network, X, Y, Z, time=1e9).mean, predict(network, X, Y, Z).mean)
+    twice = np.vstack([X, X[:1]]), np.append(Y, 5.0)
+    with pytest.raises(InputError, match=r"singular up to rounding .* give a ridge or a time"):
+        predict(network, *twice, Z)
+    # A repeated sample with two targets is fitted at their mean.
+    between = predict(network, *twice, X[:1], time=1e6).mean[0]
+    assert between == pytest.approx((Y[0] + 5) / 2, rel=1e-4)
+
+
+def test_a_wide_network_trained_by_torch_follows_the_prediction():
+    """One step of gradient descent after another at a small rate; f_0 is subtracted through its own prediction."""
+    width, t, steps = 16_384, 2.0, 100
+    f, theta = torch_network(1, width, 1.5, 0.1, torch.tanh, 1)
+    inputs, targets = torch.as_tensor(X), torch.as_tensor(Y)
+    theta = [part.requires_grad_() for part in theta]
+    with torch.no_grad():
+        f0 = f(theta, inputs).numpy(), f(theta, torch.as_tensor(Z)).numpy()
+    for _ in range(steps):
+        gradient = torch.autograd.grad(((f(theta, inputs) - targets) ** 2).mean(), theta)
+        with torch.no_grad():
+            theta = [(a - t / steps * g).requires_grad_() for a, g in zip(theta, gradient, strict=True)]
+    found = predict(InfiniteNetwork("tanh", 1, 1.5, 0.1), X, Y - f0[0], Z, time=t).mean
+    np.testing.assert_allclose(f(theta, torch.as_tensor(Z)).detach().numpy(), f0[1] + found, atol=0.02)
+
+
+def test_the_margin_of_the_tangent_kernel_is_certified_and_scikit_learns():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(60, 3))
+    y = np.sign(rows[:, 0] * rows[:, 1])
+    network = InfiniteNetwork("relu", 2, 2.0)
+    kernel = network.kernels(rows).ntk
+    features = KernelFeatures.from_kernels([kernel.values])
+    solution = solve(MarginProblem(features, y, Frobenius()), tol=1e-8)
+    assert solution.status is Status.OPTIMAL
+    doubled = np.block([[kernel.values, -kernel.values], [-kernel.values, kernel.values]])
+    other = SVC(C=1e10, kernel="precomputed", tol=1e-9).fit(doubled, np.concatenate([y, -y]))
+    a = np.zeros(120)
+    a[other.support_] = other.dual_coef_[0]
+    a = a[:60] - a[60:]
+    assert solution.objective == pytest.approx(math.sqrt(a @ kernel.values @ a), rel=1e-5)
+    new = rng.normal(size=(20, 3))
+    cross = network.kernels(new, rows).ntk.values
+    scores = features.extended([cross]) @ solution.weights
+    np.testing.assert_allclose(scores, cross @ a, atol=2e-4 * np.abs(scores).max())
+
+
+def test_the_margin_of_wide_networks_gradients_comes_to_that_of_the_tangent_kernel():
+    y = np.sign(X[:, 0] * X[:, 1])
+    limit = InfiniteNetwork("relu", 1, 1.5, 0.2).kernels(X).ntk.values
+    exact = solve(MarginProblem(KernelFeatures.from_kernels([limit]), y, Frobenius())).objective
+    off = []
+    for width in (50, 20_000):
+        J = tangents(1, width, torch.relu, X, 1)[1]
+        found = solve(MarginProblem(KernelFeatures.from_kernels([J @ J.T]), y, Frobenius())).objective
+        off.append(abs(found / exact - 1))
+    assert off[1] < 0.02
+    assert off[1] < off[0]
+
+
+def test_activations_of_ones_own_are_estimates():
+    own, known = (InfiniteNetwork(s, 2, 1.5, 0.1).kernels(X) for s in (custom_activation(torch.tanh), "tanh"))
+    assert not own.ntk.is_certified
+    assert np.linalg.norm(own.ntk.values - known.ntk.values, 2) <= own.ntk.error + known.ntk.error
+    assert np.linalg.norm(own.nngp.values - known.nngp.values, 2) <= own.nngp.error + known.nngp.error
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: InfiniteNetwork("sine"), "unknown activation 'sine'"),
+        (lambda: InfiniteNetwork("relu", 0), "layers must be a whole number"),
+        (lambda: InfiniteNetwork("relu", 10**6), "layers must be at most 1000"),
+        (lambda: InfiniteNetwork("relu", weight_variance=0.0), "weight_variance must be a positive number"),
+        (lambda: InfiniteNetwork("relu", bias_variance=-1.0), "bias_variance must be"),
+        (lambda: InfiniteNetwork("relu", weight_variance=1e300), "the variances have sizes"),
+        (lambda: InfiniteNetwork().kernels([[0.0, 0.0]]), "row 0 of X is zero"),
+        (lambda: InfiniteNetwork().kernels([[1.0]], [[0.0]]), "row 0 of Z is zero"),
+        (lambda: InfiniteNetwork().kernels([[1.0]], [[1.0, 2.0]]), "different numbers of columns"),
+        (lambda: InfiniteNetwork().kernels([[np.nan]]), "NaN or infinity"),
+        (lambda: InfiniteNetwork("square", 60).kernels([[30.0]]), "leaves floating point; take fewer layers"),
+        (lambda: InfiniteNetwork("tanh", 30, 1e-10).kernels([[1.0]]), "leaves floating point; take fewer layers"),
+        (lambda: predict("relu", X, Y, Z), "network must be an InfiniteNetwork, not 'relu'"),
+        (lambda: InfiniteNetwork("tanh").kernels([[1e9]]), "too many nodes"),
+        (lambda: predict(InfiniteNetwork(), X, Y[:3], Z), "3 targets for 9 samples"),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, time=-1), "time must be"),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, trained="some"), "unknown trained 'some'"),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, ridge=-1), "ridge must be"),
+        (lambda: smallest_eigenvalue(InfiniteNetwork().kernels(X, Z).ntk), "must be symmetric"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(act, message):
+    with pytest.raises(InputError, match=message) as refused:
+        act()
+    assert "\n" not in str(refused.value)
+
+
+def test_rows_of_zeros_need_a_bias():
+    found = InfiniteNetwork("relu", 2, 2.0, 0.5).kernels(np.zeros((1, 3)))
+    assert found.nngp.values[0, 0] == pytest.approx(1.5)
+
+
+def test_points_that_only_rounding_makes_one_are_not_one():
+    """An angle of 5.6e-19: tanh multiplies 1 − ρ by 1.18 a layer, so that 700 layers bring any two points to ρ = 0."""
+    rng = np.random.default_rng(0)
+    while True:
+        a = rng.normal(size=2)
+        b = a * rng.uniform(0.1, 1.0)
+        area = Fraction(a[0]) * Fraction(b[1]) - Fraction(a[1]) * Fraction(b[0])
+        if area and (a / np.linalg.norm(a) == b / np.linalg.norm(b)).all():
+            break
+    for partner, one in ((b, False), (2 * a, True), (a, True)):
+        found = deep_gram([a, partner], "tanh", 700)
+        assert (found.error < 1e-10) == one
+        diagonal, other = found.values[0]
+        assert other == pytest.approx(diagonal) if one else diagonal < found.error < 100
+    network = InfiniteNetwork("erf", layers=60, weight_variance=25.0)
+    near = [[1.0], [np.nextafter(1.0, 2.0)]]
+    assert network.kernels([[1.0], [1.0]]).nngp.error < 1e-6
+    assert network.kernels(near).nngp.error > 1.0
+
+
+def test_work_on_many_points_says_how_far_it_is_and_can_be_interrupted():
+    """Pairs are counted once: those of a symmetric matrix, and those of the three kernels of a prediction."""
+    X, Z = np.random.default_rng(4).normal(size=(700, 2)), np.random.default_rng(5).normal(size=(300, 2))
+    network, halves = InfiniteNetwork("relu", 1), 700 * 701 // 2
+    works = (
+        (halves, lambda tell: network.kernels(X, progress=tell)),
+        (210_000, lambda tell: network.kernels(X, Z, progress=tell)),
+        (halves + 210_000 + 45_150, lambda tell: predict(network, X, X[:, 0], Z, time=1.0, progress=tell)),
+        (halves, lambda tell: deep_gram(X, "relu", 2, progress=tell)),
+    )
+    for total, work in works:
+        told = []
+        work(lambda *row, told=told: told.append(row))
+        done = [row[0] for row in told]
+        assert done == sorted(set(done))
+        assert told[-1] == (total, total)
+        assert len(told) > 3
+        assert {row[1] for row in told} == {total}
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gram_matrix(X, progress=stop)
+    with pytest.raises(InputError, match="progress must be a function"):
+        network.kernels(X, progress=3)

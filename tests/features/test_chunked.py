@@ -1,0 +1,250 @@
+"""Samples in chunks: in memory maps and Dask arrays, whose features, gates, solutions and certificates are the same."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    ChunkedFeatures,
+    ChunkedInputs,
+    ConstantGate,
+    Frobenius,
+    FunctionGates,
+    HyperplaneGates,
+    InputError,
+    MarginModel,
+    MarginProblem,
+    RandomHalfSpaces,
+    SoftGates,
+    Status,
+    certify,
+    save_problem,
+    solve,
+    svm_gln,
+    svm_l2,
+)
+from implicit_bias._utils import memory
+from implicit_bias.datasets import distorted, distorted_images
+
+SCALED = {"scale": 2 / 255, "offset": -1.0, "constant": True}
+BUILDS = {
+    "contexts": (svm_gln, HyperplaneGates(6, 2, seed=1)),
+    "four contexts, L2": (svm_l2, HyperplaneGates(3, 4, seed=1)),
+    "half-spaces": (svm_gln, RandomHalfSpaces(5, seed=1, always_on=True)),
+    "real gates": (svm_gln, SoftGates(np.random.default_rng(2).normal(size=(4, 31)), sharpness=2.0)),
+}
+ENGINES = ["memory map", "dask"]
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 256, size=(240, 30), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def y(images):
+    return np.where(images[:, 0] + 0.5 * images[:, 1] > 180, 1.0, -1.0)
+
+
+@pytest.fixture
+def engine(request, images, tmp_path):
+    """The images in chunks of 50, on disk or as a Dask array."""
+    if request.param == "memory map":
+        np.save(tmp_path / "images.npy", images)
+        yield ChunkedInputs(np.load(tmp_path / "images.npy", mmap_mode="r"), **SCALED, chunk=50)
+    else:
+        da = pytest.importorskip("dask.array")
+        yield ChunkedInputs(da.from_array(images, chunks=(50, 11)), **SCALED)
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_gates_features_and_solutions_are_those_of_the_array(engine, images, y, tiny_sets):
+    X = np.column_stack([images * (2 / 255) - 1.0, np.ones(len(images))])
+    np.testing.assert_array_equal(np.asarray(engine), X)
+    np.testing.assert_array_equal(engine[[7, 3, 200]], X[[7, 3, 200]])
+    gates, chunked = HyperplaneGates(6, 2, seed=1).fit(X), HyperplaneGates(6, 2, seed=1).fit(engine)
+    np.testing.assert_allclose(chunked.cutoffs_, gates.cutoffs_, rtol=1e-12)
+    features = chunked(engine)
+    assert features.gate_values.dtype == np.int8
+    np.testing.assert_array_equal(features.gate_values, gates.transform(X))
+    found, known = solve(svm_gln(engine, y, chunked)), solve(svm_gln(X, y, gates))
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(known.objective, rel=2e-6)
+    # The judge of the array in memory says the same of the same answer.
+    again = certify(svm_gln(X, y, gates), found.weights, found.dual)
+    assert again.gap == pytest.approx(found.gap, abs=1e-9)
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.05, 1e-3])
+@pytest.mark.parametrize("name", BUILDS)
+def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
+    build, gates = BUILDS[name]
+    X = ChunkedInputs(images, **SCALED, chunk=64)
+    found, known = solve(build(X, y, gates, C)), solve(build(X[:], y, gates, C))
+    assert 0 <= found.gap <= 1e-6
+    assert found.objective == pytest.approx(known.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_bounds_of_rounding_hold_for_the_sums_of_all_chunks(precise, sparse):
+    rng = np.random.default_rng(3)
+    X, G = rng.normal(size=(23, 3)) * 10.0 ** rng.integers(-6, 6, size=(23, 3)), rng.normal(size=(23, 2))
+    features = ChunkedFeatures(ChunkedInputs(X, chunk=4), G)
+    W, a = rng.normal(size=(2, 3)), rng.normal(size=23) * (rng.random(23) < 0.3 if sparse else 1.0)
+    exact = np.vectorize(Fraction, otypes=[object])
+    Phi = exact(G)[:, :, None] * exact(X)[:, None]
+    f = (Phi * exact(W)).sum(axis=(1, 2))
+    upper, lower, error = features.apply_bounded(W, precise)
+    assert (abs(exact(upper) + exact(lower) - f) <= exact(error)).all()
+    V = (Phi * exact(a)[:, None, None]).sum(axis=0)
+    upper, lower, error = features.adjoint_bounded(a, precise)
+    off = exact(upper) + exact(lower) - V
+    assert ((off * off).sum(axis=1) <= exact(error) ** 2).all()
+    if precise:
+        assert (error <= 1e-25 * np.abs(G).max() * np.abs(X).max() * 100).all()
+
+
+def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
+    distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
+    gates = HyperplaneGates(6, 2, seed=1).fit(ChunkedInputs(images, **SCALED))
+    problem = svm_gln(ChunkedInputs(images, **SCALED), y, gates)
+    known = solve(problem)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        X = ChunkedInputs(da.from_array(images, chunks=(60, 30)).persist(), **SCALED)
+        there = svm_gln(X, y, gates)
+        assert certify(there, known.weights, known.dual).gap == pytest.approx(known.gap, abs=1e-9)
+        np.testing.assert_array_equal(there.features.select([3, 200]).X, problem.features.select([3, 200]).X)
+
+
+def test_limits_callbacks_and_interruptions_end_with_the_best_so_far(images, y, tiny_sets):
+    problem = svm_gln(ChunkedInputs(images, **SCALED, chunk=64), y, HyperplaneGates(6, 2, seed=1))
+    seen = []
+    early = solve(problem, max_iterations=6, callback=seen.append)
+    assert early.status is Status.ITERATION_LIMIT
+    assert seen[-1].samples == len(images)
+    assert solve(problem, max_seconds=1e-9).status is Status.TIME_LIMIT
+
+    def stop(progress):
+        if progress.iteration == 6:
+            raise KeyboardInterrupt
+
+    assert solve(problem, callback=stop).status is Status.INTERRUPTED
+
+
+def test_what_does_not_fit_is_refused_and_the_rest_is_not(images, y, monkeypatch):
+    X = ChunkedInputs(images, **SCALED, chunk=64)
+    problem = svm_gln(X, y, HyperplaneGates(6, 2, seed=1))
+    monkeypatch.setattr(memory, "free_memory", lambda: 8.0 * images.size - 1)
+    assert (problem.margins(np.ones((12, 31))) != 0).all()
+    for whole in (problem.features.dense, problem.features.gram, problem.features.reduced, lambda: np.asarray(X)):
+        with pytest.raises(InputError, match="GiB of memory"):
+            whole()
+    with pytest.raises(InputError, match="GiB of memory"):
+        solve(problem, "CLARABEL")
+    with pytest.raises(InputError, match="use fewer units"):
+        RandomHalfSpaces(10_000, seed=1).fit(X)(X)
+
+
+def test_gates_that_need_all_inputs_get_them(images, y):
+    gates = FunctionGates(lambda X: X[:, :2] > 0, [0, 1])
+    X = ChunkedInputs(images, **SCALED, chunk=64)
+    np.testing.assert_array_equal(gates.fit(X)(X).gate_values, gates.fit(X[:])(X[:]).gate_values)
+    plain = ChunkedFeatures(X)
+    np.testing.assert_array_equal(plain.select(slice(None)).gate_values, ConstantGate().fit(X[:])(X[:]).gate_values)
+
+
+def test_a_model_scores_inputs_through_given_gate_values(images, y):
+    G = images[:, :3] > 100
+    problem = MarginProblem(ChunkedFeatures(ChunkedInputs(images, **SCALED, chunk=64), G), y, Frobenius(), C=0.1)
+    model = MarginModel([problem], [solve(problem)])
+    X = ChunkedInputs(images, **SCALED)[:9]
+    np.testing.assert_allclose(model.decision_function(X, G[:9]), y[:9] * model.solutions[0].margins[:9])
+    with pytest.raises(InputError, match="give those of the new inputs"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        ([[1, 2]], {}, "NumPy array"),
+        (np.ma.masked_equal([[1, 2]], 2), {}, "NumPy array"),
+        (np.array([["a"]]), {}, "real numbers"),
+        (np.zeros(3), {}, r"shape \(n, p\)"),
+        (np.zeros((0, 3)), {}, "empty"),
+        (np.array([[1.0, np.nan]]), {}, "column 1 of the source holds NaN"),
+        (np.ones((2, 2)), {"scale": [1.0, 2.0, 3.0]}, "one number or 2"),
+        (np.ones((2, 2)), {"offset": np.inf}, "offset holds NaN or infinity"),
+        (np.ones((2, 2)), {"chunk": 0}, "chunk"),
+    ],
+)
+def test_bad_sources_are_refused(source, options, words):
+    with pytest.raises(InputError, match=words):
+        ChunkedInputs(source, **options)
+
+
+def test_bad_gate_values_and_uses_are_refused(images, y, tmp_path):
+    X = ChunkedInputs(images, **SCALED)
+    with pytest.raises(InputError, match="must be ChunkedInputs"):
+        ChunkedFeatures(images)
+    with pytest.raises(InputError, match="239"):
+        ChunkedFeatures(X, np.ones((239, 2)))
+    with pytest.raises(InputError, match="gate_values holds NaN"):
+        ChunkedFeatures(X, np.full((240, 2), np.nan))
+    with pytest.raises(InputError, match="without sample_weight"):
+        HyperplaneGates(3, 2).fit(X, sample_weight=np.ones(240))
+    with pytest.raises(InputError, match="ChunkedFeatures"):
+        save_problem(svm_gln(X, y, ConstantGate()), tmp_path / "problem.npz")
+
+
+@pytest.fixture
+def few_images(monkeypatch):
+    """Twelve training images instead of MNIST's, in chunks of ten."""
+    pixels = np.random.default_rng(5).integers(0, 256, size=(12, 784), dtype=np.uint8)
+    monkeypatch.setattr(distorted, "raw_images", lambda name, root: (pixels, np.arange(12) % 10))
+    monkeypatch.setattr(distorted, "CHUNK", 10)
+    return pixels
+
+
+def test_distorted_images_are_the_originals_and_then_copies(few_images, tmp_path):
+    images, labels = distorted_images("mnist", 33, tmp_path)
+    assert isinstance(images, np.memmap)
+    np.testing.assert_array_equal(images[:12], few_images)
+    np.testing.assert_array_equal(labels, np.arange(33) % 12 % 10)
+    assert all((images[i] != few_images[i % 12]).any() for i in range(12, 33))
+    # A copy is near its original, and no two are alike.
+    assert (images[12] != images[24]).any()
+    np.testing.assert_array_equal(distorted_images("mnist", 25, tmp_path)[0], images[:25])
+    other = distorted_images("mnist", 33, tmp_path, seed=2)[0]
+    assert (other[12:] != images[12:]).any()
+    np.testing.assert_array_equal(distorted_images("mnist", 33, tmp_path)[0], images)
+
+
+def test_a_picture_goes_where_it_is_sent():
+    dot = np.zeros((3, 784), dtype=np.uint8)
+    dot[:, 28 * 5 + 14] = 255
+    moved = distorted._moved(dot, np.array([0.0, 0.0, np.pi / 2]), np.array([[2.0, 0], [0, -1], [0, 0]]))
+    assert [np.flatnonzero(image).tolist() for image in moved] == [[28 * 5 + 16], [28 * 4 + 14], [28 * 14 + 22]]
+
+
+def test_images_are_written_whole_or_not_at_all(few_images, tmp_path, monkeypatch):
+    moved = distorted._moved
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(distorted, "_moved", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        distorted_images("mnist", 40, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(distorted, "_moved", moved)
+    monkeypatch.setattr(distorted.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 5}))
+    with pytest.raises(InputError, match="ask for fewer"):
+        distorted_images("mnist", 40, tmp_path)
+    np.save(tmp_path / "mnist-40-1.npy", np.zeros(3))
+    with pytest.raises(InputError, match="move it away"):
+        distorted_images("mnist", 40, tmp_path)

@@ -1,0 +1,238 @@
+"""Several classes at once: against two classes, CVXPY written out, and networks' own norms."""
+
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
+
+from implicit_bias import (
+    FunctionGates,
+    GatedLinearNetwork,
+    HyperplaneGates,
+    InputError,
+    LossScaled,
+    MarginModel,
+    NuclearNorm,
+    Status,
+    descend_to_limit,
+    load_problem,
+    save_problem,
+    solve,
+    svm_classes,
+    svm_gln,
+)
+from implicit_bias._utils.memory import TooLargeError
+from implicit_bias.gates import FunctionContexts
+from tests.cases import inputs
+
+X = inputs(n=24, d=4)
+LABELS = np.array(["a", "b", "c"])[np.argmax(X[:, :3] + 0.3 * X[:, [1, 2, 0]], axis=1)]
+LABELS_AS_NUMBERS = np.unique(LABELS, return_inverse=True)[1]
+GATES = HyperplaneGates(3, 2, seed=1).fit(X)
+
+
+@pytest.mark.parametrize(("shared", "share"), [(False, 1.0), (True, 2**-0.5)])
+@pytest.mark.parametrize("C", [np.inf, 0.2])
+def test_two_classes_are_svm_gln(shared, share, C):
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    # The price of slack is in units of the norm.
+    found = solve(svm_classes(X, y, GATES, C, shared=shared), tol=1e-8)
+    known = solve(svm_gln(X, y, GATES, C / share), tol=1e-8)
+    assert found.objective == pytest.approx(share * known.objective, rel=1e-7)
+    problem = svm_classes(X, y, GATES, C, shared=shared)
+    scores = problem.decision_function(found.weights, X)
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], y * known.margins, atol=1e-3)
+    assert (problem.predict(found.weights, X) == np.where(y * known.margins > 0, 1, -1)).all()
+
+
+@pytest.mark.parametrize("grouping", [[-1, 0, 1], [7, -(2**40), 2**40]])
+def test_units_may_have_any_numbers(grouping):
+    problem = svm_classes(X, LABELS, FunctionGates(lambda X: X[:, :3] > 0, grouping))
+    assert len(np.unique(problem.norm.groups)) == 9
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("C", [np.inf, 0.2])
+def test_it_is_the_program_written_out(shared, C):
+    problem = svm_classes(X, LABELS, GATES, C, shared=shared)
+    found = solve(problem, tol=1e-7)
+    assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
+    Phi, codes = GATES(X).dense(), np.searchsorted(problem.classes, LABELS)
+    Z = cp.Variable((3, Phi.shape[1]))
+    outputs, slack, limits = Phi @ Z.T, [], []
+    for i, own in enumerate(codes):
+        for other in set(range(3)) - {own}:
+            slack.append(cp.pos(1 - outputs[i, own] + outputs[i, other]))
+    units = [np.flatnonzero(np.repeat(GATES.groups == h, 4)) for h in range(3)]
+    norm = sum(cp.normNuc(Z[:, u]) if shared else cp.sum(cp.norm(Z[:, u], 2, axis=1)) for u in units)
+    total = cp.sum(cp.hstack(slack))
+    price, limits = (0, [total <= 0]) if np.isinf(C) else (C, [])
+    best = cp.Problem(cp.Minimize(norm + price * total), limits).solve(solver="CLARABEL")
+    assert found.objective == pytest.approx(best, rel=1e-5)
+    scores = problem.decision_function(found.weights, X)
+    margins = scores[np.arange(24), codes][:, None] - scores
+    assert np.sort(margins[margins != 0]) == pytest.approx(np.sort(found.margins), abs=1e-9)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_no_network_has_larger_margins_for_its_weights(shared):
+    """½‖w‖² ≥ Σ_pairs λ f-margins for networks of either kind, drawn at random; balanced ones attain the norm."""
+    problem = svm_classes(X, LABELS, GATES, shared=shared)
+    found = solve(problem)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a, w = rng.normal(size=(3, 3)), rng.normal(size=(3, 6 // 3 * 4) if shared else (3, 3, 8))
+        zeta = np.einsum("ch,hs->chs" if shared else "ch,chs->chs", a, w)
+        W = zeta.reshape(3, 3, 2, 4).reshape(18, 4)
+        size = 0.5 * ((a**2).sum() + (w**2).sum())
+        assert problem.norm.value(W) <= size * (1 + 1e-12)
+        assert found.dual @ problem.margins(W) <= size * (1 + 1e-9)
+
+
+def test_the_least_weights_behind_a_matrix_are_its_nuclear_norm():
+    """Balanced singular vectors attain it, other factors are larger, and it is a mean of matrices of rank one."""
+    rng = np.random.default_rng(0)
+    for rows, columns, rank in ((3, 8, 3), (10, 4, 4), (5, 5, 2)):
+        Z = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
+        U, s, V = np.linalg.svd(Z, full_matrices=False)
+        U, s, V = U[:, :rank], s[:rank], V[:rank]
+        size = NuclearNorm([0] * rows, range(rows)).value(Z)
+        A, W = U * np.sqrt(s), np.sqrt(s)[:, None] * V
+        assert 0.5 * ((A**2).sum() + (W**2).sum()) == pytest.approx(size, rel=1e-12)
+        for _ in range(20):
+            T = rng.normal(size=(rank, rank))
+            other = 0.5 * (((A @ T) ** 2).sum() + (np.linalg.solve(T, W) ** 2).sum())
+            assert other >= size * (1 - 1e-12)
+        parts = [size * np.outer(u, v) for u, v in zip(U.T, V, strict=True)]
+        np.testing.assert_allclose(np.tensordot(s / size, parts, 1), Z, atol=1e-12)
+
+
+def test_the_two_optima_bound_each_other():
+    """‖Z‖_* ≤ Σ_c ‖ζ_c‖ ≤ √K ‖Z‖_*, for weights and so for the optima; both bounds are attained."""
+    rng = np.random.default_rng(0)
+    own, shared = (svm_classes(X, LABELS, GATES, shared=each) for each in (False, True))
+    for W in rng.normal(size=(20, 18, 4)):
+        assert shared.norm.value(W) <= own.norm.value(W) <= 3**0.5 * shared.norm.value(W)
+    apart, equal = np.zeros((2, 18, 4))
+    apart[[0, 6, 12], [0, 1, 2]] = 1.0
+    equal[[0, 6, 12], 0] = 1.0
+    assert own.norm.value(apart) == pytest.approx(shared.norm.value(apart), rel=1e-12)
+    assert own.norm.value(equal) == pytest.approx(3**0.5 * shared.norm.value(equal), rel=1e-12)
+    least = [solve(problem) for problem in (shared, own)]
+    assert least[0].lower_bound <= least[1].objective
+    assert least[1].lower_bound <= 3**0.5 * least[0].objective
+
+
+def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
+    """The proof that nothing separates is found as without them."""
+    twice = np.vstack([X, X[:3]]), np.append(LABELS, np.roll(np.unique(LABELS), 1)[LABELS_AS_NUMBERS[:3]])
+    problem = svm_classes(*twice, GATES, 0.2, shared=True)
+    hard, soft = replace(problem, C=np.inf), solve(problem)
+    cold, warm = solve(hard), solve(hard, start=soft)
+    assert (soft.status, cold.status, warm.status) == (Status.OPTIMAL, *2 * [Status.NOT_SEPARABLE])
+    assert warm.iterations <= 2 * cold.iterations
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_all_outputs_have_in_common_changes_no_margin(shared):
+    """Without it the nuclear norm is no larger, and rows sum to zero: one rank less than classes is enough."""
+    problem = svm_classes(X, LABELS, GATES, shared=shared)
+    for W in np.random.default_rng(0).normal(size=(10, 3, 6, 4)):
+        centred = W - W.mean(axis=0)
+        before, after = (each.reshape(18, 4) for each in (W, centred))
+        np.testing.assert_allclose(problem.margins(after), problem.margins(before), atol=1e-12)
+        assert not shared or problem.norm.value(after) <= problem.norm.value(before) * (1 + 1e-12)
+
+
+def test_of_two_classes_one_unit_behind_each_gate_is_enough():
+    """The answer has rank one, and a network of one unit behind each gate descends to it."""
+    y = (X[:, 0] > 0).astype(int)
+    problem = svm_classes(X, y, GATES, shared=True)
+    solution = solve(problem, tol=1e-8)
+    sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
+    assert sizes[:, 1].max() <= 1e-6 * sizes.max()
+    network = GatedLinearNetwork(GATES, outputs=2)
+    descent = descend_to_limit(network, X, y, LossScaled(tolerance=3e-3))
+    norm = 0.5 / descent.table.normalised_margin.iloc[-1]
+    assert 1 - 1e-9 <= norm / solution.lower_bound <= 1.01
+
+
+def test_a_solve_that_starts_from_weights_ends_at_the_optimum():
+    """Those of a descent, or, which is sooner, of an answer; weights of other shapes, or none, are no start."""
+    problem = svm_classes(X, LABELS, GATES, shared=True)
+    cold = solve(problem, tol=1e-6)
+    copies = FunctionContexts(lambda X: np.tile(GATES.contexts_of(X), (1, 3)), 2).fit(X)
+    network = GatedLinearNetwork(copies, outputs=3)
+    descend_to_limit(network, X, LABELS_AS_NUMBERS, LossScaled(tolerance=1e-3))
+    W = network.effective_weights().reshape(3, 3, 6, 4).sum(axis=1).reshape(18, 4)
+    lam = softmax(-problem.margins(W))
+    for weights, dual in ((W, lam), (cold.weights, cold.dual), (0 * W, lam), (W[:6], lam)):
+        start = replace(cold, weights=weights, dual=dual)
+        warm = solve(problem, tol=1e-6, start=start)
+        assert warm.gap <= 1e-6
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+        assert weights is not cold.weights or warm.iterations < cold.iterations
+
+
+def test_labels_of_any_kind_and_bad_ones():
+    wine, y = load_wine(return_X_y=True)
+    wine = StandardScaler().fit_transform(wine)
+    problem = svm_classes(wine[::2], y[::2], HyperplaneGates(4, 2), C=1.0)
+    solution = solve(problem)
+    assert np.mean(problem.predict(solution.weights, wine[1::2]) == y[1::2]) > 0.9
+    for labels, words in [
+        (["a", None] * 12, "missing values"),
+        ([np.nan, 1.0] * 12, "missing values"),
+        ([[1], [2, 3]] * 12, "one-dimensional"),
+        (LABELS[:, None], "one-dimensional"),
+        ([1j, 2j] * 12, "numbers or texts"),
+        (np.arange(24) / 2, r"fractions such as 0.5, .*numpy.digitize"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            svm_classes(X, labels, GATES)
+    for labels in (np.zeros(24), LABELS[:-1]):
+        with pytest.raises(InputError, match="labels must be 24, one per sample, of at least two classes"):
+            svm_classes(X, labels, GATES)
+    with pytest.raises(InputError, match="gates must be Gates"):
+        svm_classes(X, LABELS, 3)
+    with pytest.raises(InputError, match="no common intercept"):
+        svm_classes(X, LABELS, GATES).decision_function(np.zeros((18, 4)), X, 1.0)
+    with pytest.raises(InputError, match="weights must have shape"):
+        svm_classes(X, LABELS, GATES).outputs(np.zeros((17, 4)))
+    odd = FunctionGates(lambda X: np.column_stack([X[:, 0] > 0, X[:, 1] > 0, X[:, 2] > 0]), [0, 0, 1])
+    with pytest.raises(InputError, match="the same rows"):
+        svm_classes(X, LABELS, odd.fit(X), shared=True)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("labels", [LABELS, LABELS.astype(object), np.arange(24) % 3])
+def test_what_is_saved_loads_equal_and_predicts(shared, labels, tmp_path):
+    problem = svm_classes(X, labels, GATES, 0.2, shared=shared)
+    again = load_problem(save_problem(problem, tmp_path / "classes.npz"))
+    solution = solve(problem)
+    assert solve(again).objective == solution.objective
+    assert (again.predict(solution.weights, X) == problem.predict(solution.weights, X)).all()
+
+
+def test_a_problem_of_several_classes_is_a_model_of_as_many_and_alone():
+    problem = svm_classes(X, np.where(LABELS == "a", "a", "b"), GATES)
+    for problems, classes in (([problem], ["a", "b", "c"]), ([problem, problem], ["a", "b"])):
+        with pytest.raises(InputError, match="2 classes at once stands alone"):
+            MarginModel(problems, [solve(problem)], classes=classes)
+
+
+def test_atoms_that_do_not_fit_are_told(monkeypatch):
+    def full(need, what, remedy, free=None):
+        calls.append(need)
+        if len(calls) > 8:
+            raise TooLargeError("no room")
+
+    calls = []
+    monkeypatch.setattr("implicit_bias.solvers.native.scaled.check_memory", full)
+    solution = solve(svm_classes(X, LABELS, GATES, shared=True), "NATIVE", tol=1e-9)
+    assert (solution.status, solution.reason) == (Status.INACCURATE, "no room")
+    assert np.isfinite(solution.objective)

@@ -1,0 +1,250 @@
+"""Margin problems of one's own: free intercepts, norms, gates, solvers, one class."""
+
+import dataclasses
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import torch
+from sklearn.svm import SVC
+
+from implicit_bias import (
+    ConstantGate,
+    ExpressionNorm,
+    Frobenius,
+    FunctionGates,
+    GatedFeatures,
+    GroupLasso,
+    HyperplaneGates,
+    InputError,
+    MarginProblem,
+    Status,
+    certify,
+    margin_path,
+    solve,
+    svm_gln,
+    svm_shallow,
+)
+from implicit_bias.solvers import Answer
+from tests.cases import inputs, problem
+
+
+def shifted(gate="contexts 2", norm="group lasso", C=np.inf, **changes):
+    """A problem whose classes lie far from the origin and on one side of it."""
+    case = problem(gate, norm, C)
+    X = case.features.X + 3.0
+    X[:, 0] += 2 * case.y
+    return dataclasses.replace(case, features=GatedFeatures(X, case.features.gate_values), intercept=True, **changes)
+
+
+@pytest.mark.parametrize("C", [2.0, 0.05])
+def test_a_free_intercept_is_that_of_svc(C):
+    """At the price C‖w‖ of ½‖w‖², SVC's optimality conditions are ours."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)) + 5
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 5, 1, -1)
+    case = svm_shallow(X, y, ConstantGate(), C)
+    ours = solve(dataclasses.replace(case, intercept=True), tol=1e-10)
+    theirs = SVC(kernel="linear", C=C * np.linalg.norm(ours.weights), tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.weights, theirs.coef_, rtol=1e-3, atol=1e-4)
+    assert ours.intercept == pytest.approx(theirs.intercept_[0], rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_working_sets_of_an_unbalanced_problem(intercept):
+    """One class in a hundred, its samples last: the first working set must hold both."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 8))
+    y = np.ones(6000)
+    y[-20:] = -1
+    X[:, 0] += 2 * y
+    case = dataclasses.replace(svm_gln(X, y, HyperplaneGates(4, 2), 0.5), intercept=intercept)
+    solution = solve(case)
+    assert solution.status is Status.OPTIMAL
+    assert certify(case, solution.weights, solution.dual, solution.intercept).gap <= 1e-6
+
+
+@pytest.mark.parametrize("solver", [None, "CLARABEL"])
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([[0.0], [1.0], [2.0]], [1, -1, 1]),
+        ([[0.0], [0.0]], [1, -1]),
+        ([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0]], [1, 1, -1, -1]),
+    ],
+)
+def test_no_intercept_separates_these(solver, X, y):
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), intercept=True)
+    solution = solve(case, solver)
+    assert solution.status is Status.NOT_SEPARABLE
+    lam = solution.dual
+    assert (lam >= 0).all()
+    np.testing.assert_allclose([lam @ case.y, *(lam * case.y) @ np.array(X)], 0, atol=1e-12)
+
+
+def test_a_closed_sample_needs_the_intercept():
+    features = GatedFeatures([[1.0], [2.0], [3.0]], [[0], [1], [1]])
+    case = MarginProblem(features, [1, -1, -1], Frobenius())
+    assert solve(case).status is Status.NOT_SEPARABLE
+    solution = solve(dataclasses.replace(case, intercept=True))
+    assert solution.status is Status.OPTIMAL
+    assert (solution.objective, solution.intercept) == (pytest.approx(1, rel=1e-5), pytest.approx(1, rel=1e-5))
+
+
+def test_one_class():
+    """The one-class problem is that of the mirrored data with both labels; its optimum that of a brute-force search."""
+    X = np.random.default_rng(0).normal(loc=[3, 1], size=(12, 2))
+    case = MarginProblem(GatedFeatures(X), np.ones(12), Frobenius())
+    angles = np.linspace(0, 2 * np.pi, 100_001)
+    best = (X @ np.array([np.cos(angles), np.sin(angles)])).min(axis=0).max()
+    assert solve(case).objective == pytest.approx(1 / best, rel=1e-6)
+    mirrored = MarginProblem(GatedFeatures(np.vstack([X, -X])), np.repeat([1, -1], 12), Frobenius())
+    assert solve(mirrored).objective == pytest.approx(solve(case).objective, rel=1e-6)
+    soft = solve(dataclasses.replace(case, C=0.05))
+    assert soft.status is Status.OPTIMAL
+    assert soft.objective < solve(case).objective
+
+
+NORMS = {
+    "l1": (lambda W: cp.norm1(W), lambda V: np.abs(V).max()),
+    "nuclear": (lambda W: cp.normNuc(W), lambda V: np.linalg.norm(V, 2)),
+    "rows": (lambda W: cp.sum(cp.norm(W, 2, axis=1)), lambda V: np.linalg.norm(V, axis=1).max()),
+    "sparse rows": (lambda W: cp.sum(cp.norm(W, 2, axis=1)) + 0.5 * cp.norm1(W), None),
+    "largest column": (lambda W: cp.max(cp.norm(W, 2, axis=0)), lambda V: np.linalg.norm(V, axis=0).sum()),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("C", [np.inf, 0.5])
+def test_expressions_are_norms(name, C):
+    function, dual = NORMS[name]
+    case = dataclasses.replace(problem("contexts 2", "group lasso", C), norm=ExpressionNorm(function))
+    solution = solve(case, tol=1e-5)
+    assert solution.solver == "CLARABEL"
+    assert solution.status is Status.OPTIMAL, str(solution)
+    rng = np.random.default_rng(0)
+    V, W = rng.normal(size=(2, case.features.k, case.features.d))
+    assert case.norm.dual(V) * case.norm.value(W) >= np.sum(V * W)
+    if dual is not None:
+        assert case.norm.dual(V) == pytest.approx(dual(V), rel=2e-8)
+        exact = solve(dataclasses.replace(case, norm=ExpressionNorm(function, dual)), tol=1e-5)
+        assert exact.lower_bound == pytest.approx(solution.lower_bound, rel=1e-6)
+    if name == "rows":
+        native = solve(dataclasses.replace(case, norm=GroupLasso(np.arange(case.features.k))))
+        assert solution.objective == pytest.approx(native.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda W: cp.sum_squares(W), "root"),
+        (lambda W: -cp.norm(W), "convex"),
+        (lambda W: cp.sum(W), "not negative"),
+        (lambda W: cp.norm(W) + 1, "2‖W‖"),
+        (lambda W: cp.max(W), "not negative"),
+        (lambda W: cp.norm1(W) - 1.5 * cp.sum(W), "not negative"),
+        (lambda W: W, "scalar"),
+        (lambda W: 3.0, "scalar"),
+    ],
+)
+def test_expressions_that_are_none(function, words):
+    with pytest.raises(InputError, match=words):
+        MarginProblem(GatedFeatures(np.eye(2)), [1, -1], ExpressionNorm(function))
+    with pytest.raises(InputError, match="function"):
+        ExpressionNorm("norm")
+
+
+def test_prices_of_classes_and_margins_of_samples():
+    """One price per class, and one margin per sample, against CVXPY from scratch."""
+    case = problem("contexts 2", "group lasso", 0.1)
+    prices, margins = np.where(case.y > 0, 5.0, 1.0), np.linspace(0.5, 2, 30)
+    case = dataclasses.replace(case, sample_weight=prices, required_margin=margins)
+    W = cp.Variable((case.features.k, case.features.d))
+    f = cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C"))
+    norm = sum(cp.norm(W[[2 * h, 2 * h + 1]], "fro") for h in range(4))
+    oracle = cp.Problem(cp.Minimize(norm + 0.1 * prices @ cp.pos(margins - f)))
+    assert solve(case).objective == pytest.approx(oracle.solve(solver="CLARABEL"), rel=1e-5)
+
+
+def test_a_solver_of_ones_own_is_judged():
+    case = problem("contexts 2", "group lasso")
+    best = solve(case)
+    honest = solve(case, lambda problem, options: Answer(3 * best.weights, 7 * best.dual, iterations=1))
+    assert honest.status is Status.OPTIMAL
+    assert honest.solver == "<lambda>"
+
+    def boastful(problem, options):
+        return Answer(np.ones_like(best.weights), np.zeros(30), iterations=1)
+
+    assert solve(case, boastful).status is Status.INACCURATE
+    with pytest.raises(InputError, match="must return an Answer"):
+        solve(case, lambda problem, options: best.weights)
+
+
+def test_own_gates():
+    gates = FunctionGates(lambda X: np.stack([X[:, 0] > 0, X[:, 0] <= 0, np.ones(len(X))], axis=1), grouping=[0, 0, 1])
+    X = inputs()
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+    X[:, 1] += np.sign(X[:, 0]) * y
+    case = svm_gln(X, y, gates)
+    solution = solve(case)
+    assert (np.sign(case.decision_function(solution.weights, X)) == y).all()
+    for function, words in [
+        (lambda X: X[:1], "rows"),
+        (lambda X: "a", "real numbers"),
+        (lambda X: X[:, 0], "dimension"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            FunctionGates(function).fit(X)
+    with pytest.raises(InputError, match="callable"):
+        FunctionGates(3).fit(X)
+    k = X.shape[1]
+    for wrong in ([0, 1], np.arange(k) / 2, [[0], *range(1, k)], ["a"] * k, np.zeros((k, 1)), np.array(0), object()):
+        with pytest.raises(InputError, match="grouping must"):
+            FunctionGates(lambda X: X, grouping=wrong).fit(X)
+    for right in (np.arange(k) // 2, torch.arange(k) // 2, tuple(i // 2 for i in range(k))):
+        assert FunctionGates(lambda X: X, grouping=right).fit(X).groups.tolist() == [i // 2 for i in range(k)]
+
+
+def test_margin_paths_with_an_intercept():
+    case = shifted(C=1.0)
+    path = margin_path(case, [0.01, 0.1, 1.0])
+    assert [point.status for point in path] == [Status.OPTIMAL] * 3
+
+
+@pytest.mark.parametrize("stopped", [Status.OPTIMAL, Status.NOT_SEPARABLE, Status.INACCURATE, "tired"])
+def test_a_solver_cannot_judge_itself(stopped):
+    case = problem("contexts 2", "group lasso", 1.0)
+    W, dual = np.zeros((case.features.k, case.features.d)), np.zeros(30)
+    with pytest.raises(InputError, match="must return an Answer"):
+        solve(case, lambda problem, options: Answer(W, dual, 0, stopped))
+    with pytest.raises(InputError, match="whole number of iterations"):
+        solve(case, lambda problem, options: Answer(W, dual, None))
+
+
+@pytest.mark.parametrize("dual", [lambda V: np.nan, lambda V: 0.0, lambda V: -1.0, lambda V: None, lambda V: "a"])
+def test_dual_norms_that_are_none(dual):
+    norm = ExpressionNorm(lambda W: cp.norm1(W), dual)
+    with pytest.raises(InputError, match="dual"):
+        solve(dataclasses.replace(problem("contexts 2", "group lasso"), norm=norm))
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.999])
+@pytest.mark.parametrize("C", [np.inf, 0.05])
+def test_bounds_that_contradict_each_other_are_refused(factor, C):
+    norm = ExpressionNorm(lambda W: cp.norm1(W), lambda V: factor * np.abs(V).max(), "l1")
+    with pytest.raises(InputError, match=r"ExpressionNorm\(l1\): its `dual` gives .*; mend `dual`"):
+        dataclasses.replace(problem("contexts 2", "group lasso", C), norm=norm)
+
+
+@pytest.mark.parametrize("size", [1e14, 1.7e18])
+def test_a_large_input_hides_no_small_one(size):
+    """Time stamps beside what separates: a λ that only cancels the time stamps proves nothing."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([size + rng.integers(0, 1000, 40), rng.normal(size=40)])
+    y = np.where(X[:, 1] > 0, 1.0, -1.0)
+    X[:, 1] += 0.1 * y
+    for inputs_, labels in [(X, y), (np.array([[size, 1.0], [size, -1.0]]), np.array([1.0, -1.0]))]:
+        case = MarginProblem(GatedFeatures(inputs_), labels, Frobenius())
+        assert certify(case, [[0.0, 1.0]], np.ones(len(labels))).separable
+        assert solve(case).status is not Status.NOT_SEPARABLE

@@ -1,0 +1,575 @@
+"""Models: they predict as the estimators do, load equal, and are refused where parts do not belong together."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+from implicit_bias import (
+    SGD,
+    ClassMarginProblem,
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GatedReLUClassifier,
+    GLNClassifier,
+    HiddenLayerClassifier,
+    HyperplaneGates,
+    InputError,
+    KernelFeatures,
+    MarginClassifierCV,
+    MarginModel,
+    MarginProblem,
+    MultipleKernelClassifier,
+    OneClassMargin,
+    Status,
+    certify,
+    load_model,
+    save_model,
+    solve,
+    svm_classes,
+    svm_gln,
+    svm_shallow,
+)
+from implicit_bias.datasets.tables import Columns, read_inputs, read_samples
+from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
+from tests.cases import problem
+from tests.cli.commands import run
+
+X, CODES = (part[np.arange(150) != 142] for part in load_iris(return_X_y=True))  # Without the copy of a sample.
+NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Three classes over shared gates, at a soft margin."""
+    gates, inputs = HyperplaneGates(4, 2, seed=1), np.hstack([X, np.ones((len(X), 1))])
+    first = svm_gln(inputs, np.where(CODES == 0, 1, -1), gates, C=1.0)
+    problems = [first, *(dataclasses.replace(first, y=np.where(code == CODES, 1, -1)) for code in (1, 2))]
+    return MarginModel(problems, [solve(one) for one in problems], classes=list(np.unique(NAMES)), constant=True)
+
+
+def two_classes(labels=("cat", "dog"), **more):
+    case = svm_shallow([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate())
+    return MarginModel([case], [solve(case)], classes=labels, **more)
+
+
+def test_a_model_predicts_as_the_estimator_of_the_same_problems(model):
+    estimator = GLNClassifier(units=4, contexts=2, C=1.0, free_intercept=False, random_state=1).fit(X, NAMES)
+    np.testing.assert_allclose(model.decision_function(X), estimator.decision_function(X), atol=1e-5)
+    assert (model.predict(X) == estimator.predict(X)).all()
+
+
+def test_margins_are_positive_where_the_prediction_is_right(model):
+    scores = model.decision_function(X)
+    margins = model.margins(scores, NAMES)
+    assert ((margins > 0) == (model.predict(X) == NAMES)).all()
+    best = [max(row[j] for j in range(3) if j != code) for row, code in zip(scores, CODES, strict=True)]
+    np.testing.assert_allclose(margins, scores[np.arange(len(X)), CODES] - best)
+    pair = two_classes()
+    np.testing.assert_allclose(
+        pair.margins(pair.decision_function([[2.0, 1.0], [-1.0, 1.0]]), ["dog", "cat"]), pair.solutions[0].margins
+    )
+
+
+def test_what_is_saved_loads_equal_and_proves_itself_again(model, tmp_path):
+    columns = Columns(["a", "b", "c", "d"], [], "species")
+    path = save_model(dataclasses.replace(model, columns=columns), tmp_path / "m.npz", samples=True)
+    again = load_model(path)
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert (again.classes, again.constant, again.columns) == (tuple(NAMES[[0, 50, 100]].tolist()), True, columns)
+    for case, solution, before in zip(again.problems, again.solutions, model.solutions, strict=True):
+        judged = certify(case, solution.weights, solution.dual)
+        assert (judged.gap, judged.objective) == pytest.approx((before.gap, before.objective), rel=1e-6)
+    with np.load(path) as held:
+        assert [name for name in held if name.endswith(".X")] == ["problem0.X"]
+
+
+def test_what_predicts_is_kept_without_the_samples(model, tmp_path):
+    path = save_model(model, tmp_path / "m.npz")
+    again = load_model(path)
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert repr(again) == repr(model)
+    with np.load(path) as held:
+        assert not [name for name in held if name.endswith((".X", ".gate_values"))]
+    case, solution = again.problems[1], again.solutions[1]
+    with pytest.raises(InputError, match="149 samples were not saved with the model"):
+        certify(case, solution.weights, solution.dual)
+    features = case.gates(np.hstack([X, np.ones((len(X), 1))]))
+    judged = certify(dataclasses.replace(case, features=features), solution.weights, solution.dual)
+    assert judged.gap == pytest.approx(model.solutions[1].gap, rel=1e-6)
+    # A model without samples is saved without them again, whatever is asked for.
+    twice = load_model(save_model(again, tmp_path / "twice.npz", samples=True))
+    np.testing.assert_array_equal(twice.decision_function(X), model.decision_function(X))
+
+
+def test_problems_that_share_nothing_are_each_saved_whole(tmp_path):
+    problems = [
+        svm_gln(X, np.where(code == CODES, 1, -1), HyperplaneGates(3, 2, seed=code + 1), C=0.1) for code in range(3)
+    ]
+    model = MarginModel(problems, [solve(one) for one in problems], classes=[0.5, 1.5, 2.5])
+    again = load_model(save_model(model, tmp_path / "m.npz"))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert again.classes == (0.5, 1.5, 2.5)
+
+
+def test_an_interrupted_model_is_kept_and_says_what_is_missing(model, tmp_path):
+    part = dataclasses.replace(model, solutions=model.solutions[:2])
+    again = load_model(save_model(part, tmp_path / "m.npz"))
+    assert again.status is Status.INTERRUPTED
+    with pytest.raises(InputError, match="'virginica' has no answer"):
+        again.predict(X)
+
+
+def test_a_class_that_nothing_separates_has_no_scores():
+    case = svm_shallow([[1.0], [1.0]], [1, -1], ConstantGate())
+    with pytest.raises(InputError, match="class 1 has no weights: no weights separate"):
+        MarginModel([case], [solve(case)]).predict([[1.0]])
+
+
+def test_gate_values_and_kernels():
+    G = np.stack([X[:, 0] > 5.5, X[:, 0] <= 5.5], axis=1)
+    case = MarginProblem(GatedFeatures(X, G), np.where(CODES == 0, 1, -1), Frobenius())
+    model = MarginModel([case], [solve(case)])
+    np.testing.assert_allclose(
+        model.margins(model.decision_function(X, G), case.y.astype(int)), model.solutions[0].margins
+    )
+    with pytest.raises(InputError, match="give those of the new inputs"):
+        model.predict(X)
+    kernels = MarginProblem(KernelFeatures.from_kernels([X @ X.T + 1]), case.y, Frobenius())
+    with pytest.raises(InputError, match="built from kernels"):
+        MarginModel([kernels], [solve(kernels)]).predict(np.ones((1, kernels.features.d)))
+
+
+SAVED = [
+    GLNClassifier(3, random_state=1),
+    GLNClassifier(3, norm="predictor-l2", fit_intercept=False, random_state=1),
+    GatedReLUClassifier(5, random_state=1),
+    GatedReLUClassifier(3, gates="learned", training=SGD(steps=20), random_state=1),
+    GLNClassifier(2, C=0.3, multi_class="joint", random_state=1),
+    GatedReLUClassifier(3, C=0.3, multi_class="shared", random_state=1),
+    HiddenLayerClassifier(4, training=SGD(steps=20), random_state=1),
+    MultipleKernelClassifier(),
+    MultipleKernelClassifier([("poly", {"degree": 2}), ("rbf", {"gamma": None})], fit_intercept=True),
+    MarginClassifierCV(GLNClassifier(2, random_state=1), Cs=[0.1, 1.0], cv=2),
+    OneClassMargin(nu=0.2),
+    OneClassMargin(GLNClassifier(3, random_state=1), nu=0.2),
+    OneClassMargin(MultipleKernelClassifier(), nu=0.2),
+]
+
+
+@pytest.mark.parametrize("classifier", SAVED, ids=repr)
+def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(classifier, tmp_path):
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    classifier = clone(classifier).fit(standard, NAMES)
+    again = load_model(save_model(classifier, tmp_path / "m.npz"))
+    np.testing.assert_allclose(again.decision_function(X), classifier.decision_function(X), rtol=1e-12, atol=1e-12)
+    assert (again.predict(standard) == classifier.predict(standard)).all()
+    if not isinstance(classifier, MultipleKernelClassifier):
+        # That computes each kernel once for all classes.
+        np.testing.assert_array_equal(again.decision_function(X), classifier.decision_function(X))
+    fitted = getattr(classifier, "estimator_", classifier)
+    inputs = np.column_stack([standard, np.ones(len(X))]) if fitted.fit_intercept else standard
+    rows = fitted.samples_
+    for case, found in zip(again.problems, again.solutions, strict=True):
+        features = case.gates(inputs[rows])
+        if isinstance(case, ClassMarginProblem):
+            features = svm_classes(inputs[rows], CODES[rows], case.gates).features
+        whole = dataclasses.replace(case, features=features)
+        judged = certify(whole, found.weights, found.dual, intercept=found.intercept)
+        assert judged.gap <= found.tol
+
+
+def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
+    for classifier, words in ((MultipleKernelClassifier([lambda X, Z: X @ Z.T]), "function or a matrix of your own"),):
+        with pytest.raises(InputError, match=words):
+            save_model(classifier.fit(X, NAMES), tmp_path / "m.npz")
+    with pytest.raises(InputError, match="not fitted"):
+        save_model(OneClassMargin(), tmp_path / "m.npz")
+    for wrong in (3, GLNClassifier, None):
+        with pytest.raises(InputError, match="a MarginModel or a fitted estimator"):
+            save_model(wrong, tmp_path / "m.npz")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("joint", ["ovr", "joint"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, 1, 2], dtype=np.int64),
+        np.array([3, 1, 7], dtype=np.uint8),
+        np.array([1.0, 5.0, 2.0], dtype=np.float32),
+        np.array([1.0, 5.0, 2.0], dtype=np.longdouble),
+        np.array(["a", "a longer one", "c"]),
+        np.array(["a", "b", "c"], dtype="<U20"),
+        np.array(["a", "b", "c"], dtype=object),
+        np.array([False, True, True]),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels_keep_their_type(labels, joint, tmp_path):
+    given = labels[CODES]
+    classifier = GLNClassifier(1, C=0.05, multi_class=joint, random_state=1).fit(X, given)
+    expected = classifier.predict(X)
+    again = load_model(save_model(classifier, tmp_path / "m.npz"))
+    twice = load_model(save_model(dataclasses.replace(again), tmp_path / "m.npz"))
+    for found in (again.predict(X), twice.predict(X)):
+        assert found.dtype == expected.dtype == given.dtype
+        np.testing.assert_array_equal(found, expected)
+        assert {type(label) for label in found} == {type(label) for label in expected}
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_classes_in_one_problem_are_a_model(outputs, tmp_path):
+    rows = np.flatnonzero(outputs > CODES)
+    problem = svm_classes(X[rows], CODES[rows], HyperplaneGates(2, 2, seed=1), 0.3)
+    solution = solve(problem)
+    model = MarginModel([problem], [solution], classes=NAMES[[0, 50, 100]][:outputs])
+    again = load_model(save_model(model, tmp_path / "m.npz"))
+    for each in (model, again):
+        scores = each.decision_function(X[rows])
+        assert scores.shape == ((len(rows),) if outputs == 2 else (len(rows), 3))
+        assert (each.predict(X[rows]) == each.classes[0]).any()
+        np.testing.assert_array_equal(
+            each.predict(X[rows]) == NAMES[rows], problem.predict(solution.weights, X[rows]) == CODES[rows]
+        )
+        margins = each.margins(scores, NAMES[rows])
+        np.testing.assert_allclose(margins, solution.margins.reshape(len(rows), -1).min(axis=1), atol=1e-9)
+
+
+def test_a_damaged_network_in_a_model_is_refused(tmp_path):
+    path = save_model(HiddenLayerClassifier(3, training=SGD(steps=3)).fit(X[:100], CODES[:100]), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    name = next(name for name in content if ".network." in name)
+    for values in (content[name][:, :2], content[name] * np.nan, content[name].astype(complex)):
+        np.savez(path, **content | {name: values})
+        with pytest.raises(InputError, match="damaged or not a saved model"):
+            load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dtype": "nonsense"}, "dtype must be"),
+        ({"dtype": "M8[s]"}, "dtype must be"),
+        ({"dtype": "U1", "classes": ["cat", "dog"]}, "holds the classes"),
+        ({"dtype": "i1", "classes": [0, 300]}, "holds the classes"),
+        ({"dtype": "bool", "classes": [2, 3]}, "holds the classes"),
+        ({"offset": float("nan")}, "offset must be"),
+        ({"offset": "1"}, "offset must be"),
+        ({"classes": ["a"]}, "two or more"),
+        ({"classes": ["a", "a"]}, "different"),
+        ({"classes": [1.0, float("nan")]}, "finite"),
+        ({"classes": ["a", "b", "c"]}, "one problem for two classes"),
+        ({"classes": [None, "b"]}, "two or more"),
+        ({"classes": "ab"}, "must be a list"),
+        ({"classes": None}, "must be a list"),
+        ({"problems": 3}, "must be a list"),
+        ({"solutions": [1]}, "another type"),
+        ({"constant": "yes"}, "constant must be"),
+    ],
+)
+def test_parts_that_do_not_belong_together_are_refused(change, words):
+    with pytest.raises(InputError, match=words):
+        dataclasses.replace(two_classes(), **change)
+
+
+def test_another_problems_solution_is_refused():
+    with pytest.raises(InputError, match="does not belong"):
+        dataclasses.replace(two_classes(), solutions=[solve(problem("contexts 2", "group lasso"))])
+
+
+def test_labels_and_inputs_that_do_not_fit_are_refused():
+    model = two_classes()
+    with pytest.raises(InputError, match="3 columns, the model takes 2"):
+        model.predict(np.ones((1, 3)))
+    with pytest.raises(InputError, match="none of the model's classes"):
+        model.margins(np.ones(1), ["eel"])
+    with pytest.raises(InputError, match="2 labels for 1 samples"):
+        model.margins(np.ones(1), ["cat", "dog"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about: about | {"classes": ["a"]},
+        lambda about: about | {"classes": [["a"], "b"]},
+        lambda about: about | {"constant": 7},
+        lambda about: about | {"dtype": "V8"},
+        lambda about: about | {"constant": True},
+        lambda about: about | {"solutions": about["solutions"] * 2},
+        lambda about: about | {"problems": [None]},
+        lambda about: about | {"columns": {"inputs": [1], "gates": [], "label": "x"}},
+        lambda about: about | {"format": "implicit_bias model 99"},
+    ],
+)
+def test_tampered_models_are_refused_or_take_other_inputs(change, tmp_path):
+    path = save_model(two_classes(), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    np.savez(path, **content | {"about": np.array(json.dumps(change(json.loads(str(content["about"])))))})
+    with pytest.raises(InputError):
+        load_model(path).predict(np.ones((1, 2)))
+
+
+LEAST_SQUARES = [
+    GaLURegressor(5, random_state=1),
+    GaLURegressor(5, sharpness=2.0, fit_intercept=False, random_state=1),
+    GaLURegressor(gates=HyperplaneGates(3, 2, seed=1)),
+    GaLURegressor(5, steps=2, random_state=1),
+    GaLUClassifier(5, random_state=1),
+]
+
+
+@pytest.mark.parametrize("estimator", LEAST_SQUARES, ids=repr)
+@pytest.mark.parametrize("targets", [1, 2])
+def test_least_squares_load_equal(estimator, targets, tmp_path):
+    rows = np.arange(len(X)) if targets > 1 else np.flatnonzero(CODES > 0)
+    y = NAMES[rows] if isinstance(estimator, GaLUClassifier) else X[rows][:, :targets].squeeze() ** 2
+    fitted = clone(estimator).fit(X[rows], y)
+    again = load_model(save_model(fitted, tmp_path / "m.npz"))
+    found, expected = again.predict(X), fitted.predict(X)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    # By hand, which shares nothing with the model.
+    inputs = np.column_stack([X, np.ones(len(X))]) if fitted.fit_intercept else X
+    whole = np.einsum("nk,nd,...kd->n...", fitted.gates_.transform(inputs), inputs, fitted.weights_) + fitted.intercept_
+    np.testing.assert_allclose(again.decision_function(X), whole, atol=1e-9)
+    for name, value in vars(fitted.solution_).items():
+        np.testing.assert_array_equal(getattr(again.solution, name), value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gates": 3}, "gates must be fitted Gates"),
+        ({"gates": HyperplaneGates(2, 2)}, "gates must be fitted"),
+        ({"gates": HyperplaneGates(2, 2).fit(X)}, "the gates need"),
+        ({"solution": None}, "solution must be a LeastSquares"),
+        ({"intercept": np.nan}, "intercept"),
+        ({"intercept": [1.0, 2.0]}, "intercept"),
+        ({"classes": ["a", "b", "c"]}, "of 2 classes"),
+        ({"classes": ["a", "a"]}, "different"),
+        ({"classes": [0.0, np.inf]}, "finite"),
+        ({"constant": 1}, "constant must be"),
+    ],
+)
+def test_parts_of_least_squares_that_do_not_belong_together_are_refused(change, words):
+    model = GaLURegressor(3, random_state=1).fit(X, CODES).as_model()
+    with pytest.raises(InputError, match=words):
+        dataclasses.replace(model, **change)
+
+
+@pytest.mark.parametrize(
+    "name", ["solution.weights", "solution.rank", "solution.form", "intercept", "gates.directions_"]
+)
+def test_damaged_least_squares_are_refused(name, tmp_path):
+    path = save_model(GaLURegressor(3, random_state=1).fit(X, CODES), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    for values in (np.array("x"), np.full((2, 2), np.nan), np.ones(7)):
+        np.savez(path, **content | {name: values})
+        with pytest.raises(InputError, match="damaged or not a saved model"):
+            load_model(path)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [GaLURegressor(3, random_state=1), GaLUClassifier(3, random_state=1), GLNClassifier(2), OneClassMargin()],
+    ids=repr,
+)
+def test_a_single_nan_in_any_array_is_refused(estimator, tmp_path):
+    path = save_model(clone(estimator).fit(X, CODES), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    numbers = [name for name, values in content.items() if values.dtype.kind == "f" and values.size]
+    assert len(numbers) > 5
+    for name in numbers:
+        values = content[name].copy()
+        values.ravel()[:1] = np.nan
+        np.savez(path, **content | {name: values})
+        with pytest.raises(InputError, match="damaged or not a saved model"):
+            load_model(path)
+
+
+def test_a_file_of_an_earlier_format_says_which_it_is(tmp_path):
+    path = save_model(two_classes(), tmp_path / "m.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    about = json.loads(str(content["about"])) | {"format": "implicit_bias model 3"}
+    np.savez(path, **content | {"about": np.array(json.dumps(about))})
+    with pytest.raises(InputError, match="holds 'implicit_bias model 3', not 'implicit_bias model 4'; save it again"):
+        load_model(path)
+
+
+# The command line
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A folder to work in, with the flowers and their names, and the same with weights and margins of samples."""
+    monkeypatch.chdir(tmp_path)
+    flowers = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(species=NAMES)
+    flowers.to_csv("iris.csv", index=False)
+    flowers.assign(price=1.0 + CODES, margin=1.0 + CODES % 2).to_csv("own.csv", index=False)
+    return flowers
+
+
+SOLVE = ("--units", 4, "--C", 1)
+
+
+def test_solve_and_predict_several_classes(table, model):
+    assert run("solve", "iris.csv", *SOLVE).returncode == 0
+    done = run("predict", "iris-model.npz", "iris.csv", "--json")
+    assert done.returncode == 0
+    document, found = json.loads(done.stdout), pd.read_csv("iris-predictions.csv")
+    scores = found[["score_setosa", "score_versicolor", "score_virginica"]].to_numpy()
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-9)
+    assert (found.prediction == model.predict(X)).all()
+    assert document["wrong"] == (found.prediction != found.label).sum() == (found.margin <= 0).sum()
+    assert sum(document["predictions"].values()) == document["samples"] == len(X)
+
+
+def test_columns_are_found_by_name_and_others_left(table):
+    assert run("solve", "iris.csv", *SOLVE).returncode == 0
+    moved = table[["species", "d", "c", "b", "a"]].assign(note="none").drop(columns="species")
+    moved.to_csv("moved.csv", index=False)
+    table.drop(columns="b").to_csv("short.csv", index=False)
+    for name in ("iris", "moved"):
+        assert run("predict", "iris-model.npz", f"{name}.csv").returncode == 0
+    first, second = (pd.read_csv(f"{name}-predictions.csv") for name in ("iris", "moved"))
+    assert list(second) == [name for name in first if name not in ("label", "margin")]
+    assert first[list(second)].equals(second)
+    assert "no column 'b'" in run("predict", "iris-model.npz", "short.csv").stderr
+
+
+def test_labels_of_digits_stay_texts_where_the_classes_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"a": [1.0, -1.0, 3.0], "kind": ["1", "x", "1"]})
+    table.to_csv("train.csv", index=False)
+    table.iloc[[0, 2]].to_csv("ones.csv", index=False)
+    assert run("solve", "train.csv", "--formulation", "linear").returncode == 0
+    done = run("predict", "train-model.npz", "ones.csv")
+    assert "error 0.00 % (0 wrong)" in done.stdout
+
+
+def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("train.npz", X=[[1.0, 0.0], [-1.0, 0.0]], y=[0, 1], gates=[[1.0], [1.0]])
+    assert run("solve", "train.npz").returncode == 0
+    columns, text = load_model("train-model.npz").columns, False
+    pd.DataFrame([[5.0, 0.0, 1.0]], columns=["u", "v", "gate_w"]).to_csv("new.csv", index=False)
+    inputs, gates, labels = read_inputs("new.csv", columns, 2, text)
+    assert (inputs.tolist(), gates.tolist(), labels) == ([[5.0, 0.0]], [[1.0]], None)
+    assert run("predict", "train-model.npz", "new.csv").returncode == 0
+    assert pd.read_csv("new-predictions.csv").prediction.tolist() == [0]
+    pd.DataFrame(np.ones((1, 3)), columns=["u", "v", "w"]).to_csv("wide.csv", index=False)
+    with pytest.raises(InputError, match="3 columns of inputs, the model takes 1"):
+        read_inputs("wide.csv", columns, 1, text)
+
+
+@pytest.mark.parametrize("estimator", [None, GLNClassifier(4, fit_intercept=False, random_state=1)])
+def test_outliers_are_told_by_a_saved_model(table, estimator):
+    flowers = table[["a", "b", "c", "d"]]
+    model = OneClassMargin(estimator, nu=0.1).fit(flowers[CODES == 0])
+    save_model(model, "setosa.npz")
+    # The columns are found by their names.
+    table[["species", "d", "c", "b", "a"]].to_csv("all.csv", index=False)
+    done = run("predict", "setosa.npz", "all.csv", "--json")
+    found, document = pd.read_csv("all-predictions.csv"), json.loads(done.stdout)
+    assert list(found) == ["prediction", "score"]
+    assert (found.prediction == model.predict(flowers)).all()
+    np.testing.assert_allclose(found.score, model.decision_function(flowers), atol=1e-12)
+    assert document["predictions"] == {"-1": (found.prediction < 0).sum(), "1": (found.prediction > 0).sum()}
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_targets_are_predicted_by_a_saved_model(table, targets):
+    flowers, y = table[["a", "b"]], X[:, 2 : 2 + targets].squeeze()
+    fitted = GaLURegressor(3, random_state=1).fit(flowers, y)
+    save_model(fitted, "m.npz")
+    done = run("predict", "m.npz", "iris.csv")
+    found = pd.read_csv("iris-predictions.csv").to_numpy()
+    np.testing.assert_allclose(found, fitted.predict(flowers).reshape(len(X), -1), atol=1e-12)
+    assert (done.returncode, "149 samples" in done.stdout) == (0, True)
+    np.savez("with.npz", X=flowers.to_numpy(), y=y)
+    error = np.sqrt(np.mean((fitted.predict(flowers) - y) ** 2))
+    document = json.loads(run("predict", "m.npz", "with.npz", "--json").stdout)
+    assert document["root_mean_square_error"] == pytest.approx(error)
+    assert "holds no margin problem" in run("solve", "iris.csv", "--start", "m.npz").stderr
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [GLNClassifier(2, C=0.3, multi_class="joint", random_state=1), GaLUClassifier(3, random_state=1)],
+    ids=repr,
+)
+def test_classes_at_once_and_least_squares_are_predicted(table, estimator):
+    flowers = table[["a", "b", "c", "d"]]
+    fitted = estimator.fit(flowers, NAMES)
+    save_model(fitted, "m.npz")
+    assert run("predict", "m.npz", "iris.csv").returncode == 0
+    found = pd.read_csv("iris-predictions.csv")
+    assert (found.prediction == fitted.predict(flowers)).all()
+    scores = found[["score_setosa", "score_versicolor", "score_virginica"]]
+    np.testing.assert_allclose(scores, fitted.decision_function(flowers), atol=1e-9)
+
+
+def test_weights_and_margins_of_samples_are_columns(table):
+    names = ("--label", "species", "--weights", "price", "--margins", "margin")
+    assert run("solve", "own.csv", *SOLVE, *names).returncode == 0
+    case = load_model("own-model.npz").problems[1]
+    np.testing.assert_array_equal(case.sample_weight, 1.0 + CODES)
+    np.testing.assert_array_equal(case.required_margin, 1.0 + CODES % 2)
+    assert load_model("own-model.npz").columns.inputs == ["a", "b", "c", "d"]
+
+
+def test_a_solve_starts_from_a_model(table):
+    assert run("solve", "iris.csv", *SOLVE, "--max-iterations", 2).returncode == 1
+    assert run("solve", "iris.csv", *SOLVE, "--start", "iris-model.npz", "--out", "b.npz").returncode == 0
+    assert load_model("b.npz").status is Status.OPTIMAL
+    table.iloc[:120].to_csv("part.csv", index=False)
+    done = run("solve", "part.csv", *SOLVE, "--start", "b.npz")
+    assert (done.returncode, "b.npz is of 149 samples, part.csv has 120" in done.stderr) == (2, True)
+    table.assign(species=table.species.str.upper()).to_csv("loud.csv", index=False)
+    assert "of other classes" in run("solve", "loud.csv", "--start", "b.npz").stderr
+
+
+def test_a_time_limit_is_shared_by_the_classes_and_predict_warns(table):
+    done = run("solve", "iris.csv", *SOLVE, "--max-seconds", 1e-6)
+    assert done.returncode == 1
+    assert len(load_model("iris-model.npz").solutions) == 3
+    assert "TIME_LIMIT" in done.stdout
+    assert "stopped at the time limit" in run("predict", "iris-model.npz", "iris.csv").stderr
+
+
+def test_ctrl_c_keeps_the_classes_that_are_done(table, monkeypatch):
+    from implicit_bias.cli import solving
+
+    def interrupted_at_the_second(problem, *options, **more):
+        found = solve(problem, *options, **more)
+        second = problem.y[75] > 0
+        return dataclasses.replace(found, status=Status.INTERRUPTED) if second else found
+
+    monkeypatch.setattr(solving, "solve", interrupted_at_the_second)
+    assert run("solve", "iris.csv", *SOLVE).returncode == 130
+    kept = load_model("iris-model.npz")
+    assert [one.status.name for one in kept.solutions] == ["OPTIMAL", "INTERRUPTED"]
+    assert "has no answer" in run("predict", "iris-model.npz", "iris.csv").stderr
+
+
+def test_values_are_refused_before_samples_are_read(tmp_path):
+    for option, value, words in [("--tol", 2, "below 1"), ("--units", 0, "units"), ("--contexts", 3, "power of two"),
+                                 ("--C", -1, "C must be"), ("--solver", "GUROBI", "unknown solver")]:  # fmt: skip
+        assert words in run("solve", tmp_path / "none.csv", option, value).stderr
+
+
+def test_labels_that_are_no_classes_are_refused(tmp_path):
+    pd.DataFrame({"a": np.arange(9.0), "b": np.arange(9.0)}).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(InputError, match="9 classes for 9 samples"):
+        read_samples(tmp_path / "a.csv")

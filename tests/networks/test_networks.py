@@ -1,0 +1,395 @@
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import (
+    SGD,
+    FrozenReLUNetwork,
+    GatedLinearNetwork,
+    HyperplaneGates,
+    InputError,
+    LossScaled,
+    ParallelNetwork,
+    ReLUGates,
+    ReLUNetwork,
+    descend_to_limit,
+    load_network,
+    save_network,
+    solve,
+    svm_gln,
+    svm_hl,
+    svm_lc,
+    train,
+)
+from implicit_bias.extensions.best_networks import ChainNetwork
+from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
+from implicit_bias.gates import FunctionContexts
+from implicit_bias.metrics import optimality_ratio
+from implicit_bias.networks import LinearNetwork
+from tests.cases import inputs
+
+X = inputs(n=60)
+Y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, 1.0, -1.0)
+Y_REAL = np.random.default_rng(3).normal(size=60)
+FEW = SGD(steps=40, lr=0.05)
+
+
+def gln(units=5, contexts=2, **options):
+    return GatedLinearNetwork(HyperplaneGates(units, contexts, seed=3).fit(X), **options)
+
+
+def chains(layers, **options):
+    return ChainNetwork(HyperplaneGates(5, 2, seed=3).fit(X), layers, seed=2, **options)
+
+
+def deep():
+    layers = [HyperplaneGates(6, 4, seed=3).fit(X), HyperplaneGates(4, 2, seed=4).fit(X)]
+    return GatedLinearNetwork(layers)
+
+
+def thirds(layers=1):
+    """A GLN of three contexts a unit."""
+    gates = [
+        FunctionContexts(lambda X, i=i: np.digitize(X[:, i : i + 5], [-0.5, 0.5]), 3).fit(X) for i in range(layers)
+    ]
+    return GatedLinearNetwork(gates)
+
+
+NETWORKS = {
+    "gln": gln,
+    "gln 4 contexts": lambda: gln(3, 4),
+    "gln 32 contexts": lambda: gln(3, 32),
+    "gln 1 context": lambda: gln(3, 1),
+    "shallow": lambda: gln(1, 8, readout=False),
+    "deep gln": deep,
+    "gln 3 contexts": thirds,
+    "deep gln 3 contexts": lambda: thirds(2),
+    "relu": lambda: ReLUNetwork(12, 7, seed=2),
+    "deep relu": lambda: ReLUNetwork(12, (7, 5), seed=2),
+    "frozen": lambda: ReLUNetwork(12, 7, seed=2).freeze(),
+    "deep frozen": lambda: ReLUNetwork(12, (7, 5), seed=2).freeze(),
+    "galu": lambda: GaLUNetwork(12, 7, seed=2),
+    "soft galu": lambda: GaLUNetwork(12, 7, sharpness=2.0, seed=2),
+    "deep galu": lambda: GaLUNetwork(12, (7, 5), seed=2),
+    "deep galu0": lambda: GaLU0Network(12, (7, 5), seed=2),
+    "chains": lambda: chains(3),
+    "chains of two": lambda: chains(2),
+    "chains, one layer gated": lambda: chains(4, gated=1),
+    "chains, all layers gated": lambda: chains(3, gated=3),
+    "linear": lambda: LinearNetwork(12, 7, seed=2),
+}
+ONE_LAYER = [name for name in NETWORKS if not name.startswith("deep")]
+
+
+@pytest.mark.parametrize("name", ONE_LAYER)
+def test_a_network_is_its_features_times_its_effective_weights(name):
+    network = NETWORKS[name]().double()
+    for _ in range(2):
+        linear = network.gates()(X) @ network.effective_weights()
+        np.testing.assert_allclose(network.decision_function(X), linear, atol=1e-10)
+        train(network, X, Y, FEW)
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "3 contexts" not in name])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_saved_and_loaded_networks_predict_the_same(name, dtype, tmp_path):
+    network = NETWORKS[name]().to(dtype)
+    train(network, X, Y, FEW)
+    again = load_network(save_network(network, tmp_path / "network.pt"))
+    assert type(again) is type(network)
+    np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
+    fresh = inputs(seed=77)
+    np.testing.assert_array_equal(again.decision_function(fresh), network.decision_function(fresh))
+
+
+def test_contexts_of_ones_own_are_not_saved(tmp_path):
+    network, again = thirds(), thirds()
+    with pytest.raises(InputError, match="FunctionContexts cannot be saved"):
+        save_network(network, tmp_path / "network.pt")
+    train(network, X, Y, FEW)
+    again.load_state_dict(network.state_dict())
+    np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
+
+
+def test_the_limit_of_any_number_of_contexts_is_the_certified_optimum():
+    """Descent and the solver know nothing of each other."""
+    network = thirds()
+    descend_to_limit(network, X, Y, LossScaled(tolerance=3e-3))
+    problem = svm_gln(X, Y, network.gates())
+    optimum = solve(problem).objective
+    assert 1 <= optimality_ratio(problem, network.effective_weights(), optimum) < 1.01
+
+
+def test_cutoffs_are_part_of_the_state_dict():
+    """The published checkpoints lost them."""
+    source, target = gln(), GatedLinearNetwork(HyperplaneGates(5, 2, seed=9, cutoff="random").fit(X))
+    target.load_state_dict(source.state_dict())
+    np.testing.assert_array_equal(target.decision_function(X), source.decision_function(X))
+
+
+def test_refitting_the_gates_leaves_the_network_alone():
+    gates = HyperplaneGates(5, 2, seed=3).fit(X)
+    network = GatedLinearNetwork(gates)
+    before = network.decision_function(X)
+    gates.fit(3 * X + 1)
+    network.gates().fit(5 * X + 1)
+    np.testing.assert_array_equal(network.decision_function(X), before)
+
+
+def test_loaded_gates_remember_their_parameters(tmp_path):
+    gates = HyperplaneGates(5, 2, seed=3, cutoff=(0.25, 0.75)).fit(X)
+    again = load_network(save_network(GatedLinearNetwork(gates), tmp_path / "network.pt")).gates()
+    assert again.get_params() == gates.get_params()
+    np.testing.assert_array_equal(again.cutoffs_, gates.cutoffs_)
+
+
+def test_initialisation_continues_the_published_stream():
+    torch.manual_seed(3)
+    contexts = torch.nn.Linear(12, 5, bias=False)
+    torch.nn.init.normal_(contexts.weight, 0, 36)
+    torch.empty(5, 1).normal_(0, 9)
+    hidden, readout = torch.nn.Linear(12, 10, bias=False), torch.nn.Linear(5, 1)
+    torch.nn.init.orthogonal_(hidden.weight)
+    torch.nn.init.orthogonal_(readout.weight)
+    network = gln()
+    assert torch.equal(network.hidden_weights[0], hidden.weight)
+    assert torch.equal(network.readout.weight, readout.weight)
+    assert torch.equal(network.readout.bias, readout.bias)
+
+
+def test_relu_initialisation_is_kaiming_normal_after_the_seed():
+    torch.manual_seed(6)
+    first = torch.nn.init.kaiming_normal_(torch.empty(7, 12))
+    second = torch.nn.init.kaiming_normal_(torch.empty(1, 7))
+    network = ReLUNetwork(12, 7, seed=6)
+    assert torch.equal(network.layers[0], first)
+    assert torch.equal(network.layers[1], second)
+
+
+def test_seeds_of_the_weights_alone():
+    assert torch.equal(gln(seed=5).hidden_weights[0], gln(seed=5).hidden_weights[0])
+    assert not torch.equal(gln(seed=5).hidden_weights[0], gln(seed=6).hidden_weights[0])
+
+
+def test_a_deep_gln_is_a_product_of_the_weights_its_contexts_choose():
+    network = deep().double()
+    first, second = network._gates[0].contexts_of(X), network._gates[1].contexts_of(X)
+    w1 = network.hidden_weights[0].detach().numpy().reshape(6, 4, 12)
+    w2 = network.hidden_weights[1].detach().numpy().reshape(4, 2, 6)
+    a, b = network.readout.weight.detach().numpy()[0], network.readout.bias.item()
+    for i in range(5):
+        hidden = np.array([w1[h, first[i, h]] @ X[i] for h in range(6)])
+        hidden = np.array([w2[h, second[i, h]] @ hidden for h in range(4)])
+        assert network.decision_function(X[i : i + 1])[0] == pytest.approx(a @ hidden + b, rel=1e-10)
+
+
+@pytest.mark.parametrize("units", [7, (7, 5)])
+def test_freezing_at_any_moment_keeps_the_function_and_then_the_gates(units):
+    network = ReLUNetwork(12, units, seed=2)
+    train(network, X, Y, FEW)
+    frozen = network.freeze()
+    np.testing.assert_allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-6)
+    before = frozen.contexts(X)
+    train(frozen, X, Y, FEW)
+    assert torch.equal(before, frozen.contexts(X))
+    assert not np.allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-3)
+    assert isinstance(frozen, FrozenReLUNetwork)
+
+
+def test_learned_contexts_and_hidden_layers_become_problems():
+    network = ReLUNetwork(12, 7, seed=2)
+    train(network, X, Y, FEW)
+    lc, hl = svm_lc(X, Y, network), svm_hl(X, Y, network)
+    np.testing.assert_allclose(lc.margins(network.effective_weights()), Y * network.decision_function(X), atol=1e-5)
+    readout = network.layers[-1].detach().numpy()
+    np.testing.assert_allclose(hl.margins(readout), Y * network.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(hl.decision_function(readout, X), Y * hl.margins(readout), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("shape", [(4, 7, 12), (12,), (4, 11), (0, 3, 12), ()])
+def test_networks_refuse_shapes_that_they_do_not_mean(name, shape):
+    network = NETWORKS[name]()
+    with pytest.raises(InputError, match=r"takes a tensor of shape \(n, 12\)"):
+        network(torch.zeros(shape))
+    assert network(torch.zeros(3, 12)).shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["gln", "deep gln", "frozen", "galu", "deep galu0"])
+def test_networks_refuse_contexts_of_other_samples(name):
+    network = NETWORKS[name]().double()
+    with pytest.raises(InputError, match="a row for each of the 60 inputs"):
+        network(torch.as_tensor(X), network.contexts(X[:1]))
+    with pytest.raises(InputError, match="torch tensor"):
+        network(X)
+
+
+@pytest.mark.parametrize("sharpness", [None, 2.0])
+@pytest.mark.parametrize("kind", [GaLUNetwork, GaLU0Network])
+def test_a_closed_form_is_a_network_and_comes_back(kind, sharpness, tmp_path):
+    gates = kind(12, 9, sharpness=sharpness, seed=2).gates()
+    Y = np.column_stack([X @ np.arange(12), Y_REAL])
+    one, several = least_squares(gates(X), Y_REAL), least_squares(gates(X), Y)
+    network = kind.from_weights(gates, one.weights)
+    np.testing.assert_allclose(network.effective_weights(), one.weights, atol=1e-12)
+    np.testing.assert_array_equal(network.gates().transform(X), gates.transform(X))
+    np.testing.assert_allclose(network.decision_function(X), gates(X) @ one.weights, atol=1e-10)
+    wide = kind.from_weights(gates, several.weights)
+    expected = np.stack([gates(X) @ W for W in several.weights], axis=1)
+    np.testing.assert_allclose(wide.decision_function(X), expected, atol=1e-9)
+    assert wide.units == [18]
+    again = load_network(save_network(wide, tmp_path / "network.pt"))
+    np.testing.assert_array_equal(again.decision_function(X), wide.decision_function(X))
+
+
+def test_a_unit_of_rank_one_stays_one_unit_whatever_its_outputs():
+    gates = ReLUGates(np.random.default_rng(0).normal(size=(4, 12)))
+    W = np.einsum("qk,kd->qkd", np.random.default_rng(1).normal(size=(3, 4)), np.eye(4, 12))
+    W[:, 2] = 0.0
+    network = GaLUNetwork.from_weights(gates, W)
+    assert network.units == [4]
+    np.testing.assert_allclose(network.effective_weights(), W, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["deep gln", "deep relu", "deep frozen"])
+def test_deep_networks_say_that_they_have_no_weights_a_gate(name):
+    network = NETWORKS[name]()
+    for ask in (network.gates, network.effective_weights):
+        with pytest.raises(InputError, match="2 gated layers"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: GatedLinearNetwork(HyperplaneGates(3, 2)), "fitted"),
+        (lambda: GatedLinearNetwork([]), "fitted"),
+        (lambda: GatedLinearNetwork("gates"), "fitted"),
+        (lambda: gln(5, 2, readout=False), "1 unit"),
+        (lambda: gln(seed=-1), "seed"),
+        (lambda: ReLUNetwork(0, 3), "inputs"),
+        (lambda: ReLUNetwork(12, []), "hidden layer"),
+        (lambda: ReLUNetwork(12, [3, 0]), "units"),
+        (lambda: GaLUNetwork.from_weights(HyperplaneGates(3).fit(X), np.ones((6, 12))), "ReLUGates"),
+        (lambda: GaLUNetwork.from_weights(ReLUGates(np.eye(2)), np.ones((3, 2))), r"shape \(2, 2\)"),
+        (lambda: GaLUNetwork.from_weights(ReLUGates(np.eye(2)), np.ones(2)), "2 dimension"),
+        (lambda: gln().decision_function(np.ones((2, 5))), "5 columns"),
+        (lambda: gln().decision_function([[np.inf] * 12]), "infinity"),
+        (lambda: save_network(torch.nn.Linear(2, 1), "x.pt"), "cannot save"),
+        (lambda: save_network(gln(), "/proc/nowhere/x.pt"), "cannot be written"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_networks_without_finite_weights_are_neither_saved_nor_loaded(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    network = [gln, lambda: ReLUNetwork(12, [3, 2]).freeze()][seed % 2]()
+    path = save_network(network, tmp_path / "network.pt")
+    content = torch.load(path, weights_only=True)
+    name = rng.choice([name for name, value in content["state"].items() if isinstance(value, torch.Tensor)])
+    content["state"][name].view(-1)[0] = rng.choice([np.nan, np.inf, -np.inf])
+    torch.save(content, path)
+    with pytest.raises(InputError, match="NaN or infinity"):
+        load_network(path)
+    network.load_state_dict(content["state"])
+    with pytest.raises(InputError, match="NaN or infinity"):
+        save_network(network, path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_network_files_that_announce_more_than_they_hold_build_nothing(tmp_path, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    network = [gln, lambda: ReLUNetwork(12, [3, 2])][seed % 2]()
+    path = save_network(network, tmp_path / "network.pt")
+    content = torch.load(path, weights_only=True)
+    size = int(2 ** rng.integers(10, 20))
+    if seed % 2:
+        content["config"][rng.choice(["inputs", "outputs"])] = size
+    else:
+        content["config"]["gates"][0][rng.choice(["units", "contexts"])] = size
+    if seed > 2:
+        # Tensors of any shape over one number.
+        content["state"] |= {
+            name: torch.ones(1).expand(2**12, 2**20)
+            for name, value in content["state"].items()
+            if isinstance(value, torch.Tensor)
+        }
+    torch.save(content, path)
+    monkeypatch.setattr(type(network), "from_config", lambda config: pytest.fail("it builds"))
+    with pytest.raises(InputError, match="announces more weights than it holds"):
+        load_network(path)
+
+
+def test_compressed_network_files_are_refused(tmp_path):
+    path = save_network(gln(), tmp_path / "network.pt")
+    with zipfile.ZipFile(path) as source:
+        content = {info.filename: source.read(info) for info in source.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in content.items():
+            target.writestr(name, data)
+    with pytest.raises(InputError, match="damaged"):
+        load_network(path)
+
+
+def test_damaged_network_files_are_refused(tmp_path):
+    path = save_network(gln(), tmp_path / "network.pt")
+    whole = path.read_bytes()
+    for size in (0, 100, len(whole) // 2):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="damaged"):
+            load_network(path)
+    torch.save({"other": 1}, path)
+    with pytest.raises(InputError, match="not a saved network"):
+        load_network(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["gln", "gln of many contexts", "parallel", "parallel of other widths"])
+def test_several_outputs(kind, tmp_path):
+    """Outputs are linear in the features behind the gates, are trained with the softmax loss, and load equal."""
+    widths = [3, 5, 4] if "other" in kind else [3, 3, 3]
+    gates = [HyperplaneGates(width, 32 if "many" in kind else 2, seed=3).fit(X) for width in widths]
+    parts = [GatedLinearNetwork(each, seed=seed) for seed, each in enumerate(gates)]
+    network = ParallelNetwork(parts) if "parallel" in kind else GatedLinearNetwork(gates[0], outputs=3)
+    classes = X[:, :3].argmax(axis=1)
+    history = train(network, X, classes, SGD(steps=400, lr=0.1)).table
+    assert history.loss.iloc[-1] < 0.7 * history.loss.iloc[0]
+    outputs = network.decision_function(X)
+    if "other" in kind:
+        with pytest.raises(InputError, match="gates of their own"):
+            network.effective_weights()
+        each = [part.gates()(X) @ part.effective_weights() for part in network.parts]
+    else:
+        each = [network.gates()(X) @ weights for weights in network.effective_weights()]
+    np.testing.assert_allclose(outputs, np.column_stack(each), atol=1e-5)
+    if "parallel" in kind:
+        with pytest.raises(InputError, match="one by one"):
+            network.config()
+    else:
+        again = load_network(save_network(network, tmp_path / "network.pt"))
+        np.testing.assert_array_equal(again.decision_function(X), outputs)
+    with pytest.raises(InputError, match="needs its readout"):
+        GatedLinearNetwork(HyperplaneGates(1, 2).fit(X), readout=False, outputs=2)
+
+
+@pytest.mark.parametrize("layered", [False, True])
+def test_gates_that_agree_near_the_origin_only_are_none_for_all_outputs(layered):
+    """Cutoffs of large inputs far from the origin: no probe tells them apart, the inputs do."""
+    large = np.column_stack([1e9 * (X[:, :-1] + 5), np.ones(60)])
+    gates = [HyperplaneGates(3, 2, seed=1, cutoff=cutoff).fit(large) for cutoff in ("median", (0.2, 0.4))]
+    if layered:
+        filters = [[GaLU0Network(12, (3, 2), seed=seed)] * 2 for seed in (1, 2)]
+        own, equal = filters[0] + filters[1], filters[0]
+    else:
+        own, equal = ([GatedLinearNetwork(each, seed=0) for each in some] for some in (gates, gates[:1] * 2))
+    with pytest.raises(InputError, match="gates of their own"):
+        ParallelNetwork(own).effective_weights()
+    network = ParallelNetwork(equal).double()
+    each = [network.gates()(large) @ weights for weights in network.effective_weights()]
+    np.testing.assert_allclose(network.decision_function(large), np.column_stack(each), rtol=1e-9)

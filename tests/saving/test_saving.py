@@ -1,0 +1,226 @@
+"""Saved problems and solutions: their format, and what is refused of damaged files; that they load equal is a law."""
+
+import dataclasses
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    ConstantGate,
+    HyperplaneGates,
+    InputError,
+    Status,
+    load_problem,
+    load_solution,
+    save_problem,
+    save_solution,
+    solve,
+    svm_gln,
+    svm_shallow,
+)
+from implicit_bias._utils import memory
+from tests.cases import inputs, problem
+
+
+def peak(call):
+    """The error's text, and the most bytes that NumPy held meanwhile."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError) as refusal:
+            call()
+        return str(refusal.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def rewritten(path, change):
+    """The archive with the bytes of some members changed, all compressed."""
+    with zipfile.ZipFile(path) as source:
+        content = {name: source.read(name) for name in source.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in (content | change(content)).items():
+            target.writestr(name, data)
+    return path
+
+
+def announcing(data, shape):
+    """A member with its own numbers and the header of another shape."""
+    stream, header = io.BytesIO(data), io.BytesIO()
+    dtype = np.lib.format.read_array(stream).dtype
+    about = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, about)
+    return header.getvalue() + data[-16:]
+
+
+def test_constraints_survive_saving(tmp_path):
+    case = dataclasses.replace(problem("contexts 2", "group lasso", 1.0), constraints=lambda W: [W >= 0, W[0] == W[1]])
+    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+    np.testing.assert_array_equal(copy.constraints.E.toarray(), case.constraints.E.toarray())
+    np.testing.assert_array_equal(copy.constraints.equal, case.constraints.equal)
+
+
+def test_the_format_is_open_and_carries_its_version(tmp_path):
+    path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "problem.npz")
+    with np.load(path, allow_pickle=False) as content:
+        about = json.loads(str(content["about"]), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+        assert content["C"] == np.inf
+        assert {"X", "gate_values", "y", "norm.groups"} <= set(content.files)
+    assert about["format"] == "implicit_bias problem 1"
+    assert about["implicit_bias"]
+    other = tmp_path / "other.npz"
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
+        for name in source.namelist():
+            if name != "y.npy":
+                target.writestr(name, source.read(name))
+    with pytest.raises(InputError, match="damaged"):
+        load_problem(other)
+    other.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match="damaged"):
+        load_problem(other)
+    np.savez(other, about=json.dumps({"format": "implicit_bias problem 99"}))
+    with pytest.raises(InputError, match="problem 99"):
+        load_problem(other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gates.n_features_in_": np.array(np.inf)},
+        {"gates.n_features_in_": np.array(3)},
+        {"gates.directions_": np.ones((2, 2))},
+        {"gates.directions_": np.full((4, 12), np.nan)},
+        {"gates.cutoffs_": np.zeros(3)},
+        {"constraints.value": np.array([np.nan] * 96)},
+        {"constraints.value": np.array([1j] * 96)},
+        {"constraints.equal": np.zeros((8, 12), dtype=bool)},
+        {"constraints.row": np.full(96, 1000)},
+        {"norm.groups": np.arange(3)},
+        {"y": np.ones((30, 2))},
+    ],
+    ids=str,
+)
+def test_tampered_problems_are_refused(tmp_path, change):
+    X = inputs()
+    case = svm_gln(X, np.where(X[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
+    case = dataclasses.replace(case, constraints=lambda W: [W >= 0])
+    path = save_problem(case, tmp_path / "problem.npz")
+    with np.load(path) as content:
+        np.savez(path, **(dict(content) | change))
+    with pytest.raises(InputError):
+        load_problem(path)
+
+
+def test_damaged_solution_files_are_refused(tmp_path):
+    path = save_solution(solve(problem("constant", "frobenius")), tmp_path / "a.npz")
+    whole = path.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="damaged"):
+            load_solution(path)
+    np.savez(tmp_path / "other.npz", a=1)
+    with pytest.raises(InputError, match="damaged or not a saved solution"):
+        load_solution(tmp_path / "other.npz")
+
+
+def spoiled(values, rng, what):
+    """The array with one entry changed."""
+    changed = np.array(values, dtype=float)
+    changed.flat[rng.integers(changed.size)] = what
+    return changed
+
+
+#: What no answer of `solve` is: the fields that a draw changes, and words of the refusal.
+CONTRADICTIONS = {
+    "bounds crossed": (
+        lambda s, r: {"lower_bound": (low := s.objective * r.uniform(1.1, 1e18)), "gap": 1 - low / s.objective},
+        "exceeds the objective",
+    ),
+    "another gap": (lambda s, r: {"gap": r.uniform(1e-4, 1)}, "not that of its bounds"),
+    "another bound": (lambda s, r: {"lower_bound": s.lower_bound * r.uniform(0, 0.9)}, "not that of its bounds"),
+    "no gap": (lambda s, r: {"gap": np.nan}, "not that of its bounds"),
+    "a wide gap": (lambda s, r: {"objective": 2.0, "lower_bound": (b := r.uniform(0, 1.9)), "gap": 1 - b / 2}, "tol"),
+    "any tolerance": (lambda s, r: {"tol": r.uniform(1, 1e300)}, "exceeds tol"),
+    "no weights": (lambda s, r: {"weights": spoiled(s.weights, r, np.nan)}, "weights or margins are NaN"),
+    "no margins": (lambda s, r: {"margins": spoiled(s.margins, r, r.choice([np.nan, np.inf]))}, "margins are NaN"),
+    "an infinite dual": (lambda s, r: {"dual": spoiled(s.dual, r, np.inf)}, "dual or another number is NaN"),
+    "a negative dual": (lambda s, r: {"dual": spoiled(s.dual, r, -r.random())}, "dual is negative"),
+    "a negative bound": (lambda s, r: {"objective": -r.random(), "gap": np.inf}, "cannot be negative"),
+    "a proof": (lambda s, r: {"status": Status.NOT_SEPARABLE}, "beside the proof"),
+    "a bound without a dual": (lambda s, r: {"dual": 0 * s.dual}, "a lower bound without a dual"),
+    "an empty proof": (
+        lambda s, r: {
+            "status": Status.NOT_SEPARABLE,
+            "weights": s.weights * np.nan,
+            "margins": s.margins * np.nan,
+            "objective": np.inf,
+            "gap": np.inf,
+        },
+        "but below a norm only",
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_solutions_that_contradict_themselves_are_refused_by_name(tmp_path, name, seed):
+    rng, (change, words) = np.random.default_rng(seed), CONTRADICTIONS[name]
+    found = solve(problem("contexts 2", "group lasso", rng.choice([0.1, np.inf]), seed=seed))
+    path = save_solution(found, tmp_path / "a.npz")
+    assert load_solution(path).gap == found.gap
+    save_solution(dataclasses.replace(found, **change(found, rng)), path)
+    with pytest.raises(InputError, match=words):
+        load_solution(path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_arrays_that_a_file_announces_and_does_not_hold_take_no_memory(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    case = svm_gln(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
+    loads = {
+        load_problem: save_problem(case, tmp_path / "p.npz"),
+        load_solution: save_solution(solve(case), tmp_path / "s.npz"),
+    }
+    load, path = list(loads.items())[seed % 2]
+    names = ["weights", "dual", "margins"] if seed % 2 else ["X", "y", "gate_values", "gates.directions_"]
+    name, shape = f"{rng.choice(names)}.npy", tuple(int(size) for size in 10 ** rng.uniform(3, 8, size=2))
+    text, most = peak(lambda: load(rewritten(path, lambda held: {name: announcing(held[name], shape)})))
+    assert "damaged" in text
+    assert most < 2**23
+
+
+@pytest.mark.parametrize("sizes", [{"gates.n_features_in_": 5 * 10**8}, {"units": 5 * 10**8}, {"contexts": 2**29}])
+def test_gates_of_announced_sizes_take_no_memory(tmp_path, sizes):
+    contexts = 1 if "units" in sizes else 2
+    gates = ConstantGate() if "gates.n_features_in_" in sizes else HyperplaneGates(1, contexts)
+    path = save_problem(svm_shallow(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), gates), tmp_path / "p.npz")
+    with np.load(path) as held:
+        content = dict(held)
+    about = json.loads(str(content["about"]))
+    about["parameters"] |= {name: size for name, size in sizes.items() if name in about["parameters"]}
+    more = {name: np.array(size) for name, size in sizes.items() if name in content}
+    np.savez(path, **(content | {"about": np.array(json.dumps(about))} | more))
+    text, most = peak(lambda: load_problem(path))
+    assert "its gates are not" in text
+    assert most < 2**23
+
+
+def test_arrays_that_nobody_asks_for_are_not_read(tmp_path):
+    found = solve(problem("constant", "frobenius"))
+    path = save_solution(found, tmp_path / "a.npz")
+    with np.load(path) as held:
+        np.savez(path, **held, unused=np.zeros(2**23))
+    tracemalloc.start()
+    assert load_solution(path).gap == found.gap
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+
+
+def test_arrays_larger_than_the_free_memory_are_refused_with_their_size(tmp_path, monkeypatch):
+    path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "p.npz")
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
+    with pytest.raises(InputError, match=r"p.npz: its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free"):
+        load_problem(path)

@@ -1,0 +1,192 @@
+"""The interior-point method against Clarabel on random problems, and where problems get hard."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    MarginProblem,
+    PredictorL2,
+    Status,
+    solve,
+    svm_gln,
+)
+from implicit_bias.solvers.native.arrays import as_numpy
+from implicit_bias.solvers.native.chunked import scaled
+from implicit_bias.solvers.native.interior_point import descend
+from implicit_bias.solvers.native.newton import NewtonSystem, Point
+from tests.cases import PAIRS, problem
+
+#: NumPy, and torch on the CPU.
+DEVICES = ("cpu", "cpu:0")
+
+
+def whole(case, device="cpu"):
+    """The program of all samples."""
+    ours = scaled(case, case.norm.group_form(case.features.k), device)
+    return ours.program(ours.moved(np.arange(ours.n)))
+
+
+def random_problem(seed, n, d, k, norm, C=np.inf):
+    rng = np.random.default_rng(seed)
+    G = rng.normal(size=(n, k)) if seed % 2 else (rng.random((n, k)) > 0.4).astype(float)
+    if norm == "predictor":
+        G = np.eye(4)[rng.integers(0, 4, size=(n, 3))].reshape(n, 12)
+        chosen = PredictorL2(3, 4)
+    else:
+        groups = rng.integers(0, max(1, k // 2), size=k)
+        own = GroupLasso(groups, weights=rng.uniform(0.2, 5, size=len(set(groups))) if seed % 3 else 1.0)
+        chosen = Frobenius() if norm == "frobenius" else own
+    y = np.where(rng.random(n) > 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    extra = {}
+    if seed % 5 > 2:
+        extra = {"required_margin": rng.uniform(0.1, 3, size=n), "sample_weight": rng.uniform(0.1, 10, size=n)}
+    return MarginProblem(GatedFeatures(rng.normal(size=(n, d)), G), y, chosen, C, **extra)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 25),
+    d=st.integers(1, 12),
+    k=st.integers(1, 6),
+    norm=st.sampled_from(["frobenius", "group lasso", "predictor"]),
+    C=st.sampled_from([np.inf, 1e-3, 0.1, 1.0, 30.0, 1e4]),
+)
+@settings(max_examples=120, deadline=None)
+def test_native_and_clarabel_agree(seed, n, d, k, norm, C):
+    case = random_problem(seed, n, d, k, norm, C)
+    ours, theirs = solve(case, "NATIVE"), solve(case, "CLARABEL")
+    if Status.INACCURATE in (ours.status, theirs.status):
+        # Hardly separable at all: the bounds must still agree, and we must not be the only ones who fail.
+        assert theirs.status is Status.INACCURATE or ours.gap < 1e-4
+        assert max(ours.lower_bound, theirs.lower_bound) <= min(ours.objective, theirs.objective) * (1 + 1e-9)
+        return
+    assert ours.status is theirs.status
+    if ours.status is Status.OPTIMAL:
+        assert ours.objective == pytest.approx(theirs.objective, rel=3e-6)
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_tight_tolerances_are_reached_in_few_iterations(gate, norm):
+    found = solve(problem(gate, norm), "NATIVE", tol=1e-9)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 25
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_scale_plays_no_part(scale):
+    found = solve(problem("contexts 2", "group lasso", scale=scale), "NATIVE", tol=1e-8)
+    base = solve(problem("contexts 2", "group lasso"), "NATIVE", tol=1e-8)
+    assert found.status is Status.OPTIMAL
+    assert found.objective * scale == pytest.approx(base.objective, rel=1e-7)
+
+
+def test_two_samples_and_all_support_vectors():
+    found = solve(svm_gln([[3.0, 0.0], [-1.0, 0.0]], [1, -1], ConstantGate()), "NATIVE", tol=1e-9)
+    assert found.objective == pytest.approx(1.0, rel=1e-8)
+    X = np.vstack([np.eye(6), -np.eye(6)])
+    every = solve(svm_gln(X, [1] * 6 + [-1] * 6, ConstantGate()), "NATIVE", tol=1e-9)
+    assert every.objective == pytest.approx(np.sqrt(6), rel=1e-8)
+    np.testing.assert_allclose(every.margins, 1, atol=1e-6)
+
+
+def test_duplicated_samples_and_identical_units():
+    case = problem("contexts 2", "group lasso")
+    twice = np.repeat(np.arange(case.features.n), 2)
+    samples = dataclasses.replace(case, features=case.features.select(twice), y=case.y[twice])
+    G = np.hstack([case.features.gate_values] * 2)
+    units = MarginProblem(
+        GatedFeatures(case.features.X, G), case.y, GroupLasso(np.concatenate([case.norm.groups, case.norm.groups + 9]))
+    )
+    base = solve(case, "NATIVE", tol=1e-8)
+    for other in (samples, units):
+        found = solve(other, "NATIVE", tol=1e-8)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(base.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("C", [np.inf, 0.3])
+def test_the_newton_step_solves_the_linearised_conditions(C, intercept):
+    """Against automatic differentiation of the optimality conditions."""
+    case = problem("contexts 4", "group lasso", C)
+    margins = np.linspace(0.5, 2, case.features.n)
+    case = dataclasses.replace(case, intercept=intercept, required_margin=margins)
+    program = whole(case, "cpu:0")
+    kernels, at = program.kernels, program.start()
+    names = list(vars(at))
+
+    def conditions(*values):
+        p = Point(*values)
+        q, P = kernels.sweep(p.lam)
+        return *vars(program.residual(p, q, P @ p.eta / p.rho)).values(), *p.products().values()
+
+    point = tuple(getattr(at, name) for name in names)
+    q, P = kernels.sweep(at.lam)
+    P = P / at.rho
+    system = NewtonSystem(kernels, program.equalities, at, q, P, program.prices)
+    step = system.direction(program.residual(at, q, P @ at.eta), at.products())
+    value, change = torch.func.jvp(conditions, point, tuple(getattr(step, name) for name in names))
+    assert all(float((a + b).abs().max()) < 1e-9 for a, b in zip(value, change, strict=True) if a.numel())
+    bend = program.bend(at, step, q, P)
+    _, second = torch.func.jvp(
+        lambda *values: torch.func.jvp(conditions, values, tuple(getattr(step, name) for name in names))[1],
+        point,
+        tuple(getattr(step, name) for name in names),
+    )
+    assert all(float((a - b / 2).abs().max()) < 1e-9 for a, b in zip(vars(bend).values(), second, strict=False))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm, device):
+    case = problem(gate, norm)
+    ours = scaled(case, case.norm.group_form(case.features.k), device)
+    kernels = ours.program(ours.moved(np.arange(ours.n))).kernels
+    lam = np.random.default_rng(0).random(case.features.n)
+    q, P = map(as_numpy, kernels.sweep(ours.moved(lam)))
+    direct = as_numpy(kernels.directional(ours.moved(lam))[1])
+    form = case.norm.group_form(case.features.k)
+    for h, group in enumerate(sorted(set(form.groups))):
+        columns = np.asarray((case.features.gate_values @ form.expand)[:, form.groups == group])
+        gram = GatedFeatures(case.features.X, columns).gram()
+        K = np.outer(case.y, case.y) * gram / ours.scale**2
+        np.testing.assert_allclose(P[:, h], K @ lam, atol=1e-11)
+        np.testing.assert_allclose(direct[:, h], K @ lam, atol=1e-11)
+        assert float(q[h]) == pytest.approx(lam @ K @ lam)
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.1])
+def test_bounds_only_tighten(C):
+    program = whole(problem("half-spaces", "group lasso", C))
+    seen = []
+    descend(program, 1e-9, 50, None, lambda iteration, bounds: seen.append(bounds))
+    assert all(b.lower >= a.lower and b.upper <= a.upper for a, b in itertools.pairwise(seen))
+    assert seen[-1].gap <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("solver", "scale"), [("NATIVE", 1e-200), ("NATIVE", 1e200), ("CLARABEL", 1e-200), ("CLARABEL", 1e200)]
+)
+def test_squares_that_overflow_or_vanish_do_no_harm(scale, solver):
+    """1e-200 squared is 0: such samples are small, not absent."""
+    found = solve(problem("contexts 2", "group lasso", scale=scale), solver)
+    base = solve(problem("contexts 2", "group lasso"), solver)
+    assert found.status is Status.OPTIMAL
+    assert found.objective * scale == pytest.approx(base.objective, rel=1e-5)
+
+
+def test_one_vanishing_sample_is_no_proof():
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1e-200]])
+    found = solve(svm_gln(X, [1, -1, 1], ConstantGate()))
+    assert found.status is not Status.NOT_SEPARABLE

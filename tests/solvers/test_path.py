@@ -1,0 +1,206 @@
+"""Prices of slack: paths along them, the one below which nothing has weights, and cross-validation over them."""
+
+import dataclasses
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+import implicit_bias.solvers.path as path_module
+from implicit_bias import (
+    SGD,
+    Frobenius,
+    GatedReLUClassifier,
+    GLNClassifier,
+    HiddenLayerClassifier,
+    HyperplaneGates,
+    InputError,
+    MarginClassifierCV,
+    MultipleKernelClassifier,
+    NotSeparableError,
+    margin_path,
+    solve,
+    svm_gln,
+    svm_l2,
+    svm_rc,
+)
+from implicit_bias.gates import RandomHalfSpaces
+from implicit_bias.solvers.path import smallest_price
+
+CS = [0.1, 0.3, 1.0]
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return StandardScaler().fit_transform(X), np.array(["a", "b", "c"])[y]
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:150], y[:150]
+
+
+def posed(name, X, y, **parts):
+    gates = HyperplaneGates(3, 2, seed=1)
+    case = {"l2": svm_l2, "gln": svm_gln, "frobenius": svm_gln}.get(name, svm_rc)(
+        X, y, RandomHalfSpaces(4, 1) if name == "rc" else gates
+    )
+    parts |= {"norm": Frobenius()} if name == "frobenius" else {}
+    return dataclasses.replace(case, **parts)
+
+
+@pytest.mark.parametrize("name", ["gln", "l2", "rc", "frobenius"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_no_weights_up_to_the_smallest_price(cancer, name, intercept):
+    X, y = cancer[0], np.where(cancer[1], 1, -1)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(X))
+    case = posed(name, X, y, intercept=intercept, sample_weight=weight)
+    C = smallest_price(case)
+    # CLARABEL is asked, which knows nothing of such a price.
+    below = solve(dataclasses.replace(case, C=0.99 * C), "CLARABEL", tol=1e-8)
+    size = case.norm.value(below.weights)
+    assert size <= 1e-6 * below.objective
+    sums = [weight[y == sign].sum() for sign in (-1, 1)]
+    assert below.objective == pytest.approx(0.99 * C * (2 * min(sums) if intercept else sum(sums)), rel=1e-6)
+    if not intercept:
+        above = solve(dataclasses.replace(case, C=1.05 * C), "CLARABEL", tol=1e-8)
+        assert case.norm.value(above.weights) > 1e-4 * above.objective
+
+
+def test_a_solution_that_serves_at_the_next_price_is_not_solved_for_again(cancer, monkeypatch):
+    calls = []
+
+    def counted(problem, *rest, **options):
+        calls.append(problem.C)
+        return solve(problem, *rest, **options)
+
+    monkeypatch.setattr(path_module, "solve", counted)
+    case = posed("gln", cancer[0], np.where(cancer[1], 1, -1))
+    C1 = solve(case).dual.max()
+    down = [np.inf, 100 * C1, 2 * C1, 0.5 * C1, 0.1 * C1]
+    path = margin_path(case, down)
+    assert calls == [np.inf, 0.5 * C1, 0.1 * C1]
+    for C, found in zip(down, path, strict=True):
+        alone = solve(dataclasses.replace(case, C=C), "CLARABEL", tol=1e-8)
+        assert found.objective == pytest.approx(alone.objective, rel=2e-6)
+        assert found.gap <= 1e-6
+    calls.clear()
+    # Upwards, too: but where slack is used, nothing is certified at another price.
+    margin_path(case, down[::-1])
+    assert calls == [0.1 * C1, 0.5 * C1, 2 * C1]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GLNClassifier(3, random_state=2),
+        GLNClassifier(3, norm="frobenius", free_intercept=False, class_weight="balanced", random_state=2),
+        GatedReLUClassifier(5, random_state=2),
+        HiddenLayerClassifier(5, training=SGD(steps=40), random_state=2),
+        MultipleKernelClassifier(),
+    ],
+    ids=["gln", "frobenius", "half-spaces", "hidden layer", "kernels"],
+)
+def test_it_is_the_search_over_separate_fits(wine, estimator):
+    found = MarginClassifierCV(estimator, CS, cv=3).fit(*wine)
+    search = GridSearchCV(estimator, {"C": CS}, cv=3).fit(*wine)
+    each = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
+    np.testing.assert_allclose(found.scores_, each, atol=1e-12)
+    assert search.best_params_["C"] == found.C_
+    np.testing.assert_array_equal(found.estimator_.decision_function(wine[0]), search.decision_function(wine[0]))
+    assert found.gaps_.shape == (3, 3)
+    assert found.gaps_.max() <= 1e-6
+
+
+def test_gates_are_made_once_a_fold(cancer, monkeypatch):
+    fits = []
+    fit = HyperplaneGates.fit
+    monkeypatch.setattr(HyperplaneGates, "fit", lambda *args, **options: fits.append(1) or fit(*args, **options))
+    MarginClassifierCV(GLNClassifier(3, random_state=2), CS, cv=4).fit(*cancer)
+    assert len(fits) == 4 + 1
+
+
+def test_processes_share_the_folds_and_change_nothing(cancer):
+    alone = MarginClassifierCV(GLNClassifier(3), CS, cv=3).set_params(estimator__random_state=3).fit(*cancer)
+    with joblib.parallel_config("multiprocessing"):
+        shared = clone(alone).set_params(n_jobs=2).fit(*cancer)
+    for name in ("scores_", "gaps_", "Cs_", "C_"):
+        np.testing.assert_array_equal(getattr(shared, name), getattr(alone, name))
+    np.testing.assert_array_equal(shared.estimator_.weights_, alone.estimator_.weights_)
+
+
+def test_prices_of_its_own_begin_where_weights_do(wine):
+    found = MarginClassifierCV(GLNClassifier(3, random_state=1), 4, cv=2).fit(*wine)
+    with pytest.warns(UserWarning, match="all weights are zero"):
+        GLNClassifier(3, random_state=1, C=found.Cs_[0] / 20).fit(*wine)
+    assert len(found.Cs_) == 4
+    np.testing.assert_allclose(found.Cs_[1:] / found.Cs_[:-1], 10, rtol=0.1)
+    scaled = MarginClassifierCV(GLNClassifier(3, fit_intercept=False, random_state=1), 4, cv=2)
+    prices = [clone(scaled).fit(s * wine[0], wine[1]).Cs_ for s in (1.0, 8.0)]
+    np.testing.assert_allclose(prices[0], 8 * prices[1], rtol=0.1)
+
+
+def test_scoring_weights_splits_and_inputs(cancer):
+    X, y = cancer
+    groups = np.arange(len(y)) // 10
+    splits = list(GroupKFold(3).split(X, y, groups))
+    weight = np.where(y == 1, 2.0, 1.0)
+    model = MarginClassifierCV(GLNClassifier(3, random_state=1), CS, cv=splits, scoring="roc_auc")
+    model.fit(X, y, weight)
+    train, test = splits[0]
+    one = GLNClassifier(3, C=0.1, random_state=1).fit(X[train], y[train], weight[train])
+    from sklearn.metrics import roc_auc_score
+
+    alone = roc_auc_score(y[test], one.decision_function(X[test]), sample_weight=weight[test])
+    assert model.scores_[0, 0] == pytest.approx(alone, abs=1e-6)
+    assert model.score(X, y) == roc_auc_score(y, model.decision_function(X))
+    frame = pd.DataFrame(X).rename(columns=str)
+    named = clone(model).fit(frame, y, weight)
+    assert list(named.feature_names_in_) == list(named.estimator_.feature_names_in_) == list(frame.columns)
+    np.testing.assert_array_equal(named.scores_, clone(model).fit(sp.csr_array(X), y, weight).scores_)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"estimator": StandardScaler()}, "classifier of margins"),
+        ({"Cs": 0}, "Cs must be"),
+        ({"Cs": []}, "Cs must be a number"),
+        ({"Cs": [0.1, -1.0]}, "Cs must be a number"),
+        ({"Cs": ["a"]}, "Cs must be a number"),
+        ({"Cs": [[0.1]]}, "Cs must be a number"),
+        ({"cv": 1}, "at least one train/test split"),
+        ({"cv": "folds"}, "cv"),
+        ({"scoring": "neg_log_loss"}, "predict_proba"),
+        ({"scoring": "nonsense"}, "scoring"),
+        ({"scoring": lambda *args, **weights: float("nan")}, "NaN"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"estimator": GLNClassifier(units=0)}, "units"),
+    ],
+)
+def test_bad_input_is_refused(cancer, change, words):
+    model = MarginClassifierCV(GLNClassifier(2, random_state=1), [0.1], cv=2).set_params(**change)
+    with pytest.raises(InputError, match=words):
+        model.fit(*cancer)
+    with pytest.raises(NotFittedError):
+        model.predict(cancer[0])
+
+
+def test_what_cannot_be_certified_is_said(cancer):
+    X, y = cancer
+    conflict = np.vstack([X, X]), np.append(y, 1 - y)
+    folds = StratifiedKFold(2, shuffle=True, random_state=1)
+    model = MarginClassifierCV(GLNClassifier(2, max_seconds=1e-9, random_state=1), [0.1, 1.0], cv=folds)
+    with pytest.warns(ConvergenceWarning, match="4 of 4 fits in the folds have a gap above tol=1e-06"):
+        model.fit(X, y)
+    with pytest.raises(NotSeparableError, match=r"soft margin \(finite C\)"):
+        MarginClassifierCV(GLNClassifier(2, random_state=1), [0.1, np.inf], cv=folds).fit(*conflict)

@@ -1,0 +1,258 @@
+"""Claims at the edge of doubles: what is said is so, and what can be found is found. Problems are drawn at random."""
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    HyperplaneGates,
+    InputError,
+    KernelFeatures,
+    MarginProblem,
+    Status,
+    certify,
+    solve,
+    svm_gln,
+    svm_shallow,
+)
+from implicit_bias.solvers.separability import farkas_candidate
+from tests.fuzz import audit
+
+
+@pytest.mark.parametrize("number", range(80))
+def test_nothing_that_an_audit_in_rational_arithmetic_would_refute(number):
+    found = audit.run_case(1, number)
+    assert not found.faults, found
+    assert found.status != "INACCURATE" or "no reason" not in found.remarks
+
+
+def exact_margins(case, W):
+    """y_i (ΦW)_i as fractions."""
+    rows = case.features.dense() if case.features.gate_values is None else case.features.X
+    return [
+        int(s) * sum((Fraction(w) * Fraction(x) for w, x in zip(W[0], row, strict=True)), Fraction(0))
+        for s, row in zip(case.y, rows, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_small_integers_separate_is_separated(seed):
+    """Determinants of ±1 beside entries of millions: Φᵀ(λ∘y) is zero up to rounding, and W = (−(2N + 3), 2N + 1)."""
+    rng = np.random.default_rng(seed)
+    N = float(rng.integers(1_000_000, 4_000_000))
+    case = MarginProblem(GatedFeatures([[N, N + 1], [N + 1, N + 2]]), [1, -1], Frobenius())
+    W = np.array([[-(2 * N + 3), 2 * N + 1]])
+    assert exact_margins(case, W) == [1, 1]
+    judged = certify(case, W, [1.0, 1.0])
+    assert judged.objective == pytest.approx(np.linalg.norm(W), rel=1e-12)
+    found = solve(case)
+    assert found.status is Status.OPTIMAL
+    assert found.solver == "PRECISE"
+    assert min(exact_margins(case, found.weights)) > 1 - Fraction(1e-6)
+    assert found.lower_bound <= np.linalg.norm(W)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_proof_that_nothing_separates_is_exact(seed):
+    """One sample more than features, of which one is minus a positive sum of the others, up to its last bit or not."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-5, 6, (5, 4)).astype(float)
+    X[4] = -(rng.integers(1, 4, 4) @ X[:4])
+    ones = np.ones(5)
+    conflict = solve(MarginProblem(GatedFeatures(X), ones, Frobenius()))
+    assert conflict.status is Status.NOT_SEPARABLE
+    assert conflict.lower_bound == np.inf
+    if np.linalg.matrix_rank(X) == 4:
+        X[4, 0] = np.nextafter(X[4, 0], np.inf)
+        assert solve(MarginProblem(GatedFeatures(X), ones, Frobenius())).status is Status.NOT_SEPARABLE
+    beyond = np.vstack([X[:4] @ np.diag([1.0, 1.0, 1.0, 0.0]), X[4] * [1.0, 1.0, 1.0, 0.0]])
+    beyond[:, 3] = 1e-14
+    apart = solve(MarginProblem(GatedFeatures(beyond), ones, Frobenius()))
+    assert not apart.status.inseparable or apart.lower_bound < np.inf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_of_long_sums_do_not_cross(seed):
+    """100 000 inputs ±π and ∓(π − 1e-12): all but 1e-12 of each sum cancels."""
+    rng = np.random.default_rng(seed)
+    n = 100_000
+    X = np.tile([[np.pi], [-(np.pi - 1e-12)]], (n // 2, 1)) * rng.uniform(0.5, 2.0)
+    case = MarginProblem(GatedFeatures(X), np.ones(n), Frobenius(), C=float(10.0 ** rng.uniform(-3, 12)))
+    found = certify(case, [[rng.uniform(-1e12, 1e12)]], np.full(n, case.C))
+    pull = n // 2 * abs(Fraction(X[0, 0]) + Fraction(X[1, 0]))
+    assert 0 < found.lower_bound <= found.objective
+    assert Fraction(found.lower_bound) <= n / max(pull, 1 / Fraction(case.C))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_outside_the_cone_do_not_count(seed):
+    """W₀₀ ≤ W₀₁ ≤ (1 − ε)W₀₀ leaves no W₀₀ > 0, whatever violates it by 5e-10."""
+    rng = np.random.default_rng(seed)
+    small, thin = 10.0 ** rng.uniform(-4, 0), 1 - 10.0 ** rng.uniform(-10, -7)
+    case = MarginProblem(
+        GatedFeatures([[1.0, 0.0], [0.0, small]]),
+        [1, 1],
+        Frobenius(),
+        constraints=lambda W: [W[0, 0] <= W[0, 1], W[0, 1] <= thin * W[0, 0]],
+    )
+    judged = certify(case, [[1.0, thin]], np.zeros(2))
+    assert judged.objective == np.inf
+    assert solve(case).status is not Status.OPTIMAL
+    wide = MarginProblem(case.features, case.y, case.norm, constraints=lambda W: [W[0, 0] <= W[0, 1]])
+    W = certify(wide, [[1.0, 1.0 - 1e-9]], np.zeros(2)).weights
+    assert W[0, 0] <= W[0, 1]
+
+
+@pytest.mark.parametrize("power", [5, 6, 7, 8])
+def test_badly_scaled_samples_are_solved(power):
+    a = 10.0**power
+    found = solve(MarginProblem(GatedFeatures([[a, a / 2], [1 / a, -1 / a]]), [1, -1], Frobenius()))
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(np.sqrt(5) / 3 * a, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_badly_scaled_inputs_are_solved(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20, 5)) * 10.0 ** rng.choice([-5, 0, 5], 5)
+    y = np.where(X @ (rng.normal(size=5) / np.abs(X).max(axis=0)) > 0, 1.0, -1.0)
+    found = solve(svm_shallow(X, y, ConstantGate()))
+    assert found.status is Status.OPTIMAL
+
+
+def test_weights_of_groups_are_bounded_with_their_rounding():
+    """Each group's share of a bound has its own rounding: groups of weights 1e±4, in one dimension."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        X, G = rng.normal(size=(6, 1)), np.ones((6, 2))
+        case = MarginProblem(GatedFeatures(X, G), np.sign(X[:, 0]), GroupLasso([0, 1], [1e4, 1e-4]))
+        found = solve(case)
+        best = 1e-4 / float(min(abs(Fraction(x)) for x in X[:, 0]))
+        assert found.lower_bound <= best * (1 + 1e-15)
+        assert best <= found.objective * (1 + 1e-15)
+
+
+def test_an_inaccurate_answer_names_what_in_the_data_makes_it_so():
+    X = np.array([[1.0, 1e-17], [-1.0, 1e-17]])
+    found = solve(MarginProblem(GatedFeatures(X), [1, 1], Frobenius()), "SCS", tol=1e-9)
+    assert found.status is not Status.OPTIMAL
+    assert "input 0 is 1e+17 times as large as input 1" in found.reason
+
+
+VANISHING = [
+    # Gates, inputs, weights or margins so far out of scale that products vanish on their way.
+    ([[1, 1e-170], [1, -1e-170]] * 2, [[1, 1e-170]] * 2 + [[1, -1e-170]] * 2, [1, -1, -1, 1], [[0, 0], [0, 1e300]]),
+    ([[1e-50], [1e280]], [[1e-50], [1e-280]], [1, 1], [[-1.0]]),
+    ([[1e-40, 0], [0, 1e-280]], [[1], [1e280]], [1, 1], [[1.0, 3e-44]]),
+    ([[1e160], [1e178]], [[1, 0], [0, 1]], [1, 1], [[1.0], [1e-20]]),
+]
+
+
+@pytest.mark.parametrize(("X", "G", "y", "W"), VANISHING)
+@pytest.mark.parametrize("required", [1.0, 1e-45, 1e-100])
+def test_what_vanishes_on_its_way_proves_nothing(X, G, y, W, required):
+    case = MarginProblem(GatedFeatures(X, G), y, Frobenius(), required_margin=required)
+    found = certify(case, W, np.ones(len(y)))
+    assert found.lower_bound <= found.objective
+    assert found.separable
+    phi = [[Fraction(g) * Fraction(x) for g in gates for x in row] for gates, row in zip(G, X, strict=True)]
+    weights = [Fraction(float(w)) for w in found.weights.ravel()]
+    margins = [s * sum(w * v for w, v in zip(weights, row, strict=True)) for s, row in zip(y, phi, strict=True)]
+    if found.objective < np.inf:
+        worst = min(margins) / Fraction(required)
+        assert sum(w * w for w in weights) <= (Fraction(found.objective) * worst) ** 2
+
+
+def test_digits_that_vanish_beside_the_largest_of_their_feature_are_counted():
+    """Summed without errors, the features are divided by their largest numbers; 2^−640 keeps 33 bits beside 2^400."""
+    blocks = np.zeros((2, 1, 400))
+    blocks[:, 0, 0] = 2.0**400, 2.0**-640 * (1 + 0.6 * 2.0**-33)
+    W, required = np.zeros((1, 400)), 2.0**-80
+    W[0, 0] = 1.0
+    case = MarginProblem(KernelFeatures(blocks), [1, 1], Frobenius(), required_margin=required)
+    found = certify(case, W, [0.0, 1.0])
+    best = Fraction(required) / Fraction(blocks[1, 0, 0])
+    assert Fraction(found.lower_bound) <= best <= Fraction(found.objective)
+    assert found.gap < 1e-11
+
+
+SPREADS = {
+    "samples": lambda rng, n, d, k, e: ((10.0 ** rng.uniform(-e, e, (n, 1)), 1.0)),
+    "inputs": lambda rng, n, d, k, e: ((10.0 ** rng.uniform(-e, e, (1, d)), 1.0)),
+    "entries": lambda rng, n, d, k, e: (10.0 ** rng.uniform(-e, e, (n, d)) / 2, 10.0 ** rng.uniform(-e, e, (n, k)) / 2),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("seed", range(12))
+def test_numbers_of_any_size_are_answered_or_refused(spread, seed):
+    """From 1e-290 to 1e290: no exception but ours, and that only when the problem is built; no warning."""
+    rng = np.random.default_rng(seed)
+    (n, d, k), e = rng.integers(2, 6, 3), rng.choice([60, 140, 290])
+    by_input, by_gate = SPREADS[spread](rng, n, d, k, e)
+    more = {"intercept": bool(rng.integers(2)), "C": rng.choice([np.inf, 10.0 ** rng.uniform(-e, e)])}
+    more["required_margin"] = rng.choice([1.0, 10.0 ** rng.uniform(-e, e)])
+    try:
+        features = GatedFeatures(by_input * rng.normal(size=(n, d)), by_gate * rng.choice([0.0, 1.0], size=(n, k)))
+        y = np.append(rng.choice([-1, 1], size=n - 2), [-1, 1])
+        case = MarginProblem(features, y, rng.choice([Frobenius(), GroupLasso(range(k))]), **more)
+    except InputError:
+        return
+    found = solve(case, tol=1e-4)
+    assert found.lower_bound <= found.objective or found.status is Status.NOT_SEPARABLE
+
+
+def test_weights_are_sized_before_they_are_moved_into_a_cone():
+    case = MarginProblem(
+        GatedFeatures([[1.0, -1e20], [1.0, 0.0]]),
+        [1, 1],
+        Frobenius(),
+        constraints=lambda W: [W[0, 1] == 1e-10 * W[0, 0]],
+    )
+    assert certify(case, [[1e-315, 0.0]], [1.0, 0.0]).objective == np.inf
+
+
+def test_no_simplex_method_where_its_proof_would_be_too_long(monkeypatch):
+    def unasked(*arguments, **options):
+        raise AssertionError("a basic solution of 121 samples is no proof that rational arithmetic takes")
+
+    monkeypatch.setattr("scipy.optimize.linprog", unasked)
+    rng = np.random.default_rng(1)
+    case = MarginProblem(GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), Frobenius())
+    found = solve(case, "NATIVE")
+    assert found.status is Status.NOT_SEPARABLE_BELOW
+    assert found.lower_bound > 1e10
+
+
+def test_negligible_parts_of_a_proof_are_left_out():
+    """Three samples contradict each other; two hundred others have 1e-16 of their λ, in many directions."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((203, 152))
+    X[:3, :2] = [[1, 0], [0, 1], [-1, -1]]
+    X[3:, 2:] = rng.normal(size=(200, 150))
+    case = MarginProblem(GatedFeatures(X), np.ones(203), Frobenius())
+    lam, _ = farkas_candidate(case, np.where(np.arange(203) < 3, 1.0, 1e-16))
+    assert np.flatnonzero(lam).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_copies_with_opposite_labels_are_the_proof(intercept):
+    """Two of many, whatever the others are; copies with one label, or with other gates, are none."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(1000, 12)), np.where(rng.random(1000) < 0.5, 1.0, -1.0)
+    X[700], X[30], y[700], y[30] = X[3], X[4], -y[3], y[4]
+    gates = HyperplaneGates(10, 2, seed=1).fit(X)
+    found = solve(dataclasses.replace(svm_gln(X, y, gates), intercept=intercept))
+    assert (found.status, found.iterations) == (Status.NOT_SEPARABLE, 0)
+    np.testing.assert_array_equal(np.flatnonzero(found.dual), [3, 700])
+    pair = np.array([[1.0, 2.0], [1.0, 2.0], [-1.0, 1.0]])
+    G = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    other = solve(MarginProblem(GatedFeatures(pair, G), [1, -1, 1], GroupLasso([0, 1])))
+    assert other.status is Status.OPTIMAL

@@ -1,0 +1,277 @@
+import dataclasses
+import os
+import signal
+import threading
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.svm import LinearSVC
+
+import implicit_bias as ib
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    InputError,
+    MarginProblem,
+    Status,
+    certify,
+    solve,
+    svm_gln,
+    svm_shallow,
+)
+from implicit_bias.norms import Norm
+from implicit_bias.solvers import dispatch as door
+from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.cvxpy_solvers import CvxpySolver
+from implicit_bias.solvers.dispatch import SOLVERS
+from implicit_bias.studies.paper.studies import Config
+from tests.cases import assert_farkas, inputs, problem
+
+
+def weighted(**changes) -> MarginProblem:
+    return dataclasses.replace(problem("constant", "frobenius"), **changes)
+
+
+def test_one_group_with_a_constant_gate_is_the_linear_svm():
+    X = inputs(n=40)
+    y = np.where(X[:, 0] - X[:, 1] + 0.2 > 0, 1, -1)
+    X[:, 0] += y
+    found = solve(svm_shallow(X, y, ConstantGate()))
+    reference = LinearSVC(C=1e6, loss="hinge", fit_intercept=False, max_iter=2_000_000, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(found.weights, reference.coef_, atol=1e-3 * np.linalg.norm(reference.coef_))
+
+
+def test_shallow_problem_separates_into_one_linear_svm_a_region():
+    case = problem("region", "frobenius")
+    whole = solve(case).objective ** 2
+    parts = 0.0
+    for region in range(case.features.k):
+        rows = case.features.gate_values[:, region] > 0
+        if rows.any():
+            v = cp.Variable(case.features.d)
+            least = cp.Problem(
+                cp.Minimize(cp.sum_squares(v)), [cp.multiply(case.y[rows], case.features.X[rows] @ v) >= 1]
+            )
+            parts += float(least.solve(solver="CLARABEL"))
+    assert whole == pytest.approx(parts, rel=1e-5)
+
+
+def test_brute_force_on_a_tiny_problem():
+    X, y = np.array([[1.0, 0.2], [0.3, 1.0], [-1.0, 0.4], [-0.2, -1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
+    case = MarginProblem(GatedFeatures(X, [[1, 0], [1, 1], [0, 1], [1, 1]]), y, GroupLasso([0, 1]))
+
+    def smooth(w):
+        return np.sqrt((w.reshape(2, 2) ** 2).sum(axis=1) + 1e-12).sum()
+
+    bounds = {"type": "ineq", "fun": lambda w: case.margins(w.reshape(2, 2)) - 1}
+    starts = np.random.default_rng(0).normal(size=(20, 4)) * 3
+    best = min(r.fun for r in (minimize(smooth, s, constraints=bounds, method="SLSQP") for s in starts) if r.success)
+    assert solve(case).objective == pytest.approx(best, rel=1e-4)
+
+
+class Nuclear(Norm):
+    """A norm that only CVXPY knows: value, dual and expression are all it takes."""
+
+    def value(self, W):
+        return float(np.linalg.norm(W, "nuc"))
+
+    def dual(self, V):
+        return float(np.linalg.norm(V, 2))
+
+    def expression(self, W):
+        return cp.normNuc(W)
+
+
+def test_a_new_norm_needs_three_methods():
+    case = dataclasses.replace(problem("contexts 2", "frobenius"), norm=Nuclear())
+    found = solve(case, "SCS", tol=1e-3)
+    assert found.status is Status.OPTIMAL
+
+
+def test_two_conflicting_samples_are_the_whole_proof():
+    case = problem("contexts 2", "group lasso")
+    features, y = case.features.select([*range(30), 3]), np.append(case.y, -case.y[3])
+    found = solve(MarginProblem(features, y, case.norm))
+    assert set(np.flatnonzero(found.dual > 1e-6)) == {3, 30}
+    assert "NOT_SEPARABLE" in str(found)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("n", [30, 200])
+def test_random_labels_on_few_inputs_are_proved_not_separable(n, scale):
+    X = scale * inputs(n=n, d=4, seed=9)
+    y = np.where(np.random.default_rng(10).random(n) > 0.5, 1.0, -1.0)
+    case = svm_gln(X, y, ib.HyperplaneGates(2, 2, cutoff="median"))
+    found = solve(case)
+    assert_farkas(case, found)
+
+
+def test_a_sample_with_every_gate_closed_is_its_own_proof():
+    case = MarginProblem(GatedFeatures([[1.0], [2.0], [-1.0]], [[1], [0], [1]]), [1, 1, -1], Frobenius())
+    found = solve(case)
+    assert found.status is Status.NOT_SEPARABLE
+    assert found.dual.tolist() == [0.0, 1.0, 0.0]
+    soft = solve(dataclasses.replace(case, C=1.0))
+    assert soft.status is Status.OPTIMAL
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in ("NATIVE", "PRECISE")])
+def test_ctrl_c_does_not_wait_for_compiled_solvers(solver, monkeypatch, request):
+    """One that hears nothing until it is done, and is done only after the answer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    answered, ended = threading.Event(), threading.Event()
+
+    def deaf(program, **settings):
+        os.kill(os.getpid(), signal.SIGINT)
+        answered.wait()
+        ended.set()
+
+    monkeypatch.setattr(cp.Problem, "solve", deaf)
+    found = solve(problem("constant", "frobenius"), solver)
+    assert not ended.is_set()
+    assert found.status is Status.INTERRUPTED
+    assert found.lower_bound == 0
+    answered.set()
+
+
+def test_what_a_solver_raises_is_raised(monkeypatch):
+    def broken(program, **settings):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cp.Problem, "solve", broken)
+    with pytest.raises(ZeroDivisionError):
+        solve(problem("constant", "frobenius"), "CLARABEL")
+
+
+def test_stopping_early_is_said():
+    found = solve(problem("contexts 2", "group lasso"), max_iterations=2)
+    assert found.status is Status.ITERATION_LIMIT
+    assert "max_iterations" in found.status.value
+
+
+def test_worse_than_asked_is_inaccurate_with_its_gap():
+    found = solve(problem("contexts 2", "group lasso"), "CLARABEL", tol=1e-16)
+    assert found.status is Status.INACCURATE
+    assert 1e-16 < found.gap < 1e-6
+
+
+def test_a_lying_solver_is_not_believed(monkeypatch):
+    case = problem("constant", "frobenius")
+    lie = Answer(np.ones((1, case.features.d)), np.zeros(case.features.n), 3)
+    monkeypatch.setitem(SOLVERS, "CLARABEL", lambda *arguments: lie)
+    assert solve(case, "CLARABEL").status is Status.INACCURATE
+
+
+def test_a_limit_of_the_next_solver_takes_nothing_back(monkeypatch):
+    X = 2e13 * np.array([[1, 1 + 5e-7], [-1 - 5e-7, -1 - 1e-6]]) + np.eye(2)[::-1]
+    case = MarginProblem(GatedFeatures(X), [1, 1], Frobenius())
+    alone = solve(case, "NATIVE")
+    assert alone.status is Status.NOT_SEPARABLE_BELOW
+    nothing = Answer(np.zeros((1, 2)), np.zeros(2), 0, Status.TIME_LIMIT)
+    monkeypatch.setattr(CvxpySolver, "__call__", lambda *given: nothing)
+    monkeypatch.setattr(door, "AFTERWARDS", ("CLARABEL",))
+    found = solve(case, max_seconds=1000)
+    assert found.status is Status.NOT_SEPARABLE_BELOW
+    assert found.lower_bound == alone.lower_bound
+
+
+def test_nobody_is_asked_where_nobody_could_prove_more(monkeypatch):
+    def unasked(*given):
+        raise AssertionError("Φᵀ(λ∘y) is zero but for rounding, of too many samples for rational arithmetic")
+
+    monkeypatch.setattr(CvxpySolver, "__call__", unasked)
+    rng = np.random.default_rng(1)
+    case = MarginProblem(GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), Frobenius())
+    assert solve(case).status is Status.NOT_SEPARABLE_BELOW
+
+
+def test_constraints_can_be_added():
+    case = problem("contexts 2", "group lasso")
+    free = solve(case).objective
+    program = case.cvxpy(reduce=False)
+    tied = cp.Problem(program.objective, [*program.constraints, program.weights[0] == program.weights[1]])
+    value = float(tied.solve(solver="CLARABEL"))
+    np.testing.assert_allclose(program.weights.value[0], program.weights.value[1], atol=1e-6)
+    np.testing.assert_allclose(program.margins.value, case.margins(program.weights.value), atol=1e-6)
+    assert value > free * (1 + 1e-4)
+    assert isinstance(program, cp.Problem)
+
+
+@pytest.mark.parametrize("reduce", [True, False])
+def test_the_program_reaches_the_certified_optimum(reduce):
+    case = problem("half-spaces", "group lasso")
+    program = case.cvxpy(reduce=reduce)
+    value = float(program.solve(solver="CLARABEL"))
+    assert value == pytest.approx(solve(case).objective, rel=1e-6)
+    assert certify(case, program.weights.value, program.margin_constraint.dual_value).gap < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: solve(problem("constant", "frobenius"), "MAGIC"), "known: NATIVE, CLARABEL, ECOS, OSQP, SCS"),
+        (lambda: solve(problem("constant", "frobenius"), tol=0), "tol"),
+        (lambda: solve(problem("constant", "frobenius"), tol=np.nan), "tol"),
+        (lambda: solve(problem("constant", "frobenius"), tol=1), "tol is a relative gap and must be below 1"),
+        (lambda: solve(problem("constant", "frobenius"), tol=1e300), "below 1"),
+        (lambda: ib.GLNClassifier(tol=1.5).fit([[0.0], [1.0]], [0, 1]), "below 1"),
+        (lambda: Config(tol=2.0), "below 1"),
+        (lambda: solve(problem("constant", "frobenius"), max_iterations=0), "max_iterations"),
+        (lambda: solve("problem"), "MarginProblem"),
+        (lambda: solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),
+        (lambda: solve(problem("constant", "frobenius"), max_seconds=-1), "max_seconds"),
+        (lambda: solve(problem("constant", "frobenius"), "ECOS", max_seconds=1), "no time limit; use CLARABEL"),
+        (lambda: solve(problem("constant", "frobenius"), "CLARABEL", callback=print), "options of NATIVE"),
+        (lambda: solve(problem("constant", "frobenius"), callback=3), "callback must be a function"),
+        (lambda: solve(problem("constant", "frobenius"), device="gpu"), "'gpu' is no device"),
+        (lambda: solve(problem("constant", "frobenius"), device="meta"), "float64 on 'cpu' or 'cuda'"),
+        (lambda: solve(problem("constant", "frobenius"), device="cuda:99"), "torch sees no device 'cuda:99'"),
+        (lambda: solve(problem("constant", "frobenius"), start=1.0), "start must be a Solution"),
+        (lambda: ib.margin_path(problem("constant", "frobenius"), C=3.0), "list of prices"),
+        (lambda: ib.margin_path("problem", C=[1.0]), "must be a MarginProblem"),
+        (lambda: weighted(required_margin=[[1.0], [1.0, 2.0]]), "regular 1-dimensional"),
+        (lambda: weighted(C=1e308, sample_weight=10.0), "overflows; use C=inf"),
+        (lambda: dataclasses.replace(problem("relu", "frobenius"), norm=ib.PredictorL2(3, 2)), "one-hot contexts"),
+        (lambda: ib.margin_path(problem("constant", "frobenius"), C=[1.0, 0.0]), "C must be a positive"),
+        (lambda: weighted(sample_weight=np.ones(3)), "sample_weight must be one number or 30, not 3"),
+        (lambda: weighted(sample_weight=0.0), "sample_weight must be a positive number"),
+        (lambda: weighted(required_margin=np.arange(30.0)), "required_margin must be positive, but holds 0"),
+        (lambda: GroupLasso([0, 1], weights=[1.0]), "group weights must be one number or 2, not 1"),
+        (lambda: GroupLasso([0, 1], weights=-1.0), "group weights must be a positive"),
+        (lambda: solve(dataclasses.replace(problem("constant", "frobenius"), norm=Nuclear()), "NATIVE"), "group_form"),
+        (lambda: problem("constant", "frobenius", C=0), "C must be"),
+        (lambda: svm_gln([[1.0]], [1], ConstantGate()), "one class only"),
+        (lambda: MarginProblem(GatedFeatures([[1.0]]), [1], Frobenius(), intercept=True), "one class only"),
+        (lambda: MarginProblem(GatedFeatures([[1.0]]), [1], Frobenius(), intercept=1), "True"),
+        (lambda: MarginProblem(GatedFeatures([[1.0]], [[1]]), [1, -1], Frobenius()), "2 labels for 1"),
+        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [0, 1], Frobenius()), "−1 and \\+1"),
+        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], GroupLasso([0, 1])), "2 gates"),
+        (lambda: MarginProblem([[1.0]], [1], Frobenius()), "GatedFeatures"),
+        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], "l2"), "Norm"),
+        (lambda: ib.svm_gln([[1.0], [2.0]], [1, -1], "gates"), "Gates"),
+        (lambda: ib.svm_l2([[1.0], [2.0]], [1, -1], ConstantGate()), "HyperplaneGates"),
+        (lambda: ib.svm_lc([[1.0], [2.0]], [1, -1], None), "network"),
+        (lambda: ib.svm_lc([[1.0], [2.0]], [1, -1], ib.ReLUNetwork(1, 2, outputs=2)), "network with one output"),
+        (lambda: ib.svm_hl([[1.0], [2.0]], [1, -1], None), "network"),
+        (lambda: problem("constant", "frobenius").decision_function(np.zeros((1, 12)), [[0.0]]), "without gates"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def test_a_solver_whose_package_is_missing_says_so_and_is_not_asked_unnamed(monkeypatch):
+    from implicit_bias.solvers import cvxpy_solvers
+
+    monkeypatch.setattr(cvxpy_solvers, "find_spec", lambda name: None if name == "ecos" else name)
+    case = problem("constant", "frobenius")
+    with pytest.raises(InputError, match="the package ecos is not installed"):
+        solve(case, "ECOS")
+    assert solve(case, "CLARABEL").status is Status.OPTIMAL

@@ -1,0 +1,49 @@
+"""What the tests of collections of experiments ask of a cell's table, of verdicts, and of a page of the docs."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias.studies.runner.results import load
+from implicit_bias.studies.runner.verdicts import as_markdown
+from tests import ROOT
+
+
+def cell_name(value):
+    """The name of a module, and the activation of a cell of it."""
+    return str(value.get("activation", "cell")) if isinstance(value, dict) else value.__name__.rpartition(".")[2]
+
+
+def outcomes(module, table):
+    """The outcomes of a module's verdicts, in order."""
+    return [verdict.outcome for verdict in module.verdicts(table)]
+
+
+def told(module, settings, tmp_path):
+    """The outcomes of a single cell, whose table goes through a file and is drawn."""
+    rows = module.rows(settings)
+    # NaN differs from itself.
+    assert str(rows) == str(module.rows(settings))
+    pd.DataFrame([settings | row for row in rows]).to_csv(tmp_path / "table.csv", index=False)
+    table = pd.read_csv(tmp_path / "table.csv")
+    figure = module.draw(table)
+    assert isinstance(figure, Figure)
+    figure.savefig(tmp_path / "figure.png")
+    assert module.cost(settings) > 0
+    return outcomes(module, table)
+
+
+def page_of(collection):
+    """The text of a collection's page, which shows all figures, the verdicts of the committed tables, and no others."""
+    page, shown = (ROOT / "docs" / f"{collection.name}.md").read_text(), set()
+    found = load(collection, ROOT / "data" / collection.name)
+    assert [figured.experiment for figured in found] == [*collection.chosen("all")]
+    for figured in found:
+        name, verdicts = figured.experiment.name, as_markdown(figured.experiment.verdicts(figured.table))
+        assert figured.record["missing"] == 0
+        assert f"]({collection.name}_{name}.png)" in page
+        assert (ROOT / "docs" / f"{collection.name}_{name}.png").is_file()
+        assert verdicts in page
+        shown.update(verdicts.splitlines())
+    told = [line for line in page.splitlines() if line.endswith((" yes |", " no |", " undecided |"))]
+    assert {line for line in told if line.count(" | ") == 3} <= shown
+    return page

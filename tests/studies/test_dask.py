@@ -1,0 +1,76 @@
+"""Cells on a Dask cluster of separate worker processes on this machine, one of them killed on the way."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from implicit_bias import InputError
+from implicit_bias.studies.runner import engines
+from implicit_bias.studies.runner.cells import cells_of
+from implicit_bias.studies.runner.experiment import product
+from implicit_bias.studies.runner.run import run
+from implicit_bias.studies.runner.store import Store
+from tests.studies import toys
+from tests.studies.toys import TOY
+
+distributed = pytest.importorskip("distributed")
+
+
+def work(marker):
+    """Six cells, of which five end only once there is a file `marker`."""
+    grid = product(width=(6, 5, 4, 3, 2, 1), seed=(1,), marker=(str(marker),))
+    return cells_of(replace(TOY, rows=toys.awaited), grid)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None) as made:
+        yield made
+
+
+def test_a_killed_worker_costs_nothing(cluster, tmp_path):
+    killed = []
+
+    def kill_one(cell, stored):
+        if not killed:
+            with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+                killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+            (tmp_path / "marker").touch()
+
+    cells = work(tmp_path / "marker")
+    done = run(cells, engines.dask(cluster.scheduler_address), Store(tmp_path / "cells"), kill_one)
+    assert killed
+    assert done.missing == 0
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 6
+    pd.testing.assert_frame_equal(done.table(), run(cells).table())
+
+
+def test_workers_with_other_code_are_refused(cluster, monkeypatch, tmp_path):
+    monkeypatch.setattr(engines, "installed", lambda: "other")
+    with pytest.raises(InputError, match="runs other code"):
+        run(work(tmp_path), engines.dask(cluster.scheduler_address))
+
+
+def test_a_cluster_that_loses_its_last_worker_is_given_up(monkeypatch, tmp_path):
+    """At the first look that finds none, however long that takes: no cell ends after the first."""
+    monkeypatch.setattr(engines, "PATIENCE", 1)
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as lone:
+
+        def retire(cell, stored):
+            lone.scale(0)
+
+        with pytest.raises(InputError, match="no Dask worker is left"):
+            run(work(tmp_path / "never"), engines.dask(lone.scheduler_address), Store(tmp_path), retire)
+    assert list(tmp_path.glob("*.json"))
+
+
+def test_a_cluster_without_workers_is_refused(tmp_path):
+    with (
+        distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as empty,
+        pytest.raises(InputError, match="has no workers"),
+    ):
+        run(work(tmp_path), engines.dask(empty.scheduler_address))

@@ -1,0 +1,92 @@
+"""Cells in local processes, which may be lost, and runs that are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from implicit_bias import InputError
+from implicit_bias.studies.runner import engines
+from implicit_bias.studies.runner.cells import cells_of
+from implicit_bias.studies.runner.experiment import product
+from implicit_bias.studies.runner.run import run
+from implicit_bias.studies.runner.store import Store
+from tests import ROOT
+from tests.studies import toys
+from tests.studies.toys import COMPUTED, TOY, cells
+
+
+def test_cells_are_shared_among_processes_that_may_be_lost(tmp_path):
+    marker = str(tmp_path / "lost")
+    work = cells_of(replace(TOY, rows=toys.killed_once), product(width=(3, 2, 1), seed=(1,), marker=(marker,)))
+    done = run(work, engines.local(2), Store(tmp_path / "cells"))
+    assert Path(marker).exists()
+    assert (done.missing, done.table().width.tolist()) == (0, [3, 2, 1])
+    shared = run(cells(replace(TOY, rows=toys.where)), engines.local(2)).table()
+    assert os.getpid() not in set(shared.process)
+
+
+def test_a_process_that_is_always_lost_ends_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "ATTEMPTS", 2)
+    with pytest.raises(InputError, match="lost 2 times in a row"):
+        run(cells(replace(TOY, rows=toys.killed)), engines.local(2), Store(tmp_path))
+
+
+HUNG = """
+import sys
+from tests.studies.toys import *
+run(cells(replace(TOY, rows=hung_once), marker=sys.argv[1]), store=Store(sys.argv[2]))
+"""
+
+
+def test_a_run_killed_on_the_way_resumes(tmp_path):
+    """kill −9 in the last of three cells: the second run computes that one only, ending like an undisturbed one."""
+    COMPUTED.clear()
+    marker, store = tmp_path / "begun", Store(tmp_path / "cells")
+    process = subprocess.Popen([sys.executable, "-c", HUNG, str(marker), str(store.folder)], cwd=ROOT)
+    while not marker.exists() and process.poll() is None:
+        pass
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    first = {path: path.stat().st_mtime_ns for path in store.folder.glob("*.json")}
+    assert len(first) == 2
+    resumed = run(cells(replace(TOY, rows=toys.hung_once), marker=str(marker)), store=store)
+    assert COMPUTED == [1]
+    assert {path: path.stat().st_mtime_ns for path in first} == first
+    assert not list(store.folder.glob(".*"))
+    pd.testing.assert_frame_equal(resumed.table().drop(columns="marker"), run(cells()).table())
+
+
+PRINTED = """
+import sys
+from implicit_bias.studies.runner.engines import local
+from tests.studies.toys import *
+if __name__ == "__main__":
+    run(cells(replace(TOY, rows=printing)), local(2), Store(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes that break")
+def test_a_cell_that_prints_in_a_worker_process_does_not_need_a_reader(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    ask = [sys.executable, "-c", PRINTED, str(tmp_path)]
+    done = subprocess.run(ask, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, len(list(tmp_path.glob("*.json")))) == (0, 3)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signal masks")
+def test_worker_processes_leave_ctrl_c_to_the_asking_one():
+    """Interrupted while they load torch, they would end in tracebacks."""
+    ask = [sys.executable, "-c", "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with engines._interrupts_are_ours():
+        assert subprocess.run(ask, capture_output=True, text=True, check=True).stdout == "True\n"
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before

@@ -1,0 +1,257 @@
+"""The limit study as a command: its table, what is stored and resumed, and what is refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from implicit_bias import ReLUNetwork, load_binary
+from implicit_bias.studies.limit import references, study
+from implicit_bias.studies.limit.references import Measurer
+from implicit_bias.studies.limit.tables import tables
+from implicit_bias.studies.limit.verdicts import contrasts, ends, verdicts
+from implicit_bias.studies.runner.results import load_alone
+from implicit_bias.studies.runner.verdicts import as_markdown
+from tests import ROOT
+from tests.cli.commands import run
+
+SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05, "--max-seconds", 1e6)
+
+
+def limit(out, *options):
+    return run(*SMALL, *options, "--out", out, command="reproduce limit")
+
+
+def test_the_command(tmp_path):
+    names = ["gln", "linear"]
+    done = limit(tmp_path, "--network", *names)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "limit.csv")
+    assert table.network.drop_duplicates().tolist() == names
+    assert set(table.descent) == {"plain", "loss-scaled"}
+    last = table[table.descent == "loss-scaled"].groupby("network").last()
+    assert last.ratio["gln"] <= 1.05
+    assert (table.ratio.dropna() >= 1 - 1e-9).all()
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["end"] == "finished"
+    assert ends(table).end.tolist() == ["converged", "max_steps"] * 2
+    assert table.optimum[0] > 0
+    assert (tmp_path / "limit.png").stat().st_size > 10_000
+    assert "ends at the certified optimum" in (tmp_path / "findings.md").read_text()
+    again = limit(tmp_path, "--network", *names)
+    assert "2 stored earlier" in again.stderr
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "limit.csv"), table)
+
+
+def test_what_is_stored_is_drawn_without_computing(tmp_path, monkeypatch):
+    """The cells of a run, beside others that are missing; and its folder, drawn again."""
+    assert limit(tmp_path, "--network", "gln").returncode == 0
+    table = (tmp_path / "limit.csv").read_bytes()
+    monkeypatch.setattr(study, "driven", None)
+    assert limit(tmp_path, "--network", "gln", "relu", "--stored").returncode == 0
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert (record["cells"], record["missing"], record["end"]) == (1, 1, "begun")
+    assert (tmp_path / "limit.csv").read_bytes() == table
+    assert "(1 of 2 cells)" in (tmp_path / "findings.md").read_text()
+    again = tmp_path / "again"
+    done = run("--redraw", tmp_path, "--out", again, command="reproduce limit")
+    assert done.returncode == 0, done.stderr
+    for name in ("limit.csv", "limit.png", "findings.md", "record.json"):
+        assert (again / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_deep_networks_are_held_against_a_certified_bound(tmp_path):
+    """The bound is that of the gates: for each start the same if they are fixed, at the end only if they learn."""
+    names = ["deep-gln", "deep-relu", "deep-frozen-relu"]
+    options = ("--network", *names, "--draws", 2, "--descents", "loss-scaled", "--start", "trained", "--units", 3)
+    done = limit(tmp_path, *options, "--max-steps", 300)
+    assert done.returncode == 0, done.stderr
+    assert "the best start of deep-gln has at least half of the largest margin" in done.stdout
+    table = pd.read_csv(tmp_path / "limit.csv").set_index("network")
+    assert table.index.drop_duplicates().tolist() == names
+    for name in names:
+        known = table.loc[name].dropna(subset="ratio")
+        assert (known.ratio >= 1).all()
+        assert known.groupby("draw").end.last().index.tolist() == [0, 1]
+        assert known.optimum.nunique() == (2 if name == "deep-relu" else 1)
+    assert table.loc["deep-relu"].ratio.notna().sum() == 2
+
+
+def test_what_is_finite_time_and_what_is_gates(tmp_path):
+    """The same training behind learned gates and, in the end, frozen ones; errors on the way; contrasts over seeds."""
+    names = ["learned-relu", "relu", "random-relu", "retrained-relu"]
+    options = ("--seeds", 1, 2, "--units", 8, "--descents", "sgd", "loss-scaled", "--start", "trained")
+    done = limit(tmp_path, "--network", *names, *options, "--max-steps", 300)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "limit.csv")
+    assert table.error.dropna().between(0, 1).all()
+    last = ends(table).set_index(["network", "seed", "descent"])
+    for seed in (1, 2):
+        trained = [last.loc[name, seed, "sgd"] for name in ("learned-relu", "relu")]
+        np.testing.assert_array_equal(*(row[["error", "norm", "optimum"]].astype(float) for row in trained))
+    way = table[(table.network == "learned-relu") & (table.seed == 1) & (table.descent == "sgd")]
+    assert way.step.tolist() == [0, *(2**k for k in range(12)), 3200]
+    frozen = table[(table.network == "random-relu") & (table.seed == 1)]
+    assert frozen.optimum.nunique() == 1
+    assert way.optimum.nunique() > 1
+    page = (tmp_path / "findings.md").read_text()
+    assert "the limit behind frozen gates errs more than that of learned gates" in page
+    assert "2 seeds of one split" in page
+    assert "### Ends" in page
+    assert (tmp_path / "limit_contrasts.png").stat().st_size > 10_000
+    assert (tmp_path / "limit_ends.png").stat().st_size > 10_000
+
+
+def test_many_gates_that_learn_have_a_reference_at_the_ends_only(monkeypatch):
+    """Frozen, the same gates have the same one, and it says what margin proves a ratio."""
+    task, network = load_binary("digits", train_size=40), ReLUNetwork(65, 10)
+    followed, measure = Measurer(task)(network), Measurer(task)
+    monkeypatch.setattr(references, "FOLLOWED_UP_TO", 40**2 * 10 - 1)
+    on_the_way, last = measure(network), measure(network, last=True)
+    assert np.isnan([on_the_way["optimum"], on_the_way["ratio"]]).all()
+    assert on_the_way["error"] == last["error"]
+    assert last == pytest.approx(followed, nan_ok=True, rel=1e-9)
+    frozen = Measurer(task)
+    assert frozen(network.freeze())["optimum"] == last["optimum"]
+    assert frozen.margin(network.freeze(), 0.25) == pytest.approx(0.4 / last["optimum"], rel=1e-5)
+    assert measure.margin(network, 0.25) == 0
+
+
+def last_rows(differences, momentum=0.0, train_size=9):
+    """The ends of GLNs whose errors after training are larger by this, a seed each."""
+    place = {"network": "gln", "train_size": train_size, "units": 3, "momentum": momentum, "draw": 0, "ratio": np.nan}
+    return pd.DataFrame(
+        place | {"seed": seed, "descent": name, "error": 0.1 + by, "svm_error": 0.1, "inconsistency": 0.0}
+        for seed, difference in enumerate(differences)
+        for name, by in (("sgd", difference / 100), ("loss-scaled", 0.0))
+    )
+
+
+def test_contrasts_are_decided_by_student_s_test_over_seeds():
+    (clear,) = verdicts(last_rows([1.0, 1.2, 0.8, 1.1, 0.9]))
+    assert clear.holds is True
+    assert "11.00 − 10.00 = 1.00 [0.80, 1.20] %; 5 seeds" in clear.found
+    assert verdicts(last_rows([-1.0, -1.2, -0.8, -1.1, -0.9]))[0].holds is False
+    assert verdicts(last_rows([1.0, 1.2, -2.8, 1.1, 0.9]))[0].holds is None
+    assert verdicts(last_rows([1.0])) == []
+
+
+def test_contrasts_of_several_sizes_and_momenta():
+    """A momentum at which a seed is missing takes no part; sizes weigh alike in the verdict."""
+    seeds = [1.0, 1.2, 0.8, 1.1, 0.9]
+    last = pd.concat([last_rows(seeds), last_rows(seeds[:4], 0.9), *(last_rows([3.0] * 5, m, 99) for m in (0.0, 0.9))])
+    last.loc[(last.momentum == 0.9) & (last.train_size == 99) & (last.descent == "sgd"), "error"] += 0.02
+    small, large = contrasts(last)
+    assert (small.train_size, small.momenta, small.test.values.mean()) == (9, (0.0,), pytest.approx(1.0))
+    assert (large.train_size, large.momenta, large.test.values.mean()) == (99, (0.0, 0.9), pytest.approx(4.0))
+    (verdict,) = verdicts(last)
+    assert "= 3.00 [" in verdict.found
+    page = tables(last)
+    assert "| GD-GLN errs more than its limit | **1.00 ± 0.20** (momentum 0) |" in page
+    assert "| GD-GLN errs more than its limit | **4.00 ± 0.00** |" in page
+    assert "| 3, 0.9 | `gln` | 15.00 | 10.00 | 10.00 |  | 0.00, 0.00 |" in page
+    # A seed that lacks a network takes part in no contrast of it.
+    lacking = last_rows(seeds[:2])
+    lacking.loc[lacking.seed == 1, "network"] = "relu"
+    assert contrasts(lacking) == verdicts(lacking) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--dataset", "cifar"], "unknown data set"),
+        (["--network", "gln", "gln"], "twice"),
+        (["--seeds", "1", "1"], "twice"),
+        (["--draws", "0"], "draws"),
+        (["--momentum", "1"], "momentum"),
+        (["--tolerance", "0"], "tolerance"),
+        (["--tolerance", "1"], "tolerance must be a number strictly between 0 and 1"),
+        (["--draws", "2", "--network", "gln", "deep-gln"], "--draws 2 is for deep networks; leave out --network gln"),
+        (["--redraw", "data/limit/deep"], "--redraw computes nothing"),
+        (["--stored"], "holds none of these cells"),
+        (["--descents", "sgd"], "--start initial leaves the training out"),
+    ],
+)
+def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path):
+    done = limit(tmp_path, *options)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("*.csv"))
+
+
+def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path):
+    done = limit(tmp_path, "--network", "gln", "linear", "--train-size", 300, "--tolerance", 0.9)
+    assert done.returncode == 0
+    assert "linear" in done.stdout
+    assert "cannot separate the samples" in done.stdout
+    table = pd.read_csv(tmp_path / "limit.csv").set_index("network")
+    assert table.loc[["linear"]].end.tolist() == ["not separable"]
+    assert set(table.loc["gln"].descent) == {"plain", "loss-scaled"}
+
+
+def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
+    """Within a descent of the second network, whose rows so far are shown; the same command then begins it again."""
+    real, begun = study.driven, []
+
+    def interrupted(network, *arguments, **options):
+        begun.append(network)
+        return replace(real(network, *arguments, **options), **({"end": "interrupted"} if len(begun) == 3 else {}))
+
+    monkeypatch.setattr(study, "driven", interrupted)
+    done = limit(tmp_path, "--network", "gln", "linear")
+    assert done.returncode == 130
+    assert "1 of 2 cells are stored" in done.stderr
+    table = pd.read_csv(tmp_path / "limit.csv")
+    ends = table.groupby(["network", "descent"]).end.last()
+    assert ends.to_dict() == {
+        ("gln", "loss-scaled"): "converged",
+        ("gln", "plain"): "max_steps",
+        ("linear", "loss-scaled"): "interrupted",
+    }
+    assert json.loads((tmp_path / "record.json").read_text())["end"] == "interrupted"
+    assert limit(tmp_path, "--network", "gln", "linear").returncode == 0
+    assert len(begun) == 5
+    assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln", "linear"}
+
+
+def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch):
+    """Whether by the same command or with more time; those that are finished are not."""
+    real, begun, slow = study.driven, [], {"linear"}
+
+    def timed(network, *arguments, **options):
+        begun.append("linear" if network.readout is None else "gln")
+        descent = real(network, *arguments, **options)
+        return replace(descent, end="max_seconds") if begun[-1] in slow else descent
+
+    def ends():
+        return pd.read_csv(tmp_path / "limit.csv").groupby(["network", "descent"]).end.last().loc["linear"].to_dict()
+
+    monkeypatch.setattr(study, "driven", timed)
+    for _ in range(2):
+        done = limit(tmp_path, "--network", "gln", "linear")
+        assert done.returncode == 0
+        assert "cut off: 1 of 2 cells are stored" in done.stderr
+        assert done.stdout.count("(cut off)") == 2
+        assert ends() == {"loss-scaled": "max_seconds", "plain": "max_seconds"}
+        record = json.loads((tmp_path / "record.json").read_text())
+        assert (record["end"], record["missing"]) == ("cut off", 1)
+        assert "(1 of 2 cells, the others cut off)" in (tmp_path / "findings.md").read_text()
+    assert begun == ["gln", "gln", *["linear"] * 4]
+    slow.clear()
+    for _ in range(2):
+        done = limit(tmp_path, "--network", "gln", "linear", "--max-seconds", 1e7)
+        assert done.returncode == 0
+        assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
+        assert json.loads((tmp_path / "record.json").read_text())["end"] == "finished"
+    assert begun == ["gln", "gln", *["linear"] * 6]
+
+
+@pytest.mark.parametrize("name", ["one_layer", "deep"])
+def test_the_page_shows_what_the_committed_tables_say(name):
+    page = (ROOT / "docs" / "limit.md").read_text()
+    found = load_alone(study.EXPERIMENT, ROOT / "data" / "limit" / name, "reproduce limit")
+    assert as_markdown(found.verdicts()) in page
+    assert tables(ends(found.table)) in page or name == "deep"

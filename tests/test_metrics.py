@@ -1,0 +1,81 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import implicit_bias as ib
+from implicit_bias import InputError
+from implicit_bias.metrics import (
+    alignment,
+    error,
+    expected_inconsistency,
+    inconsistency,
+    normalised_margin,
+    optimality_ratio,
+    predictions,
+)
+from implicit_bias.studies.paper.summary import summarise
+from tests.cases import PAIRS, problem
+
+
+def test_expected_inconsistency_is_that_of_independent_errors():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(200_000) > 0.5, 1.0, -1.0)
+    models = [np.where(rng.random(len(y)) < e, -y, y) for e in (0.1, 0.3)]
+    expected = expected_inconsistency(*(error(m, y) for m in models))
+    assert inconsistency(*models) == pytest.approx(expected, abs=5e-3)
+
+
+@given(a=st.floats(0, 1), b=st.floats(0, 1))
+def test_expected_inconsistency_is_a_symmetric_probability(a, b):
+    assert 0 <= expected_inconsistency(a, b) <= 1
+    assert expected_inconsistency(a, b) == pytest.approx(expected_inconsistency(b, a))
+
+
+@pytest.mark.parametrize(("gate", "norm"), PAIRS[::3])
+def test_no_weights_beat_the_solution_and_it_has_ratio_one(gate, norm):
+    case = problem(gate, norm)
+    best = ib.solve(case)
+    assert optimality_ratio(case, 5 * best.weights, best.objective) == pytest.approx(1, rel=1e-9)
+    rng = np.random.default_rng(0)
+    for noise in (0.01, 0.1, 1.0):
+        W = best.weights + noise * rng.normal(size=best.weights.shape)
+        assert normalised_margin(case, W) <= 1 / best.lower_bound * (1 + 1e-9)
+        assert optimality_ratio(case, W, best.lower_bound) >= 1 - 1e-9
+    assert optimality_ratio(case, -best.weights, best.objective) == np.inf
+
+
+def test_alignment():
+    W = np.random.default_rng(0).normal(size=(3, 4))
+    assert alignment(W, -2 * W) == pytest.approx(-1)
+
+
+def test_summary_over_seeds():
+    table = pd.DataFrame(
+        {
+            "model": ["A", "A", "B"],
+            "status": ["OPTIMAL", "NOT_SEPARABLE", "OPTIMAL"],
+            "error": [0.2, np.nan, 0.5],
+        }
+    )
+    rows = summarise(table, by=["model"]).set_index("model")
+    assert rows.loc["A", ["seeds", "certified"]].tolist() == [2, 1]
+    assert rows.loc["A", "error_mean"] == 0.2
+    assert np.isnan(rows.loc["B", "error_std"])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: predictions([np.nan]), "NaN"),
+        (lambda: error([1.0, 2.0], [1.0]), "1 labels for 2"),
+        (lambda: inconsistency([1.0], [1.0, 2.0]), "score the same"),
+        (lambda: alignment([[1.0]], [[1.0, 2.0]]), "cannot be aligned"),
+        (lambda: alignment([[0.0]], [[1.0]]), "no direction"),
+        (lambda: normalised_margin(problem("constant", "frobenius"), np.zeros((1, 12))), "norm 0"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()

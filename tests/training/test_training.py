@@ -1,0 +1,388 @@
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import SGD, Adam, GatedLinearNetwork, HyperplaneGates, InputError, ReLUNetwork, train
+from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
+from implicit_bias.gates import FunctionContexts
+from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES
+from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
+from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
+from tests.cases import inputs
+
+X = inputs(n=60)
+Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+
+
+def gln():
+    return GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+def test_training_is_the_published_loop(momentum, loss):
+    """Against the update written out: batches of a permutation an epoch, the rate divided by 4 at half time."""
+    network, twin = gln().double(), gln().double()
+    config = SGD(steps=30, batch_size=25, lr=0.1, momentum=momentum, loss=loss)
+    train(network, X, Y, config, seed=7)
+    generator = torch.Generator().manual_seed(7)
+    velocity = [torch.zeros_like(p) for p in twin.parameters()]
+    x, y = torch.as_tensor(X), torch.as_tensor(Y)
+    for epoch in range(10):
+        rate = 0.1 if epoch < 5 else 0.025
+        order = torch.randperm(60, generator=generator)
+        for start in (0, 25, 50):
+            batch = order[start : start + 25]
+            margins = y[batch] * twin(x[batch])
+            values = {
+                "logistic": torch.log(1 + torch.exp(-margins)),
+                "exponential": torch.exp(-margins),
+                "hinge": (1 - margins) * (margins < 1),
+                "squared": margins**2 - 2 * margins + 1,
+            }[loss]
+            gradients = torch.autograd.grad(values.mean(), list(twin.parameters()))
+            with torch.no_grad():
+                for v, p, g in zip(velocity, twin.parameters(), gradients, strict=True):
+                    v.mul_(momentum).add_(g)
+                    p.sub_(rate * v)
+    for p, q in zip(network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
+
+
+def test_same_seed_same_weights_bit_for_bit_whatever_the_threads():
+    results = []
+    before = torch.get_num_threads()
+    for threads, seed in ((1, 1), (2, 1), (1, 2)):
+        torch.set_num_threads(threads)
+        network = gln()
+        train(network, X, Y, SGD(steps=50), seed=seed)
+        results.append(network.effective_weights())
+        assert torch.get_num_threads() == threads
+    torch.set_num_threads(before)
+    np.testing.assert_array_equal(results[0], results[1])
+    assert not np.array_equal(results[0], results[2])
+
+
+def test_epochs_are_the_published_ones():
+    assert [SGD().epochs(n) for n in (500, 1000, 2000)] == [800, 400, 200]
+    assert SGD(steps=1).epochs(10_000) == 1
+
+
+def test_history():
+    network = gln()
+    calls = []
+    history = train(network, X, Y, SGD(steps=20), progress=lambda *at: calls.append(at))
+    table = history.table
+    assert len(table) == 21
+    assert calls == [(epoch, 20) for epoch in range(1, 21)]
+    assert table.loss.iloc[-1] < table.loss.iloc[0]
+    last = Y * network.decision_function(X)
+    assert table.margin.iloc[-1] == pytest.approx(last.min(), abs=1e-6)
+    assert table.error.iloc[-1] == np.mean(last <= 0)
+    assert table.norm.iloc[-1] == pytest.approx(network.norm())
+    assert table.normalised_margin.iloc[-1] == pytest.approx(last.min() / network.norm() ** 2, rel=1e-5, abs=1e-7)
+    assert history.seconds > 0
+
+
+def test_interrupted_training_keeps_the_network_and_says_so():
+    def stop(epoch, epochs):
+        if epoch == 3:
+            raise KeyboardInterrupt
+
+    network = gln()
+    history = train(network, X, Y, SGD(steps=20), progress=stop)
+    assert history.interrupted
+    assert len(history.table) == 4
+    assert np.isfinite(network.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: train(gln(), X, Y[:-1]), "59 labels for 60"),
+        (lambda: train(gln(), X, np.ones(60)), "one class"),
+        (lambda: train(gln(), np.full((60, 12), np.nan), Y), "NaN"),
+        (lambda: train(gln(), X[:, :5], Y), "5 columns"),
+        (lambda: train(gln(), X, Y, device="cuda:99"), "use 'cpu'"),
+        (lambda: train(gln(), X, Y, device="toaster"), "use 'cpu'"),
+        (lambda: train(gln(), X, Y, seed="a"), "seed"),
+        (lambda: train(ReLUNetwork(12, 50), X, Y, SGD(lr=1e6, steps=200, loss="exponential")), "diverged"),
+        (lambda: SGD(steps=0), "steps"),
+        (lambda: SGD(batch_size=1.5), "batch_size"),
+        (lambda: SGD(lr=-1), "lr"),
+        (lambda: SGD(momentum=1.0), "momentum"),
+        (lambda: SGD(loss="focal"), "logistic, exponential"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def test_weights_beyond_the_networks_numbers_are_refused():
+    """Shallow GLNs are trained in float64, and get their float32 weights at the end."""
+    X, y = 1e38 * np.eye(2), [1, -1]
+    with pytest.raises(InputError, match=r"weights beyond 3\.4e\+38.*scale X down.*double"):
+        train(GatedLinearNetwork(hyperplanes(1, 1).fit(X), readout=False), X, y, SGD(steps=2, lr=100.0))
+    network = GatedLinearNetwork(hyperplanes(1, 1).fit(X), readout=False).double()
+    assert np.isfinite(train(network, X, y, SGD(steps=2, lr=100.0)).table).all(axis=None)
+    assert np.isfinite(network.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+def test_slopes_are_those_of_autograd(loss):
+    margins = torch.tensor([-800.0, -2.0, 0.0, 1.0, 1.5, 800.0], dtype=torch.float64, requires_grad=True)
+    MARGIN_LOSSES[loss](margins).sum().backward()
+    torch.testing.assert_close(MARGIN_SLOPES[loss](margins.detach()), margins.grad, rtol=1e-12, atol=0.0)
+
+
+def hyperplanes(units, contexts):
+    return HyperplaneGates(units, contexts, seed=1).fit(X)
+
+
+def thirds():
+    return FunctionContexts(lambda X: np.digitize(X[:, :4], [-0.5, 0.5]), 3).fit(X)
+
+
+SHALLOW = (SpanUpdates,)
+TWO_LAYERS = (TwoLayerUpdates, TwoLayerSpanUpdates)
+#: Networks, and the ways to train them besides autograd.
+WAYS = {
+    "shallow": (lambda: GatedLinearNetwork(hyperplanes(1, 8), readout=False), SHALLOW),
+    "1 context": (lambda: GatedLinearNetwork(hyperplanes(3, 1)), TWO_LAYERS),
+    "2 contexts": (gln, TWO_LAYERS),
+    "3 contexts": (lambda: GatedLinearNetwork(thirds()), TWO_LAYERS),
+    "4 contexts": (lambda: GatedLinearNetwork(hyperplanes(3, 4)), TWO_LAYERS),
+    "relu": (lambda: ReLUNetwork(12, 7), TWO_LAYERS),
+    "frozen": (lambda: ReLUNetwork(12, 7).freeze(), TWO_LAYERS),
+    "galu": (lambda: GaLUNetwork(12, 7), TWO_LAYERS),
+    "soft galu": (lambda: GaLUNetwork(12, 7, sharpness=2.0), TWO_LAYERS),
+}
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name, (_, ways) in WAYS.items() for way in ways])
+def test_every_way_makes_the_steps_of_autograd(name, way, momentum):
+    """With inputs that are always 0, gates that change, and readouts that are nearly 0 on the way."""
+    inputs = np.where(np.arange(12) == 3, 0.0, X)
+    start = WAYS[name][0]().double()
+    weights, outputs, norms = [], [], []
+    for one in (way, WeightUpdates):
+        network = copy.deepcopy(start)
+        model = one(network, inputs, Y)
+        for seed in range(40):
+            batch = torch.randperm(60, generator=torch.Generator().manual_seed(seed))[:25]
+            model.step(batch, MARGIN_SLOPES["logistic"], 0.1, momentum)
+        outputs.append(model.outputs().detach().numpy())
+        norms.append(model.norm())
+        model.write()
+        weights.append(network.effective_weights())
+    np.testing.assert_allclose(*weights, atol=1e-11)
+    np.testing.assert_allclose(*outputs, atol=1e-11)
+    np.testing.assert_allclose(*norms, rtol=1e-12)
+    assert np.abs(weights[0] - start.effective_weights()).max() > 1e-2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_networks_of_little_precision_are_trained_in_float32_at_least(dtype):
+    start = gln().to(dtype)
+    low, high = copy.deepcopy(start), copy.deepcopy(start).double()
+    train(low, X, Y, SGD(steps=30, batch_size=25))
+    train(high, X, Y, SGD(steps=30, batch_size=25))
+    assert next(low.parameters()).dtype == dtype
+    exact = high.effective_weights()
+    np.testing.assert_allclose(low.effective_weights(), exact, atol=10 * torch.finfo(dtype).eps * np.abs(exact).max())
+
+
+def test_the_way_follows_network_and_samples():
+    class Doubled(ReLUNetwork):
+        def forward(self, X, contexts=None):
+            return 2 * super().forward(X, contexts)
+
+    wide = HyperplaneGates(2, 32).fit(X)
+    deep = [hyperplanes(3, 2), hyperplanes(2, 2)]
+    found = {
+        "few": updates_of(gln(), X[:20], Y[:20]),
+        "many": updates_of(gln(), X, Y),
+        "large": updates_of(gln(), 1e20 * X[:20], Y[:20]),
+        "shallow": updates_of(WAYS["shallow"][0](), X, Y),
+        "deep": updates_of(GatedLinearNetwork(deep), X, Y),
+        "wide": updates_of(GatedLinearNetwork(wide), X, Y),
+        "another's": updates_of(Doubled(12, 3), X, Y),
+    }
+    assert {name: type(model) for name, model in found.items()} == {
+        "few": TwoLayerSpanUpdates,
+        "many": TwoLayerUpdates,
+        "large": TwoLayerUpdates,
+        "shallow": SpanUpdates,
+        "deep": WeightUpdates,
+        "wide": WeightUpdates,
+        "another's": WeightUpdates,
+    }
+
+
+def test_a_loader_draws_a_seed_for_its_workers_before_each_permutation():
+    """Against the update written out: the batches of the published version of torch's DataLoader."""
+    network, twin = gln().double(), gln().double()
+    train(network, X, Y, SGD(steps=6, batch_size=25, lr=0.1, lr_factor=1.0, loader=True), seed=3)
+    generator = torch.Generator().manual_seed(3)
+    inputs, contexts = twin.tensors(X)
+    signs, descent = torch.as_tensor(Y), torch.optim.SGD(twin.parameters(), lr=0.1)
+    for _ in range(2):
+        torch.empty((), dtype=torch.int64).random_(generator=generator)
+        for batch in torch.randperm(60, generator=generator).split(25):
+            descent.zero_grad()
+            torch.nn.functional.softplus(-signs[batch] * twin(inputs[batch], contexts[batch])).mean().backward()
+            descent.step()
+    np.testing.assert_allclose(network.effective_weights(), twin.effective_weights(), rtol=1e-9, atol=1e-12)
+    with pytest.raises(InputError, match="loader must be True or False"):
+        SGD(loader=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X)),
+        lambda X: ReLUNetwork(X.shape[1], 5),
+        lambda X: GatedLinearNetwork(HyperplaneGates(1, 4, seed=1).fit(X), readout=False),
+    ],
+)
+@pytest.mark.parametrize("n", [20, 60])
+def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
+    """And is not changed by being asked: the end is that of a training that nobody watched."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 12))
+    y, alone, watched, seen = np.sign(X[:, 0] + X[:, 1]), make(X), make(X), []
+
+    def look(epoch, epochs):
+        margins = y * watched.decision_function(X)
+        seen.append(float(np.logaddexp(0, -margins).mean()))
+
+    config = SGD(steps=24, batch_size=10)
+    train(alone, X, y, config)
+    history = train(watched, X, y, config, progress=look)
+    np.testing.assert_allclose(seen, history.table.loss[1:], rtol=1e-4)
+    np.testing.assert_allclose(alone.decision_function(X), watched.decision_function(X), rtol=1e-6, atol=1e-6)
+
+
+def test_progress_may_be_shown_some_epochs_only():
+    """With the weights of these; the end is the same."""
+    networks, seen = [gln(), gln()], []
+    for network, shown in zip(networks, (None, {2, 7, 1000}), strict=True):
+        train(network, X, Y, SGD(steps=20), progress=lambda epoch, _: seen.append(epoch), progress_at=shown)
+    epochs = SGD(steps=20).epochs(len(X))
+    assert seen == [*range(1, epochs + 1), 2, 7]
+    np.testing.assert_array_equal(*(network.effective_weights() for network in networks))
+    for bad in (3, "7"):
+        with pytest.raises(InputError, match="progress_at must hold numbers of epochs"):
+            train(gln(), X, Y, SGD(steps=20), progress_at=bad)
+
+
+TARGETS = np.column_stack([np.abs(X[:, 0]), X[:, 1] - 0.3, X[:, 2] * (X[:, 3] > 0)])
+CLASSES = TARGETS.argmax(axis=1)
+#: Networks, targets and losses that are no labels of a margin.
+AIMS = {
+    "deep galu, one real target": (lambda: GaLUNetwork(12, (9, 8), seed=1), TARGETS[:, 0], "squared"),
+    "deep galu0, targets": (lambda: GaLU0Network(12, (9, 8), outputs=3, seed=1), TARGETS, "squared"),
+    "soft galu, classes": (lambda: GaLUNetwork(12, 9, outputs=3, sharpness=1.0), CLASSES, "logistic"),
+    "deep galu, classes by hinge": (lambda: GaLUNetwork(12, (9, 8), outputs=3), CLASSES, "hinge"),
+    "relu, a column of targets": (lambda: ReLUNetwork(12, 9), TARGETS[:, :1], "squared"),
+    "gln, a real target": (gln, TARGETS[:, 2], "squared"),
+    "galu, signs": (lambda: GaLUNetwork(12, 9), Y, "logistic"),
+}
+
+
+def loss_written_out(outputs, y, loss):
+    """The mean loss of outputs (b,) or (b, q), each term by its formula."""
+    if loss == "squared":
+        return ((outputs.reshape(len(y), -1) - y.reshape(len(y), -1)) ** 2).mean()
+    if outputs.ndim == 1:
+        return torch.log(1 + torch.exp(-y * outputs)).mean()
+    rows = torch.arange(len(y))
+    right = outputs[rows, y.long()]
+    if loss == "logistic":
+        return (torch.log(torch.exp(outputs).sum(1)) - right).mean()
+    others = outputs.clone()
+    others[rows, y.long()] = -torch.inf
+    return torch.clamp(1 + others.max(1).values - right, min=0).mean()
+
+
+@pytest.mark.parametrize("config", [SGD(steps=30, batch_size=25, lr=0.02, momentum=0.5), Adam(steps=30, batch_size=25)])
+@pytest.mark.parametrize("name", AIMS)
+def test_training_on_targets_is_torchs_loop(name, config):
+    make, y, loss = AIMS[name]
+    network, twin, config = make().double(), make().double(), replace(config, loss=loss)
+    history = train(network, X, y, config, seed=7, every=3)
+    generator = torch.Generator().manual_seed(7)
+    x, aims = torch.as_tensor(X), torch.as_tensor(y, dtype=torch.float64)
+    if isinstance(config, Adam):
+        optimiser = torch.optim.Adam(twin.parameters(), lr=config.lr)
+    else:
+        optimiser = torch.optim.SGD(twin.parameters(), lr=config.lr, momentum=config.momentum)
+    for epoch in range(10):
+        if isinstance(config, SGD) and epoch == 5:
+            optimiser.param_groups[0]["lr"] /= 4
+        for batch in torch.randperm(60, generator=generator).split(25):
+            optimiser.zero_grad()
+            loss_written_out(twin(x[batch]), aims[batch], loss).backward()
+            optimiser.step()
+    for p, q in zip(network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-10)
+        assert p.grad is None
+    table = history.table
+    assert table.epoch.tolist() == [0, 3, 6, 9, 10]
+    assert table.loss.iloc[-1] == pytest.approx(float(loss_written_out(twin(x), aims, loss).detach()), rel=1e-9)
+    assert table.norm.iloc[-1] == pytest.approx(twin.norm())
+    wrong = {"classes": lambda: twin(x).argmax(1) != aims, "signs": lambda: twin(x) * aims <= 0}
+    for kind, errs in wrong.items():
+        if kind in name:
+            assert table.error.iloc[-1] == float(errs().double().mean())
+    assert ("error" in table) == any(kind in name for kind in wrong)
+
+
+def test_labels_are_targets_of_the_squared_loss():
+    """(1 − yf)² = (f − y)²: the published path and that of real targets make the same steps."""
+    as_labels, as_reals = (GaLUNetwork(12, 5).double() for _ in range(2))
+    config = SGD(steps=20, batch_size=30, loss="squared")
+    labels, reals = train(as_labels, X, Y, config), train(as_reals, X, Y[:, None], config)
+    np.testing.assert_allclose(as_labels.effective_weights(), as_reals.effective_weights(), rtol=1e-10)
+    np.testing.assert_allclose(labels.table.loss, reals.table.loss, rtol=1e-12)
+    assert "margin" in labels.table
+    assert "margin" not in reals.table
+
+
+def test_training_on_targets_nears_the_closed_form_and_can_be_interrupted():
+    gates = GaLUNetwork(12, 2, seed=1).gates()
+    best = least_squares(gates(X), TARGETS[:, 0]).loss
+    network = GaLUNetwork(12, 2, seed=1).double()
+    history = train(network, X, TARGETS[:, 0], Adam(steps=4000, batch_size=60, lr=1e-2), every=500)
+    assert (1 - 1e-9) * best <= history.table.loss.iloc[-1] < 1.01 * best
+
+    def stop(epoch, epochs):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    assert train(network, X, TARGETS[:, 0], Adam(steps=40), progress=stop).interrupted
+    assert len(train(network, X, TARGETS[:, 0], Adam(steps=0)).table) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: train(GaLUNetwork(12, 3), X, TARGETS[:, 0]), r"must hold −1 and \+1"),
+        (lambda: train(GaLUNetwork(12, 3), X, TARGETS, SGD(loss="squared")), "3 targets per sample.*1 output"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, TARGETS[:, 0], Adam()), "1 targets per sample.*3 output"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, CLASSES, SGD(loss="exponential")), "squared, logistic, hinge"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, Y, Adam(loss="hinge")), "class from 0 to 2"),
+        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, CLASSES[1:], Adam(loss="hinge")), "60 samples"),
+        (lambda: train(GaLUNetwork(12, 3), X, TARGETS[1:, 0], Adam()), "59 targets for 60"),
+        (lambda: train(GaLUNetwork(12, 3), X, Y, "adam"), "SGD.* or Adam"),
+        (lambda: train(GaLUNetwork(12, (9, 9)), X, TARGETS[:, 0], SGD(lr=1e4, loss="squared")), "diverged"),
+    ],
+)
+def test_bad_targets(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
