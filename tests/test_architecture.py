@@ -119,6 +119,14 @@ def test_every_public_name_has_an_example(path, name):
     assert ">>>" in (inspect.getdoc(getattr(importlib.import_module(path), name)) or "")
 
 
+@pytest.mark.parametrize(("path", "name"), PUBLIC)
+def test_public_methods_have_docstrings(path, name):
+    value = getattr(importlib.import_module(path), name)
+    own = vars(value).items() if inspect.isclass(value) else ()
+    methods = {of: method for of, method in own if not of.startswith("_") and inspect.isroutine(method)}
+    assert not [of for of, method in methods.items() if not inspect.getdoc(getattr(value, of))]
+
+
 def test_no_two_public_names_are_the_same():
     assert len({name for _, name in PUBLIC}) == len(PUBLIC)
 
