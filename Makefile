@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What `make check` tests; TESTS="tests/test_kernels.py implicit_bias/extensions/infinite" takes others.
-TESTS ?= $(addprefix tests/test_,architecture.py certificate.py command_line.py command_line_help.py comparison.py features.py gates.py \
-	laws.py networks.py norms.py solvers.py)
+# What `make check` tests; TESTS="tests/norms implicit_bias/norms" takes others.
+TESTS ?= tests/test_architecture.py tests/test_laws.py tests/test_metrics.py $(addprefix tests/,certificate cli/test_help.py features \
+	gates networks norms solvers/test_solvers.py)
 # Two processes share the machine's cores, and keep the modules that they compile.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
