@@ -139,7 +139,7 @@ print(found.status.name, {"cvxpy", "torch"} & set(sys.modules))
 
 def test_names_are_listed_and_starred():
     code = "import implicit_bias as i; print(i.solve.__module__, 'solve' in dir(i)); from implicit_bias import *; "
-    assert fresh(f"{code}print(solve.__name__)").split() == ["implicit_bias.extensions.galu.theorems", "True", "solve"]
+    assert fresh(f"{code}print(solve.__name__)").split() == ["implicit_bias.solvers.dispatch", "True", "solve"]
 
 
 def test_an_unknown_name_is_refused():

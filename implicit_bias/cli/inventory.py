@@ -15,6 +15,7 @@ from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
 from implicit_bias.saving import models as model_files
 from implicit_bias.saving import problems as problem_files
 from implicit_bias.saving import solutions as solution_files
+from implicit_bias.saving.names import class_names
 from implicit_bias.solvers import solver_names
 from implicit_bias.studies.runner.engines import ENGINES, machine_kind
 
@@ -31,7 +32,7 @@ def info(options: Namespace) -> Outcome:
         "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
         "solvers": solver_names(),
         "formulations": FORMULATIONS,
-        "networks": list(network_files.CLASSES) if network_files else [],
+        "networks": class_names(network_files.networks, network_files.GatedNetwork) if network_files else [],
         "engines": list(ENGINES),
         "formats": {
             "samples": "CSV or NPZ",

@@ -3,7 +3,7 @@
 from implicit_bias.gates.arrangement import Arrangement, activation_patterns
 from implicit_bias.gates.base import ConstantGate, Gates
 from implicit_bias.gates.contexts import ContextGates, FunctionContexts
-from implicit_bias.gates.expansions import KernelExpansions
+from implicit_bias.gates.expansions import KernelExpansions as KernelExpansions
 from implicit_bias.gates.functions import FunctionGates, HiddenActivations
 from implicit_bias.gates.half_spaces import RandomHalfSpaces, ReLUGates
 from implicit_bias.gates.hyperplanes import HyperplaneGates
@@ -19,7 +19,6 @@ __all__ = [
     "Gates",
     "HiddenActivations",
     "HyperplaneGates",
-    "KernelExpansions",
     "OccupiedRegions",
     "ProductGates",
     "RandomHalfSpaces",

@@ -79,20 +79,21 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     True
     """
     found: Any = model
-    if class_name(type(found), core_models) is None:
-        if isinstance(model, type) or not callable(getattr(model, "as_model", None)):
-            raise InputError(
-                "model must be a MarginModel or a fitted estimator of this package, such as the last step of a "
-                f"pipeline, not {shown(model)}"
-            )
+    if not isinstance(model, type) and callable(getattr(model, "as_model", None)):
         found = found.as_model()
+    name = class_name(type(found), core_models)
+    if name is None or not isinstance(found, Labelled):
+        raise InputError(
+            "model must be a MarginModel or a fitted estimator of this package, such as the last step of a "
+            f"pipeline, not {shown(model)}"
+        )
     if not isinstance(samples, bool | np.bool_):
         raise InputError(f"samples must be True or False, not {shown(samples)}")
     if isinstance(found, MarginModel):
         about, arrays = _margin_parts(found, bool(samples))
     else:
         about, arrays = found.parts()
-        about["model"] = class_name(type(found), core_models)
+        about["model"] = name
     about |= {"constant": bool(found.constant), "dtype": None if found.dtype is None else found.dtype.str}
     about["classes"] = None if found.classes is None else list(found.classes)
     about["columns"] = None if found.columns is None else found.columns._asdict()

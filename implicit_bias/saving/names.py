@@ -1,6 +1,7 @@
 """Names by which files refer to classes of this package; a class of other code has none."""
 
 from importlib import import_module
+from inspect import isabstract
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -31,6 +32,14 @@ def named_class(name: str, package: ModuleType, base: type) -> Any:
     if not (isinstance(kind, type) and issubclass(kind, base)):
         raise KeyError(name)
     return kind
+
+
+def class_names(package: ModuleType, base: type) -> list[str]:
+    """Return the names of all concrete subclasses of `base` that are public, those of the core first."""
+    homes = [(package, ""), *((_room(room), f" of {room}") for room in _rooms())]
+    kinds = [(getattr(home, public), of) for home, of in homes for public in dir(home) if not public.startswith("_")]
+    subclasses = [(kind, of) for kind, of in kinds if isinstance(kind, type) and issubclass(kind, base)]
+    return [kind.__name__ + of for kind, of in subclasses if not isabstract(kind)]
 
 
 def _rooms() -> list[str]:
