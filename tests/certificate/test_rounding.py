@@ -28,7 +28,7 @@ def drawn(rng, norm, C, intercept):
     required = rng.uniform(0.5, 2.0, size=6)
     problem = MarginProblem(GatedFeatures(X, G), y, formula, C=C, required_margin=required, intercept=intercept)
     rows = fractions(G)[:, :, None] * (fractions(y)[:, None] * fractions(X))[:, None, :]
-    prices = None if C == np.inf else fractions(np.full(6, C))
+    prices = None if np.isinf(C) else fractions(np.full(6, C))
     nothing = fractions(np.zeros((0, 6)))
     parts = [(Fraction(1), members) for members in groups]
     equal = np.zeros(0, dtype=bool)
