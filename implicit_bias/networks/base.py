@@ -51,6 +51,10 @@ class GatedNetwork(nn.Module, ABC):
         """What the fixed gates say of inputs X (n, d), a tensor with n rows; None if the gates are learned."""
         return None
 
+    def layer_gates(self, X: Array) -> list[Array] | None:
+        """Gate values (n, units, gates a unit) of every gated layer; None if units do not choose among weights."""
+        return None
+
     @abstractmethod
     def gates(self) -> Gates:
         """The present gates, detached from the network. Raises InputError for more than one gated layer."""

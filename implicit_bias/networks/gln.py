@@ -128,6 +128,10 @@ class GatedLinearNetwork(FixedGatesNetwork):
         """The context of every unit of every layer, whole numbers of shape (n, total units)."""
         return torch.as_tensor(np.hstack([gates.contexts_of(X) for gates in self._gates]))
 
+    def layer_gates(self, X: Array) -> list[Array]:
+        """Indicators of the contexts, shape (n, units, contexts) for every layer."""
+        return [np.eye(gates.contexts)[gates.contexts_of(X)] for gates in self._gates]
+
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         """Outputs (n,) for inputs (n, d), or (n, q) of several; `contexts` saves computing them anew.
 

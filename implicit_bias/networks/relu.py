@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,6 +49,10 @@ class ReLUNetwork(LayeredNetwork):
         """The layers, whose first reads the inputs."""
         return [self.layers]
 
+    def layer_gates(self, X: Array) -> list[Array] | None:
+        """The present gates, shape (n, units, 1) for every layer; None if the network has several outputs."""
+        return self.freeze().layer_gates(X)
+
     def freeze(self) -> FrozenReLUNetwork:
         """A network of the same weights whose gates stay as they are now, at any moment of training."""
         frozen = FrozenReLUNetwork(self.inputs, self.units, outputs=self.outputs)
@@ -90,6 +95,13 @@ class FrozenReLUNetwork(LayeredNetwork):
             opened.append(X >= 0)
             X = torch.relu(X)
         return opened
+
+    def layer_gates(self, X: Array) -> list[Array] | None:
+        """The frozen gates, shape (n, units, 1) for every layer; None if the network has several outputs."""
+        opened = self.contexts(X) if self.outputs == 1 else None
+        if opened is None:
+            return None
+        return [gates[:, :, None] for gates in np.split(to_array(opened), np.cumsum(self.units)[:-1], axis=1)]
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """Each layer times the frozen copy's gates."""

@@ -52,9 +52,7 @@ class MarginBound:
 
         Infinity if it does not separate the samples. Raises InputError for a GLN whose readout bias is not 0.
         """
-        from implicit_bias.networks import GatedLinearNetwork
-
-        if isinstance(network, GatedLinearNetwork) and network.readout is not None and network.readout.bias.any():
+        if any(bias.any() for bias in network.readout_biases()):
             raise InputError("the bound is for networks without a readout bias; set it to 0, as descend_to_limit does")
         margin = float((as_signs(y, len(X)) * network.decision_function(X)).min())
         size = (network.norm() ** 2 / self.degree) ** (self.degree / 2)
@@ -144,25 +142,10 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
     """The gates of all paths through the outer layers (n, paths, contexts), and of the first (n, H, K)."""
-    # Loads torch, which all other theory does without.
-    from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, ReLUNetwork
-    from implicit_bias.networks.base import to_array
-
-    network = network.freeze() if isinstance(network, ReLUNetwork) else network
-    if isinstance(network, GatedLinearNetwork):
-        shape = network.shape
-    elif isinstance(network, FrozenReLUNetwork) and network.outputs == 1:
-        shape = [(units, 1) for units in network.units]
-    else:
+    found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
+    if found is None:
         raise InputError(f"margin_bound takes a GLN or a ReLU network with one output, not {type(network).__name__}")
-    found = network.contexts(X)
-    assert found is not None
-    each = np.split(to_array(found), np.cumsum([units for units, _ in shape])[:-1], axis=1)
-    first, *others = [
-        values[:, :, None] if contexts == 1 and isinstance(network, FrozenReLUNetwork)
-        else np.eye(contexts)[values.astype(int)]
-        for values, (_, contexts) in zip(each, shape, strict=True)
-    ]  # fmt: skip
+    first, *others = found
     outer = np.ones((len(X), 1, 1))
     for values in others:
         outer = np.einsum("njc,nhk->njhck", outer, values)

@@ -1,33 +1,51 @@
-"""How a long search is followed: rows of its table, numbered and timed, a limit, and Ctrl-C."""
+"""Parts that long searches share: checks of their arguments, and one loop with a time limit and Ctrl-C."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pandas as pd
+
+from implicit_bias._utils.checks import Array, as_floats, as_positive, as_signs, check_callable, check_range
+from implicit_bias._utils.scaling import largest_entries
 
 Progress = Callable[[dict[str, float]], None]
 
 
-def followed(
-    steps: Iterable[dict[str, float]], count: str, max_seconds: float | None, progress: Progress | None
-) -> tuple[str, pd.DataFrame]:
-    """Take all steps; 'max_seconds' or 'interrupted' if that ended them, else ''; and the table, a row for each step.
+def search_arguments(
+    X: Any, y: Any, max_seconds: float | None, progress: Progress | None
+) -> tuple[Array, Array, float]:
+    """Return inputs (n, d), labels −1 and +1 (n,) and the time limit after checking what searches have in common.
 
-    >>> followed([{"gap": 0.5}, {"gap": 0.1}], "round", 1e-9, None)[0]
+    >>> search_arguments([[1.0], [2.0]], [1, -1], None, None)[2]
+    inf
+    """
+    X = as_floats(X, "X", 2)
+    check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
+    y = as_signs(y, len(X))
+    check_callable(progress, "progress")
+    return X, y, math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds")
+
+
+def run_with_limits(
+    steps: Iterable[dict[str, float]], count: str, max_seconds: float, progress: Progress | None
+) -> tuple[str, pd.DataFrame]:
+    """Take all steps; return 'max_seconds' or 'interrupted' if that ended them, else '', and a table, a row a step.
+
+    >>> run_with_limits([{"gap": 0.5}, {"gap": 0.1}], "round", 1e-9, None)[0]
     'max_seconds'
     """
     begin, rows, end = time.perf_counter(), list[dict[str, float]](), ""
-    limit = math.inf if max_seconds is None else max_seconds
     try:
         for step in steps:
             seconds = time.perf_counter() - begin
             rows.append({count: len(rows) + 1, "seconds": seconds} | step)
             if progress is not None:
                 progress(rows[-1])
-            if seconds > limit:
+            if seconds > max_seconds:
                 end = "max_seconds"
                 break
     except KeyboardInterrupt:

@@ -2,13 +2,13 @@
 
 from .activations import Activation as Activation
 from .activations import activation as activation
+from .activations import custom_activation as custom_activation
 from .activations import elu as elu
 from .activations import leaky_relu as leaky_relu
 from .activations import polynomial as polynomial
-from .circle import circle_eigenvalue as circle_eigenvalue
-from .custom import custom_activation as custom_activation
 from .depth import deep_gram as deep_gram
 from .eigenvalues import SmallestEigenvalue as SmallestEigenvalue
+from .eigenvalues import circle_eigenvalue as circle_eigenvalue
 from .eigenvalues import smallest_eigenvalue as smallest_eigenvalue
 from .gram import Gram as Gram
 from .gram import empirical_gram as empirical_gram

@@ -1,15 +1,28 @@
-"""Activations: σ, its derivative, and what is known of the mean of two derivatives."""
+"""Activations: σ, its derivative, what is known of the mean of two derivatives, and functions of your own."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, as_real, check_range, one_of, shown
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_positive,
+    as_real,
+    check_callable,
+    check_range,
+    one_of,
+    shown,
+)
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias.extensions.infinite.angles import GaussianPairs
 from implicit_bias.extensions.infinite.closed_forms import (
     elu_bend,
@@ -23,6 +36,9 @@ from implicit_bias.extensions.infinite.closed_forms import (
     relu_dual,
 )
 from implicit_bias.extensions.infinite.special import Numbers, sigmoid, sigmoid_slope, sqrt
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: Polynomials of higher degree have coefficients beyond what their sums can carry.
 HIGHEST_DEGREE = 20
@@ -38,6 +54,16 @@ class Strip:
 
     width: float
     bound: float
+
+
+def _few_roundings(lengths: Array) -> float:
+    """Return the rounding error of a closed form of few operations, for points of any lengths."""
+    return 16.0
+
+
+def _no_bend(longest: float) -> float:
+    """Return the bound of |∂E/∂θ| of a mean that changes no faster than the angle."""
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -76,9 +102,9 @@ class Activation:
     derivative: Callable[[Any], Numbers]
     pair: Callable[[GaussianPairs], Numbers] | None = None
     dual: Callable[[GaussianPairs], Numbers] | None = None
-    rounding: Callable[[Array], float] = lambda _: 16.0
-    dual_rounding: Callable[[Array], float] = lambda _: 16.0
-    bend: Callable[[float], float] = lambda _: 1.0
+    rounding: Callable[[Array], float] = _few_roundings
+    dual_rounding: Callable[[Array], float] = _few_roundings
+    bend: Callable[[float], float] = _no_bend
     slope_stretch: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None
@@ -192,6 +218,67 @@ def polynomial(coefficients: ArrayLike) -> Activation:
         bend=lambda _: float(len(slopes)),
         parity=parity,
     )
+
+
+def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the function") -> Activation:
+    """An activation σ of your own, entry by entry in torch; σ' by automatic differentiation.
+
+    E[σ'(z)σ'(z')] is a Hermite series with coefficients by quadrature, made for σ' that is smooth but for a jump or
+    bend at 0. The error of the quadrature is estimated by halving its panels; that of the tail is bounded. A feature
+    of σ' much narrower than a panel (at most 1 wide, in units of a point's length), away from 0, may fall between the
+    nodes of all of them: it is missed, and the estimate does not tell.
+
+    Parameters
+    ----------
+    function : callable
+        From a tensor of float64 to a tensor of the same shape and precision, differentiable by torch, each entry by
+        itself; what is no such function raises InputError.
+    name : str
+        For messages.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from implicit_bias.extensions.infinite.activations import custom_activation
+    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
+    >>> wave = custom_activation(torch.sin)
+    >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], wave).values.round(6).tolist()
+    [[0.567668, 0.261665], [0.261665, 0.567668]]
+    """
+    with torch_is_needed("an activation of your own"):
+        import torch
+
+    check_callable(function, "the activation")
+    if function is None or not isinstance(name, str):
+        raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
+
+    def at(z: Any) -> tuple[Tensor, Tensor]:
+        """z as a tensor that gradients go to, and the function's values there."""
+        tensor = torch.as_tensor(np.asarray(z, dtype=np.float64)).clone().requires_grad_()
+        value = function(tensor)
+        if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or not value.requires_grad:
+            raise InputError(
+                f"{name} must map a tensor to one of the same shape that torch can differentiate; write it in torch"
+            )
+        if value.dtype != tensor.dtype:
+            raise InputError(
+                f"{name} maps float64 to {str(value.dtype).removeprefix('torch.')}, whose rounding hides what is asked "
+                "for; keep float64 throughout"
+            )
+        return tensor, value
+
+    def values(z: Any) -> Array:
+        """φ(z)."""
+        return at(z)[1].detach().numpy()
+
+    def derivative(z: Any) -> Array:
+        """φ'(z), by automatic differentiation."""
+        tensor, value = at(z)
+        (slope,) = torch.autograd.grad(value.sum(), tensor)
+        return slope.numpy()
+
+    derivative(np.array([-0.5, 0.5]))
+    return Activation(name, values, derivative)
 
 
 def built_in() -> dict[str, Activation]:

@@ -90,8 +90,7 @@ def in_multiprecision(name, rows, layers, weight, bias):
         return np.array(K.tolist()), np.array(tangent.tolist())
 
 
-@pytest.mark.parametrize("name", ["relu", "erf"])
-@pytest.mark.parametrize(("layers", "bias"), [(1, 0.0), (4, 0.3)])
+@pytest.mark.parametrize(("name", "layers", "bias"), [("relu", 4, 0.3), ("erf", 1, 0.0), ("erf", 4, 0.3)])
 def test_errors_are_bounds_against_sixty_digits_near_parallel_and_opposite_points_included(name, layers, bias):
     points = np.vstack([X[:3], X[0] * (1 + 1e-9), X[0] + 1e-7, -X[1], 30 * X[2], -X[0] + 1e-9])
     found = InfiniteNetwork(name, layers, 1.7, bias).kernels(points)

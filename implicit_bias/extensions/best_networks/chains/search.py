@@ -5,7 +5,8 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,23 +16,20 @@ from implicit_bias._utils.checks import (
     InputError,
     as_count,
     as_floats,
-    as_positive,
     as_seed,
-    as_signs,
-    check_callable,
-    check_range,
     shown,
 )
 from implicit_bias._utils.rounding import UNIT, share
-from implicit_bias._utils.scaling import largest_entries
-from implicit_bias.extensions.best_networks.chains.answer import BestChains, starting_weights
 from implicit_bias.extensions.best_networks.chains.cost import POWER, Box, ChainCost, without_idle
-from implicit_bias.extensions.best_networks.limits import Progress, followed
+from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers import solve
 from implicit_bias.solvers.options import as_tolerance
+
+if TYPE_CHECKING:
+    from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
 
 #: Layers of chains at most.
 MOST_LAYERS = 100
@@ -39,6 +37,50 @@ MOST_LAYERS = 100
 FINER, REWEIGHTED = 0.1, 100
 #: The spread of the logarithms of the weights from which further starts begin.
 SPREAD = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class BestChains:
+    """Chains of L layers, and what is proved of all others (`best_chains`).
+
+    Attributes
+    ----------
+    network : ChainNetwork or None
+        Float64, balanced, margins of at least 1 but for rounding; None if nothing separates.
+    weights : array, shape (k, d)
+        Its effective weights ζ; NaN if nothing separates.
+    objective : float
+        F(ζ) = ‖w‖²/L of `network`, over the power 2/L of its least margin, rounded up: an upper bound of the optimum.
+    lower_bound : float
+        No chains behind these gates have less; rounded down, infinity if it is proved that nothing separates.
+    gap : float
+        (objective − lower_bound)/objective.
+    convex_bound : float
+        The lower bound from the convex problem alone, (min Σ_b s_b)^{2/L}.
+    end : 'certified', 'max_nodes', 'max_seconds', 'not separated' or 'interrupted'
+        Why the search ended: the gap is within `tol`; a limit; nothing was found that separates.
+    table : DataFrame
+        A row for each convex problem: solve, seconds, start (from 0 on, `start` last; −1 for boxes and reweighting
+        from what they found), objective of the weights that it gave, best (so far) and lower_bound.
+
+    >>> from implicit_bias import ConstantGate
+    >>> from implicit_bias.extensions.best_networks import best_chains
+    >>> best = best_chains([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate(), layers=4)
+    >>> best.end, round(best.objective, 6), best.gap < 1e-3
+    ('certified', 0.707107, True)
+    """
+
+    network: ChainNetwork | None
+    weights: Array = field(repr=False)
+    objective: float
+    lower_bound: float
+    gap: float
+    convex_bound: float
+    end: str
+    table: pd.DataFrame = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"BestChains({self.end}, objective={self.objective:.9g}, gap={self.gap:.1e}, {len(self.table)} solves)"
 
 
 def best_chains(
@@ -123,23 +165,34 @@ def best_chains(
 
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {shown(gates)}")
-    X = as_floats(X, "X", 2)
-    check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
-    y = as_signs(y, len(X))
-    check_callable(progress, "progress")
+    X, y, limit = search_arguments(X, y, max_seconds, progress)
     depth, gated = check_depth(layers, gated)
     if depth > MOST_LAYERS:
         raise InputError(f"layers must be at most {MOST_LAYERS}: the costs of deeper chains leave the range of floats")
     tol, starts, nodes = as_tolerance(tol), as_count(starts, "starts"), as_count(nodes, "nodes", least=0)
-    limit = None if max_seconds is None else as_positive(max_seconds, "max_seconds")
     gates = gates.fitted(X)
     features = gates(X)
     units = np.unique(gates.groups, return_inverse=True)[1]
     check_exclusive(features.gate_values, units, gated)
     search = _Search(features, y, ChainCost(units, depth, gated), tol)
-    first = starting_weights(start, (features.k, features.d))
+    first = _starting_weights(start, (features.k, features.d))
     steps = search.steps(first, starts, nodes, np.random.default_rng(as_seed(seed)))
-    return search.answer(gates, *followed(steps, "solve", limit, progress))
+    return search.answer(gates, *run_with_limits(steps, "solve", limit, progress))
+
+
+def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
+    from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
+    from implicit_bias.networks import GatedNetwork
+
+    if start is None or (isinstance(start, BestChains) and start.network is None):
+        return None
+    if isinstance(start, GatedNetwork) and not isinstance(start, ChainNetwork):
+        raise InputError(f"start must be a ChainNetwork, an earlier answer, or weights (k, d), not {shown(start)}")
+    weights = start.weights if isinstance(start, BestChains) else start
+    weights = weights.effective_weights() if isinstance(weights, ChainNetwork) else as_floats(weights, "start", 2)
+    if weights.shape != shape or not weights.any():
+        raise InputError(f"start must have weights of shape {shape} that are not all 0")
+    return np.asarray(weights)
 
 
 class _Search:

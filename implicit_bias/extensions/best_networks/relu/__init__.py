@@ -1,7 +1,6 @@
 """The best two-layer ReLU network: its convex problem, the bound that a dual proves, and the search for both."""
 
-from implicit_bias.extensions.best_networks.relu.answer import BestNetwork
 from implicit_bias.extensions.best_networks.relu.problem import ReLUMarginProblem, svm_relu
-from implicit_bias.extensions.best_networks.relu.search import best_network
+from implicit_bias.extensions.best_networks.relu.search import BestNetwork, best_network
 
 __all__ = ["BestNetwork", "ReLUMarginProblem", "best_network", "svm_relu"]

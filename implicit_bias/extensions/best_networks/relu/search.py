@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +12,16 @@ import pandas as pd
 
 from implicit_bias._utils.checks import (
     Array,
+    InputError,
     as_count,
-    as_floats,
     as_positive,
     as_seed,
-    as_signs,
-    check_callable,
     check_range,
+    shown,
 )
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import largest_entries, length, nearest_power_of_two
-from implicit_bias.extensions.best_networks.limits import Progress, followed
-from implicit_bias.extensions.best_networks.relu.answer import BestNetwork, starting_units
+from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.extensions.best_networks.relu.network import basic, bound_of, network_of, units_of
 from implicit_bias.extensions.best_networks.relu.pricing import Pull, Rotated, listed, pull
 from implicit_bias.solvers.native.cones import solve_in_cones
@@ -43,6 +42,55 @@ LAST = 100
 PRICE, DEARER, DEAREST = 30.0, 30.0, 1e8
 #: How much finer the convex problems are solved than the gap asked for.
 FINER = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class BestNetwork:
+    """A two-layer ReLU network, and what is proved of all others (`best_network`).
+
+    Attributes
+    ----------
+    network : ReLUNetwork or None
+        Float64, margins of at least 1 but for rounding; None if none was found that separates. Of a soft margin the
+        network of least cost, None if it is the one without units.
+    objective : float
+        Σ_j |a_j|‖w_j‖ over the least margin, of `network` as it stands, rounded up: an upper bound of the optimum. Of a
+        soft margin Σ_j |a_j|‖w_j‖ and the price of its slack.
+    lower_bound : float
+        Σ_i λ_i over a bound of every unit's pull, rounded down: no network of any width has less.
+    gap : float
+        (objective − lower_bound)/objective.
+    margins : array, shape (n,)
+        y_i f(x_i).
+    dual : array, shape (n,)
+        λ, scaled so that no unit pulls more than 1, and of a soft margin no λ_i is above C.
+    complete : bool
+        Whether the lower bound is as large as its λ allows: every subset was followed to its end.
+    end : 'certified', 'no pattern', 'max_rounds', 'max_seconds', 'not separated' or 'interrupted'
+        Why the search ended: the gap is within `tol`; nothing was found that pulls more; a limit; no network up to the
+        lower bound separates, which then is out of scale.
+    table : DataFrame
+        A row for each round: round, seconds, patterns, objective, lower_bound, pull (the most found under its λ).
+
+    >>> from implicit_bias.extensions.best_networks import best_network
+    >>> best = best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
+    >>> best.end, round(best.objective, 4), best.gap < 1e-6
+    ('certified', 5.0, True)
+    """
+
+    network: ReLUNetwork | None
+    objective: float
+    lower_bound: float
+    gap: float
+    margins: Array
+    dual: Array
+    complete: bool
+    end: str
+    table: pd.DataFrame = field(repr=False)
+
+    def __repr__(self) -> str:
+        units = "no network" if self.network is None else f"{self.network.units[0]} units"
+        return f"BestNetwork({self.end}, objective={self.objective:.9g}, gap={self.gap:.1e}, {units})"
 
 
 def best_network(
@@ -115,17 +163,24 @@ def best_network(
     >>> best.end, best.complete, bool(best.gap < 1e-6), bool(best.margins.min() > 0.999)
     ('certified', True, True, True)
     """
-    X = as_floats(X, "X", 2)
-    y = as_signs(y, len(X))
-    check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
-    check_callable(progress, "progress")
+    X, y, limit = search_arguments(X, y, max_seconds, progress)
     tol, max_rounds, nodes = as_tolerance(tol), as_count(max_rounds, "max_rounds"), as_count(nodes, "nodes")
     C = as_positive(C, "C", infinite=True)
-    limit = None if max_seconds is None else as_positive(max_seconds, "max_seconds")
     if np.inf > C:
         check_range(C * largest_entries(X).max(keepdims=True), "C times the inputs X", 1e-120, 1e120)
-    search = _Search(X, y, C, tol, nodes, as_seed(seed), starting_units(start, X.shape[1]))
-    return search.answer(*followed(search.steps(max_rounds), "round", limit, progress))
+    search = _Search(X, y, C, tol, nodes, as_seed(seed), _starting_units(start, X.shape[1]))
+    return search.answer(*run_with_limits(search.steps(max_rounds), "round", limit, progress))
+
+
+def _starting_units(start: Any, d: int) -> Array:
+    from implicit_bias.networks import ReLUNetwork
+
+    network = start.network if isinstance(start, BestNetwork) else start
+    if network is None:
+        return np.zeros((0, d))
+    if not isinstance(network, ReLUNetwork) or len(network.units) != 1 or network.inputs != d:
+        raise InputError(f"start must be a ReLUNetwork of one hidden layer with {d} inputs, not {shown(start)}")
+    return network.layers[0].detach().cpu().double().numpy()
 
 
 class _Search:

@@ -1,12 +1,26 @@
-"""How few gates change when the gates move a little (Lemma 11), or the sample does."""
+"""How few gates change when they move a little (Lemma 11), and what a ReLU network gains by moving them (Theorem 5)."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import as_number_of, as_positive, as_probability, check_range
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_number_of,
+    as_positive,
+    as_probability,
+    check_range,
+)
+from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.theorems.clusters import slab_probability
+from implicit_bias.extensions.galu.theorems.kernel import check_lengths
+
+#: An ε in the place of 0.
+SMALLEST_MOVE = 1e-100
 
 
 @dataclass(frozen=True)
@@ -141,3 +155,140 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
     k, epsilon, delta = as_number_of(k, "k"), as_probability(epsilon, "epsilon"), as_probability(delta)
     slab, tail = slab_probability(d, 2 * epsilon), math.log(1 / delta) + d * math.log(3 / epsilon)
     return min(1.0, slab + math.sqrt(tail / (2 * k)))
+
+
+@dataclass(frozen=True)
+class GaLUExcess:
+    """Bounds of L(best GaLU network on the gates U) − L(ReLU network U*, α), for a Lipschitz loss.
+
+    Attributes
+    ----------
+    epsilon : float
+        max_j ‖u*_j − u_j‖, how far the ReLU network moved.
+    flips : float
+        The share of gates, over samples and units, that moved across a sample.
+    on_samples : float
+        L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)|: on these samples, for certain.
+    bound : float
+        L ε min(‖α‖₂ √s, √k ‖α‖_∞ s): on any distribution of x with ‖x‖ ≤ 1 that is independent of U, these
+        samples among them, with probability at least 1 − δ, for all U* and their ε at once.
+    share : float
+        s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k, at most 1, with e^{−2c²} = min(δ, ½).
+    printed : float
+        L √(5Bε/√(2π)) max_j ‖α_j u*_j‖, B² = √6·d, as Theorem 5 has it (`moved_gates`).
+    conditions_hold : bool
+        Whether k, d and ε are as Theorem 5 wants them.
+    units : int
+        k.
+    delta : float
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.stability import galu_excess
+    >>> rng = np.random.default_rng(0)
+    >>> X, start = np.eye(5), rng.normal(size=(400, 5))
+    >>> found = galu_excess(X, start, start + 0.01 * rng.normal(size=(400, 5)), np.ones(400))
+    >>> found.on_samples < found.bound < found.printed
+    True
+    """
+
+    epsilon: float
+    flips: float
+    on_samples: float
+    bound: float
+    share: float
+    printed: float
+    conditions_hold: bool
+    units: int
+    delta: float
+
+
+def galu_excess(
+    X: ArrayLike,
+    start: ArrayLike,
+    trained: ArrayLike,
+    readout: ArrayLike,
+    *,
+    lipschitz: float = 1.0,
+    delta: float = 0.05,
+) -> GaLUExcess:
+    """Theorem 5: GaLU networks compete with ReLU networks that stay near their start, for samples and networks at hand.
+
+        N^R_{U,α}(x) = 1/√k Σ_j α_j [⟨u_j, x⟩]₊,    N^G_{W,U,α}(x) = 1/√k Σ_j α_j 1(⟨u_j, x⟩ ≥ 0)⟨w_j, x⟩
+
+        min_{W,α'} L_D(N^G_{W,U,α'}) ≤ L_D(N^R_{U*,α}) + bound
+
+    The GaLU network with W = U* differs from the ReLU network only where a gate flipped; there |⟨u_j, x⟩| and
+    |⟨u*_j, x⟩| are at most ε. So at each x of length at most 1 with a share s(x) of flipped gates
+
+        |N^G − N^R| ≤ (ε/√k) Σ_{flipped} |α_j| ≤ ε min(‖α‖₂ √s(x), √k ‖α‖_∞ s(x)).
+
+    ε is read off the trained network, so the mean of s(x) is bounded for every ε at once, by the inequality of
+    Dvoretzky, Kiefer and Wolfowitz with Massart's constant; `moved_gates(…).mean` is for an ε chosen before U.
+
+    Parameters
+    ----------
+    X : array, shape (m, d)
+        Samples of length at most 1.
+    start, trained : arrays, shape (k, d)
+        U, drawn from N(0, I), and U*, which may depend on U and on everything else.
+    readout : array, shape (k,)
+        α of the trained network, without 1/√k.
+    lipschitz : float
+        L of the loss in the output: 1 for the hinge, logistic and absolute losses.
+    delta : float
+        δ, strictly between 0 and 1, of the draw of U.
+
+    Raises
+    ------
+    InputError
+        For bad arrays, shapes that do not fit, and samples longer than 1.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), Theorem 5. `bound` and its proof are ours: they need no condition on k and d.
+    The paper's proof lost a factor √k on the way to `printed`.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.galu.theorems.stability import galu_excess
+    >>> galu_excess([[1.0, 0.0]], [[0.1, 1.0]], [[-0.1, 1.0]], [1.0]).on_samples
+    0.1
+    """
+    X, delta = as_floats(X, "X", 2), as_probability(delta)
+    start, trained = as_floats(start, "start", 2), as_floats(trained, "trained", 2)
+    alpha, lipschitz = as_floats(readout, "readout", 1), as_positive(lipschitz, "lipschitz")
+    _check_shapes(X, start, trained, alpha)
+    check_range(np.array([lipschitz]), "lipschitz", 1e-100, 1e100)
+    opened, outputs = X @ start.T >= 0, X @ trained.T
+    flipped = opened != (outputs >= 0)
+    apart = np.where(opened, outputs, 0.0) - np.maximum(outputs, 0.0)
+    (k, d), epsilon = start.shape, float(length(trained - start, axis=1).max())
+    root, largest = math.sqrt(k), float(np.abs(alpha).max())
+    on_samples = lipschitz * float(np.abs(apart @ alpha).mean()) / root
+    size = float((np.abs(alpha) * length(trained, axis=1)).max())
+    # Weights that did not move are those of every ball.
+    gates = moved_gates(d, k, max(epsilon, SMALLEST_MOVE), delta)
+    printed = lipschitz * size * math.sqrt(gates.printed)
+    share = _share(epsilon, k, delta)
+    bound = lipschitz * epsilon * min(float(length(alpha)) * math.sqrt(share), root * largest * share)
+    flips, conditions = float(flipped.mean()), gates.conditions_hold
+    return GaLUExcess(epsilon, flips, on_samples, bound, share, printed, conditions, k, delta)
+
+
+def _share(epsilon: float, k: int, delta: float) -> float:
+    """A bound of the mean share of k gates within ε of a sample, for all ε at once with probability 1 − δ."""
+    c = math.sqrt(-math.log(min(delta, 0.5)) / 2)
+    return min(1.0, math.erf(epsilon / math.sqrt(2)) + (c + 1 / (4 * c)) / math.sqrt(k))
+
+
+def _check_shapes(X: Array, start: Array, trained: Array, alpha: Array) -> None:
+    if start.shape != trained.shape or start.shape[1] != X.shape[1]:
+        raise InputError(
+            f"start and trained must have one shape (k, {X.shape[1]}), not {start.shape} and {trained.shape}"
+        )
+    if len(alpha) != len(start):
+        raise InputError(f"readout must have {len(start)} numbers, one per unit, not {len(alpha)}")
+    check_lengths(X)
+    sizes = np.array([np.abs(values).max() for values in (start, trained, alpha)])
+    check_range(sizes[sizes > 0], "start, trained and readout", 1e-100, 1e100)

@@ -1,4 +1,4 @@
-"""Clusters with linear labels (appendix B): the data, and Theorems 6 and 7 with their lemmas."""
+"""Samples in clusters: Theorems 6 and 7 with their lemmas, and the inverses in their proofs."""
 
 import math
 from fractions import Fraction
@@ -16,6 +16,8 @@ from implicit_bias.extensions.galu import (
     gate_correlations,
     least_squares,
     linear_clusters,
+    neumann_inverse,
+    orthogonal_inverse,
     slab_probability,
 )
 from tests.cases import FEW, layer
@@ -23,32 +25,7 @@ from tests.cases import FEW, layer
 CENTRES = np.array([[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0], [1.0, 1.0, -1.0, -1.0, 1.0]])
 
 
-@FEW
-@given(st.integers(0, 1000), st.floats(1e-9, 1.9), st.integers(2, 9))
-def test_samples_are_unit_near_their_centres_and_linear(seed, radius, d):
-    centres = np.random.default_rng(seed).normal(size=(3, d))
-    X, y, cluster, V, maps = linear_clusters(50, centres, radius, seed=seed)
-    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, rtol=1e-14)
-    assert np.linalg.norm(X - V[cluster], axis=1).max() <= radius * (1 + 1e-9) + 1e-15
-    np.testing.assert_array_equal(y, np.sum(X * maps[cluster], axis=1))
-    again = linear_clusters(50, 7 * centres, radius / 2, seed=seed)
-    np.testing.assert_array_equal(again.cluster, cluster)
-    np.testing.assert_array_equal(again.maps, maps)
-
-
-def test_small_caps_are_filled_evenly_and_shares_are_kept():
-    d, radius = 4, 0.01
-    data = linear_clusters(30_000, np.eye(d)[:2], radius, shares=[3.0, 1.0], seed=2)
-    assert np.mean(data.cluster) == pytest.approx(0.25, abs=3 * 0.44 / np.sqrt(30_000))
-    apart = np.linalg.norm(data.X - data.centres[data.cluster], axis=1) / radius
-    few, same = (linear_clusters(99, np.eye(d)[:2], radius, shares=Q) for Q in ([3.0, 1.0], [1.5e308, 0.5e308]))
-    np.testing.assert_array_equal(few.cluster, same.cluster)
-    # Evenly in three dimensions: the radius has the distribution function r³.
-    assert np.mean(apart**3) == pytest.approx(0.5, abs=3 * 0.29 / np.sqrt(30_000))
-    assert np.mean(apart**6) == pytest.approx(1 / 3, abs=3 * 0.3 / np.sqrt(30_000))
-
-
-def test_theorem_7_rank_train_and_test_loss():
+def test_theorem_7_rank_and_losses():
     """Every exact solution predicts new samples of the span: the least-norm one, and one with a null-space part."""
     delta, rng = 0.05, np.random.default_rng(1)
     plan = cluster_width(CENTRES, delta)
@@ -72,7 +49,7 @@ def test_theorem_7_rank_train_and_test_loss():
     assert (np.mean(held, axis=0) >= [0.8, 0.9, 0.8]).all()
 
 
-def test_lemma_4_is_about_the_centres_by_gates_matrix():
+def test_lemma_4_of_centres_by_gates():
     """A is n × k: AAᵀ has the eigenvalues that are bounded below; AᵀA is singular whenever n < k."""
     plan, rng = cluster_width(CENTRES, 0.1), np.random.default_rng(3)
     A = (CENTRES @ rng.normal(size=(5, plan.width)) >= 0).astype(float)
@@ -83,18 +60,18 @@ def test_lemma_4_is_about_the_centres_by_gates_matrix():
 
 @FEW
 @given(st.integers(2, 500), st.floats(1e-6, 1.0))
-def test_lemma_5(d, r):
+def test_lemma_5_bounds_slab_probability(d, r):
     assert slab_probability(d, r) <= r * math.sqrt(d)
 
 
-def test_slab_probabilities_by_sampling():
+def test_slab_probability_by_sampling():
     u = np.random.default_rng(4).normal(size=(200_000, 5))
     inside = np.mean(np.abs(u[:, 0]) <= 0.3 * np.linalg.norm(u, axis=1))
     assert slab_probability(5, 0.3) == pytest.approx(inside, abs=3 * 0.5 / np.sqrt(200_000))
     assert slab_probability(2, 0.5) == pytest.approx(2 / np.pi * math.asin(0.5), rel=1e-14)
 
 
-def test_lemmas_6_and_7_gates_split_clusters_seldom():
+def test_lemmas_6_and_7_split_clusters():
     """δ/(kn) of one gate and one cluster, not the δ/(kd) that Lemma 6 prints; δ of all."""
     n, k, d, delta = 2, 10, 50, 0.9
     r, rng = delta / (n * k * math.sqrt(d)), np.random.default_rng(5)
@@ -106,7 +83,7 @@ def test_lemmas_6_and_7_gates_split_clusters_seldom():
     assert 1 - (1 - share) ** (k * n) <= delta
 
 
-def test_theorem_6_new_samples_are_in_the_span_of_their_cluster():
+def test_theorem_6_samples_span_clusters():
     """Of unequal clusters on few directions each, so that the count matters; the printed form with c = 2 is larger."""
     epsilon, delta, d = 0.2, 0.2, 2
     shares = np.array([0.6, 0.25, 0.15])
@@ -127,7 +104,7 @@ def test_theorem_6_new_samples_are_in_the_span_of_their_cluster():
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1e-3, 1e-12, 3e-16, 1e-100])
-def test_the_samples_of_a_single_direction_are_those_that_miss_it_seldom(epsilon):
+def test_cluster_samples_of_one_direction(epsilon):
     """(1 − ε)^m ≤ δ, however small ε is beside 1."""
     found = cluster_samples(1, 1, epsilon, 0.05)
     assert found == pytest.approx(math.ceil(math.log(0.05) / math.log1p(-epsilon)), rel=1e-9)
@@ -151,13 +128,13 @@ def test_lemma_3_is_false_for_two_centres():
 
 @FEW
 @given(st.integers(0, 1000), st.integers(1, 8), st.integers(2, 40))
-def test_the_correlations_have_a_quarter_of_the_eigenvalue_of_the_centres(seed, n, d):
+def test_correlations_keep_quarter_of_eigenvalue(seed, n, d):
     C = np.random.default_rng(seed).normal(size=(n, d))
     C /= np.linalg.norm(C, axis=1)[:, None]
     assert np.linalg.eigvalsh(gate_correlations(C))[0] >= np.linalg.eigvalsh(C @ C.T)[0] / 4 - 1e-12
 
 
-def test_random_centres_in_enough_dimensions():
+def test_cluster_dimension_of_random_centres():
     n, delta, rng = 12, 0.1, np.random.default_rng(7)
     d = cluster_dimension(n, delta)
     least = [np.linalg.eigvalsh(gate_correlations(rng.choice([-1.0, 1.0], size=(n, d))))[0] for _ in range(200)]
@@ -167,9 +144,43 @@ def test_random_centres_in_enough_dimensions():
         assert cluster_dimension(many, rarely) <= math.ceil(many**2 / 2 * math.log(2 * many**2 / rarely))
 
 
-def test_random_layers_are_those_of_the_theorem():
+def test_rank_of_random_layer_on_clusters():
     """The features of a layer on whole clusters have rank Σ rank(X_i), for clusters in fewer dimensions too."""
     rng = np.random.default_rng(8)
     X = np.repeat(CENTRES / np.sqrt(5), 2, axis=0) + 1e-9 * np.tile([[0, 0, 0, 0, 1.0], [0, 0, 0, 0, 0]], (3, 1))
     features = layer(X, cluster_width(CENTRES).width, rng)
     assert least_squares(features, np.zeros(6), tol=1e-10).rank == 6
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 4), (3, 7), (5, 5)])
+def test_orthogonal_inverse_has_n_not_d(n, d):
+    """Lemmas 3 and 10: printed d + 1, right only if d = n."""
+    T = gate_correlations(3 * np.eye(n, d))
+    np.testing.assert_allclose(T, (np.eye(n) + 1) / 4, atol=1e-15)
+    np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
+    printed = 4 * np.eye(n) - 4 / (d + 1)
+    assert np.allclose(T @ printed, np.eye(n)) == (n == d)
+
+
+def test_correlations_are_shares_of_open_gates():
+    C = np.random.default_rng(24).normal(size=(4, 6))
+    G = (np.random.default_rng(25).normal(size=(200_000, 6)) @ C.T > 0).astype(float)
+    np.testing.assert_allclose(gate_correlations(C), G.T @ G / len(G), atol=4 * 0.5 / np.sqrt(len(G)))
+
+
+@FEW
+@given(st.integers(0, 1000), st.floats(0.01, 0.2))
+def test_neumann_series_is_inverse(seed, size):
+    """Theorem 3: B⁻¹ = A⁻¹Σ((A − B)A⁻¹)ⁿ; with A on the other side, or B − A, it is not."""
+    rng = np.random.default_rng(seed)
+    A = np.diag(rng.uniform(1, 3, size=4))
+    change = rng.normal(size=(4, 4))
+    B = A - size * change / np.linalg.norm(change, 2)
+    exact = np.linalg.inv(B)
+    for terms in (1, 3, 30):
+        found = neumann_inverse(A, B, terms)
+        assert np.linalg.norm(found.inverse - exact, 2) <= found.error + 1e-14
+    other = np.linalg.inv(A) @ np.linalg.inv(np.eye(4) + (A - B) @ np.linalg.inv(A))
+    turned = np.linalg.inv(np.eye(4) - (A - B) @ np.linalg.inv(A)) @ np.linalg.inv(A)
+    assert np.linalg.norm(found.inverse - exact) < 1e-9 < np.linalg.norm(other - exact)
+    assert np.linalg.norm(turned - exact) > 1e-9

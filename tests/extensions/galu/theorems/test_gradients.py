@@ -1,66 +1,22 @@
-"""First gradients, and the inverses in the proofs: what the samples' distribution decides (Theorem 4)."""
+"""First gradients: Gaussian samples, parities, and their norm in probability (Theorem 4)."""
 
 import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from implicit_bias.extensions.galu import (
     first_gradient_norm,
-    gate_correlations,
     gaussian_gradient,
     initial_gradients,
-    neumann_inverse,
-    orthogonal_inverse,
     parity,
     parity_gradient,
 )
-from tests.cases import FEW, unit
-
-# Gate correlations and inverses
+from tests.cases import unit
 
 
-@pytest.mark.parametrize(("n", "d"), [(1, 4), (3, 7), (5, 5)])
-def test_the_inverse_of_the_correlations_has_n_in_it_not_d(n, d):
-    """Lemmas 3 and 10: printed d + 1, right only if d = n."""
-    T = gate_correlations(3 * np.eye(n, d))
-    np.testing.assert_allclose(T, (np.eye(n) + 1) / 4, atol=1e-15)
-    np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
-    printed = 4 * np.eye(n) - 4 / (d + 1)
-    assert np.allclose(T @ printed, np.eye(n)) == (n == d)
-
-
-def test_correlations_are_shares_of_open_gates():
-    C = np.random.default_rng(24).normal(size=(4, 6))
-    G = (np.random.default_rng(25).normal(size=(200_000, 6)) @ C.T > 0).astype(float)
-    np.testing.assert_allclose(gate_correlations(C), G.T @ G / len(G), atol=4 * 0.5 / np.sqrt(len(G)))
-
-
-@FEW
-@given(st.integers(0, 1000), st.floats(0.01, 0.2))
-def test_the_neumann_series_is_the_inverse(seed, size):
-    """Theorem 3: B⁻¹ = A⁻¹Σ((A − B)A⁻¹)ⁿ; with A on the other side, or B − A, it is not."""
-    rng = np.random.default_rng(seed)
-    A = np.diag(rng.uniform(1, 3, size=4))
-    change = rng.normal(size=(4, 4))
-    B = A - size * change / np.linalg.norm(change, 2)
-    exact = np.linalg.inv(B)
-    for terms in (1, 3, 30):
-        found = neumann_inverse(A, B, terms)
-        assert np.linalg.norm(found.inverse - exact, 2) <= found.error + 1e-14
-    other = np.linalg.inv(A) @ np.linalg.inv(np.eye(4) + (A - B) @ np.linalg.inv(A))
-    turned = np.linalg.inv(np.eye(4) - (A - B) @ np.linalg.inv(A)) @ np.linalg.inv(A)
-    assert np.linalg.norm(found.inverse - exact) < 1e-9 < np.linalg.norm(other - exact)
-    assert np.linalg.norm(turned - exact) > 1e-9
-
-
-# Theorem 4
-
-
-def test_gaussian_gradients_are_the_expected_ones_for_every_gate():
+def test_gaussian_gradient_is_mean_for_every_gate():
     rng, m, d = np.random.default_rng(27), 200_000, 6
     X, U = rng.normal(size=(m, d)), rng.normal(size=(3, d))
     target = unit(1, d, seed=28)[0]
@@ -78,7 +34,7 @@ def test_gaussian_gradients_are_the_expected_ones_for_every_gate():
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_relu_and_galu_networks_start_with_these_gradients(loss):
+def test_initial_gradients_of_relu_and_galu(loss):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(29)
     X, U = rng.normal(size=(40, 5)), rng.normal(size=(3, 5))
@@ -102,7 +58,7 @@ def test_relu_and_galu_networks_start_with_these_gradients(loss):
     np.testing.assert_allclose(gradient((opened * (inputs @ galu.T)) @ readout, galu), expected, atol=1e-12)
 
 
-def test_parity_gradients_are_fourier_coefficients():
+def test_parity_gradient_is_fourier_coefficients():
     u = np.random.default_rng(30).normal(size=6)
     X = np.array(list(itertools.product([1.0, -1.0], repeat=6)))
     opened = X @ u > 0
@@ -114,14 +70,7 @@ def test_parity_gradients_are_fourier_coefficients():
         assert found.noise == pytest.approx(np.mean(np.sum(rows**2, axis=1)), rel=1e-12)
 
 
-def test_parity_gradients_are_the_means_of_samples():
-    u, m = np.random.default_rng(31).normal(size=18), 400_000
-    X, y = parity(m, 18, 3, seed=32)
-    found = -initial_gradients(X, y, u[None])[0]
-    assert np.abs(found - parity_gradient(u, 3).mean).max() < 3.5 * np.sqrt(0.5 / m)
-
-
-def test_parity_gradients_are_exponentially_small():
+def test_parity_gradient_exponentially_small():
     d, b = 10, 5
     u = np.random.default_rng(33).normal(size=d)
     sets = itertools.combinations(range(d), b)
@@ -132,28 +81,32 @@ def test_parity_gradients_are_exponentially_small():
     assert parity_gradient(np.zeros(3), 1).samples == np.inf
 
 
-def test_inputs_on_the_hyperplane_of_a_gate_give_odd_parities_a_gradient():
+def test_parity_gradient_is_mean_of_samples():
+    u, m = np.random.default_rng(31).normal(size=18), 400_000
+    X, y = parity(m, 18, 3, seed=32)
+    found = -initial_gradients(X, y, u[None])[0]
+    assert np.abs(found - parity_gradient(u, 3).mean).max() < 3.5 * np.sqrt(0.5 / m)
+
+
+def test_parity_gradient_of_inputs_on_hyperplane():
     found = parity_gradient([1.0, 1.0, 1.0, 1.0], 3)
     assert found.mean.tolist() == [1 / 16, 1 / 16, 1 / 16, -3 / 16]
     assert type(found.noise) is float
 
 
-def test_first_gradients_are_below_what_no_float_squares():
-    found = first_gradient_norm([[1.0, 0.0], [0.6, 0.8]], [1, -1], 5)
-    assert (found.at_most(1e200), found.at_least(1e200)) == (1, 0)
-
-
-def test_ties_of_sums_are_closed_gates():
+def test_parity_gradient_closes_gates_at_ties():
     shares = parity_gradient([0.1, 0.2, -0.3], 1)
     integers = parity_gradient([1, 2, -3], 1)
     np.testing.assert_array_equal(shares.mean, integers.mean)
 
 
-# Theorem 4 in probability
+def test_first_gradient_norm_below_overflow():
+    found = first_gradient_norm([[1.0, 0.0], [0.6, 0.8]], [1, -1], 5)
+    assert (found.at_most(1e200), found.at_least(1e200)) == (1, 0)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 5])
-def test_the_first_gradient_of_normalised_networks(bits):
+def test_first_gradient_norm_of_networks(bits):
     """torch's gradients of 1/√k ReLU and GaLU networks with |N| ≤ 1: the same, of the mean square that κ gives."""
     torch = pytest.importorskip("torch")
     rng, k, draws = np.random.default_rng(34), 40, 400

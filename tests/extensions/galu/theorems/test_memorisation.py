@@ -1,0 +1,113 @@
+"""Widths that memorise, the expected loss, and what narrower layers fit (Lemmas 1, 2, Theorem 2, Corollary 1)."""
+
+import numpy as np
+import pytest
+
+from implicit_bias.extensions.galu import (
+    corollary_samples,
+    expected_loss,
+    fitted_samples,
+    gate_kernel,
+    least_squares,
+    memorisation_width,
+    sphere_width,
+)
+from implicit_bias.extensions.infinite import gram_matrix, smallest_eigenvalue
+from tests.cases import layer, unit
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+def test_lemma_1_width_memorises(spread):
+    """On the sphere, and for samples of other lengths."""
+    X, delta, rng = unit(8, 20, seed=4), 0.1, np.random.default_rng(5)
+    X = X * np.exp(spread * rng.normal(size=8))[:, None]
+    lemma = memorisation_width(X, delta)
+    assert lemma.failure(lemma.width) <= delta < lemma.failure(lemma.width - 1)
+    kernel = gate_kernel(X)
+    root = np.linalg.cholesky(np.linalg.inv(kernel))
+    held = []
+    for _ in range(200):
+        gram = layer(X, lemma.width, rng).gram()
+        relative = np.linalg.eigvalsh(root.T @ gram @ root)[0] / lemma.width
+        held.append((relative >= 0.5, np.linalg.eigvalsh(gram)[0] >= lemma.width * lemma.eigenvalue / 2))
+    assert (np.mean(held, axis=0) >= 1 - delta).all()
+
+
+@pytest.mark.parametrize("seed", [1, 6, 7])
+def test_width_counts_rounding_of_eigenvalue(seed):
+    """Two samples so close that doubles leave few digits of λ(X), whose value multiprecision tells."""
+    X = unit(5, 3, seed)
+    X[1] = X[0] + 1e-12 * X[2]
+    X[1] /= np.linalg.norm(X[1])
+    exact = smallest_eigenvalue(gram_matrix(X, digits=40)).value
+    lemma = memorisation_width(X, 0.1)
+    assert 0 < lemma.eigenvalue <= exact < smallest_eigenvalue(gram_matrix(X)).value
+    assert lemma.width >= 8 * np.linalg.norm(X, 2) ** 2 / float(exact) * np.log(5 / 0.1)
+
+
+@pytest.mark.parametrize(("m", "d", "k", "expected", "within"), [(60, 5, 3, 0.75, 0.01), (300, 10, 12, 0.6, 0.01)])
+def test_expected_loss_is_mean_of_losses(m, d, k, expected, within):
+    rng, losses, values = np.random.default_rng(12), [], []
+    for _ in range(200):
+        features = layer(rng.normal(size=(m, d)), k, rng)
+        found = least_squares(features, rng.normal(size=m))
+        losses.append(found.loss)
+        values.append(1 - found.rank / m)
+    assert expected_loss(features).value == values[-1]
+    assert np.mean(losses) == pytest.approx(expected, abs=within)
+    assert np.mean(values) == pytest.approx(expected, abs=1e-3)
+    assert np.mean(losses) == pytest.approx(np.mean(values), abs=3 * np.std(losses) / np.sqrt(200))
+
+
+def test_expected_loss_has_rank_of_matrix():
+    """Theorem 2 holds for every rank; small draws with kd = m miss the largest now and then."""
+    rng, deficient = np.random.default_rng(13), []
+    for _ in range(300):
+        features = layer(rng.normal(size=(60, 5)), 12, rng)
+        found = expected_loss(features)
+        assert found.rank == np.linalg.matrix_rank(features.dense())
+        assert found.is_deficient == (found.rank < 60)
+        assert found.value == 1 - found.rank / 60
+        deficient.append(found.is_deficient)
+    assert 0.10 < np.mean(deficient) < 0.23
+
+
+@pytest.mark.parametrize(("m", "d"), [(20, 10), (40, 40), (60, 20)])
+def test_khatri_rao_eigenvalue_below_kernel(m, d):
+    X, delta = unit(m, d, seed=m), 0.1
+    rows = np.einsum("ij,ik->ijk", X, X).reshape(m, -1)
+    found = sphere_width(X, delta)
+    assert found.c1 == pytest.approx(np.linalg.svd(rows, compute_uv=False)[-1], rel=1e-8)
+    assert found.eigenvalue <= np.linalg.eigvalsh(gate_kernel(X))[0]
+    assert memorisation_width(X, delta).width <= found.width
+    printed = 64 * np.pi / found.c1**2 * m / d * np.log(m / delta)
+    assert (found.width <= printed + 1) == (found.spread <= 2)
+
+
+def test_sphere_width_memorises():
+    X, delta, rng = unit(12, 12, seed=5), 0.1, np.random.default_rng(40)
+    found = sphere_width(X, delta)
+    least = [np.linalg.eigvalsh(layer(X, found.width, rng).gram())[0] for _ in range(20)]
+    assert np.mean(np.array(least) >= found.width * found.c1**2 / (4 * np.pi)) >= 1 - delta
+
+
+@pytest.mark.parametrize("k", [10, 200, 700, 10_000])
+def test_fitted_samples_by_rank(k):
+    X, delta, rng = unit(15, 10, seed=6), 0.1, np.random.default_rng(41)
+    found = fitted_samples(X, k, delta)
+    fits = [memorisation_width(X[:m], delta).width <= k for m in range(1, 16)]
+    assert found.fitted == sum(fits)
+    assert fits == sorted(fits, reverse=True)
+    ranks = [np.linalg.matrix_rank(layer(X, k, rng).dense()) for _ in range(5)]
+    assert min(ranks) >= found.fitted
+    assert found.loss == 1 - found.fitted / 15
+
+
+def test_printed_corollary_is_weaker():
+    X = unit(100, 40, seed=7)
+    for k in (5_000, 50_000):
+        ours = fitted_samples(X, k).fitted
+        printed = corollary_samples(k, 40, sphere_width(X).c1, 100 / 40**2)
+        # The corollary does not ask for m' ≤ m, and its bound 1 − m'/m can be negative.
+        assert min(printed, 100) <= ours
+    assert 1 - printed / 100 < 0
