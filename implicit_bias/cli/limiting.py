@@ -9,7 +9,7 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.cli.execution import Outcome
 from implicit_bias.cli.sweeps import computed, ended, redrawn
 from implicit_bias.studies.limit.config import LimitConfig
-from implicit_bias.studies.limit.study import EXPERIMENT, asked, lines, titled
+from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.experiment import Experiment
 from implicit_bias.studies.runner.results import Figured, figured, load_alone, require_replaceable, write_alone
@@ -27,7 +27,7 @@ def limit(options: Namespace) -> Outcome:
         found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce limit")
         found = replace(found, experiment=titled(found.record["title"]))
     else:
-        experiment = asked(config)
+        experiment = configured(config)
         require_replaceable(out, experiment)
         if options.stored:
             found = _stored(experiment, out)

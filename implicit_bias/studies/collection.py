@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from implicit_bias._utils.checks import one_of
@@ -36,8 +35,7 @@ class Collection:
         """The experiments, by the value of --figure."""
         from implicit_bias.studies.runner.experiment import Experiment
 
-        modules = (import_module(f"{__package__}.{self.name}.{name.replace('-', '_')}") for name in self.names)
-        return {one.name: one for one in map(Experiment.of, modules)}
+        return {name: Experiment.of(f"{__package__}.{self.name}.{name.replace('-', '_')}") for name in self.names}
 
     @property
     def command(self) -> str:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from implicit_bias import InputError, Status, load_binary, solve
 from implicit_bias.studies.paper import pages, plan, study
-from implicit_bias.studies.paper.experiment import EXPERIMENT, STUDIES, comparison, reproduction
+from implicit_bias.studies.paper.experiment import EXPERIMENT, MODULES, STUDIES, cells, comparison, reproduction
 from implicit_bias.studies.paper.figures import paper_figure
 from implicit_bias.studies.paper.intervals import OUTCOMES, intervals
 from implicit_bias.studies.paper.plan import chosen
@@ -36,7 +36,7 @@ def ours():
     return load_alone(EXPERIMENT, OURS, "reproduce paper").table
 
 
-def cells(study, models, **values):
+def table_of(study, models, **values):
     """A table with one row a model and seed; `values` are columns, or a function of model and seed."""
     rows = []
     for seed in (1, 2, 3):
@@ -71,12 +71,12 @@ def test_costs_order_cells_by_their_size(study):
     config = study.config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1,), **lists)
     sizes = {"units": (10, 100, 500, 1000), "contexts": (2, 4)}
     config = replace(config, **{name: values for name, values in sizes.items() if name not in study.fixed})
-    cells = study.cells(config)
-    for cell in cells:
+    found, cost = cells(study, config), MODULES[study.name].cost
+    for cell in found:
         for name in ("train_size", "units", "contexts"):
-            larger = [c for c in cells if c[name] > cell[name] and all(c[k] == cell[k] for k in c if k != name)]
-            assert all(study.module.cost(c) >= study.module.cost(cell) for c in larger)
-    assert study.module.cost(cells[-1]) > 2 * study.module.cost(cells[0])
+            larger = [c for c in found if c[name] > cell[name] and all(c[k] == cell[k] for k in c if k != name)]
+            assert all(cost(c) >= cost(cell) for c in larger)
+    assert cost(found[-1]) > 2 * cost(found[0])
 
 
 def test_a_seed_may_draw_a_split_of_its_own():
@@ -97,7 +97,7 @@ def test_figures_are_chosen_by_name():
 
 
 def test_a_figure_draws_means_over_seeds_in_percent():
-    table = cells("compare_gln", ["GD-GLN", "SVM-GLN"], error=lambda model, seed: 0.01 * seed)
+    table = table_of("compare_gln", ["GD-GLN", "SVM-GLN"], error=lambda model, seed: 0.01 * seed)
     ax = paper_figure(table, "gln-widths").axes[0]
     marks = [line.get_ydata() for line in ax.get_lines() if len(line.get_ydata()) == 1]
     assert any(np.allclose(y, 2.0) for y in marks)
@@ -107,14 +107,14 @@ def test_a_figure_draws_means_over_seeds_in_percent():
 def test_inseparable_widths_are_crosses_not_gaps():
     status = lambda model, seed: "OPTIMAL" if model.startswith("GD") else "NOT_SEPARABLE"  # noqa: E731
     error = lambda model, seed: 0.1 if model.startswith("GD") else np.nan  # noqa: E731
-    table = cells("compare_relu", ["GD-ReLU", "SVM-LC"], status=status, error=error, inconsistency=np.nan)
+    table = table_of("compare_relu", ["GD-ReLU", "SVM-LC"], status=status, error=error, inconsistency=np.nan)
     ax = paper_figure(table, "relu-widths").axes[0]
     crosses = [line for line in ax.get_lines() if line.get_marker() == "x" and len(line.get_xdata())]
     assert len(crosses) == 1
 
 
 def test_figures_refuse_what_the_table_lacks():
-    table = cells("compare_gln", ["GD-GLN", "SVM-GLN"])
+    table = table_of("compare_gln", ["GD-GLN", "SVM-GLN"])
     with pytest.raises(InputError, match="no cells of figure shallow"):
         paper_figure(table, "shallow")
     with pytest.raises(InputError, match="unknown figure"):
@@ -134,7 +134,7 @@ CLAIM = "4.1, 2a, 2d: SVM-GLN errs less than SVM-L2"
 @pytest.mark.parametrize(("l2", "holds"), [(0.13, True), (0.08, False)])
 def test_a_verdict_follows_the_numbers(l2, holds):
     errors = lambda model, seed: {"SVM-L2": l2, "SVM-GLN": 0.1}.get(model, 0.12) + 0.001 * seed  # noqa: E731
-    table = cells("compare_gln", ["GD-GLN", "SVM-L2", "SVM-GLN"], error=errors)
+    table = table_of("compare_gln", ["GD-GLN", "SVM-L2", "SVM-GLN"], error=errors)
     found = verdict_of(table, CLAIM)
     assert found.holds is holds
     difference = "3.00 [3.00, 3.00]" if holds else "−2.00 [−2.00, −2.00]"
@@ -145,7 +145,7 @@ def test_a_verdict_follows_the_numbers(l2, holds):
 def test_verdicts_are_students_tests_of_the_draws():
     """Interval and p are SciPy's, of the draws' means; few draws that scatter decide nothing."""
     errors = lambda model, seed: 0.1 + (model == "SVM-L2") * 0.01 * seed**2  # noqa: E731
-    table = cells("compare_gln", ["SVM-L2", "SVM-GLN"], error=errors)
+    table = table_of("compare_gln", ["SVM-L2", "SVM-GLN"], error=errors)
     (test,) = (test for test in examine(table) if test.claim == CLAIM)
     expected = stats.ttest_1samp([1.0, 4.0, 9.0], 0.0)
     assert test.p == pytest.approx(expected.pvalue)
@@ -167,8 +167,10 @@ def test_holm_rejects_step_by_step(seed):
 
 
 def test_draws_of_the_split_come_before_the_seeds_of_the_published_one():
-    published = cells("compare_gln", ["SVM-L2", "SVM-GLN"], error=lambda model, seed: 0.1 + (model == "SVM-GLN") / 10)
-    own = cells(
+    published = table_of(
+        "compare_gln", ["SVM-L2", "SVM-GLN"], error=lambda model, seed: 0.1 + (model == "SVM-GLN") / 10
+    )
+    own = table_of(
         "compare_gln", ["SVM-L2", "SVM-GLN"], split="own", error=lambda model, seed: 0.1 + (model == "SVM-L2") / 10
     )
     assert verdict_of(published, CLAIM).holds is False
@@ -179,8 +181,8 @@ def test_draws_of_the_split_come_before_the_seeds_of_the_published_one():
 def test_a_problem_that_no_momentum_changes_counts_once():
     """SVM-RC stands in the table for both momenta; the claims of Figure 3 take those of 0.9 alone."""
     errors = lambda model, seed: 0.1 + (model == "SVM-RC") / 10  # noqa: E731
-    fast = cells("compare_relu", ["SVM-RC", "SVM-LC"], error=errors, momentum=0.9)
-    slow = cells("compare_relu", ["SVM-RC", "SVM-LC"], error=0.5)
+    fast = table_of("compare_relu", ["SVM-RC", "SVM-LC"], error=errors, momentum=0.9)
+    slow = table_of("compare_relu", ["SVM-RC", "SVM-LC"], error=0.5)
     claim = "5.2, 3a, 3d: SVM-LC errs less than SVM-RC"
     assert verdict_of(pd.concat([fast, slow]), claim).found == verdict_of(fast, claim).found
     assert verdict_of(slow, claim) is None
@@ -188,7 +190,7 @@ def test_a_problem_that_no_momentum_changes_counts_once():
 
 def test_the_best_is_the_least_over_widths():
     """Two widths, of which either model has its least error at another one."""
-    tables = [cells("compare_gln", ["SVM-L2", "SVM-GLN"], units=units, error=error) for units, error in
+    tables = [table_of("compare_gln", ["SVM-L2", "SVM-GLN"], units=units, error=error) for units, error in
               ((10, lambda model, seed: 0.1 + (model == "SVM-L2") / 10),
                (50, lambda model, seed: 0.2 - (model == "SVM-L2") * 0.08))]  # fmt: skip
     found = verdict_of(pd.concat(tables), "4.1, 2c: the best SVM-GLN errs less than the best SVM-L2")
@@ -201,7 +203,7 @@ def test_correlations_are_over_the_cells_of_a_draw(slope, holds):
     parts = []
     for units in range(1, 21):
         gd = dict(zip((1, 2, 3), 0.1 + 0.001 * units + 1e-4 * rng.normal(size=3), strict=True))
-        parts.append(cells("compare_gln", ["GD-GLN", "SVM-L2"], units=units,
+        parts.append(table_of("compare_gln", ["GD-GLN", "SVM-L2"], units=units,
                      error=lambda model, seed, gd=gd, units=units: gd[seed] if model == "GD-GLN" else
                      0.3 + slope * 0.001 * units))  # fmt: skip
     found = verdict_of(pd.concat(parts), "4.1, 2a: errors of SVM-L2 and GD-GLN correlate only weakly")
@@ -211,7 +213,7 @@ def test_correlations_are_over_the_cells_of_a_draw(slope, holds):
 
 def test_correlations_within_a_size_leave_its_mean_out():
     """Errors that rise together from size to size, and against each other within one."""
-    parts = [cells("compare_gln", ["GD-GLN", "SVM-L2"], units=units, train_size=size,
+    parts = [table_of("compare_gln", ["GD-GLN", "SVM-L2"], units=units, train_size=size,
                    error=lambda model, seed, units=units, size=size: 0.1 + size / 1e4 + 1e-5 * units**1.1 * seed *
                    (1 if model == "GD-GLN" else -1)) for units in range(1, 9) for size in (500, 2000)]  # fmt: skip
     claim = "4.1, 2a: errors of SVM-L2 and GD-GLN correlate only weakly"
@@ -223,7 +225,7 @@ def test_correlations_within_a_size_leave_its_mean_out():
 
 def test_the_figure_of_claims_has_an_interval_for_each():
     """Hollow for seeds of the published split, coloured by the outcome."""
-    table = cells("compare_gln", ["SVM-L2", "SVM-GLN"], error=lambda model, seed: 0.1 + (model == "SVM-L2") / 10)
+    table = table_of("compare_gln", ["SVM-L2", "SVM-GLN"], error=lambda model, seed: 0.1 + (model == "SVM-L2") / 10)
     shown = intervals(table)
     (ax,) = paper_figure(table, "spreads").axes
     assert [label.get_text() for label in ax.get_yticklabels()] == [test.claim for test, _ in shown]
@@ -234,7 +236,7 @@ def test_the_figure_of_claims_has_an_interval_for_each():
 
 
 def test_a_verdict_is_told_by_width_where_there_are_several():
-    narrow, wide = (cells("compare_gln", ["SVM-L2", "SVM-GLN"], units=units, error=lambda model, seed, units=units:
+    narrow, wide = (table_of("compare_gln", ["SVM-L2", "SVM-GLN"], units=units, error=lambda model, seed, units=units:
                     0.1 + (model == "SVM-L2") * (0.02 if units == 10 else -0.01)) for units in (10, 50))  # fmt: skip
     found = {verdict.claim: verdict.holds for verdict in verdicts(pd.concat([narrow, wide]))}
     assert {name: holds for name, holds in found.items() if name.startswith(CLAIM)} == {
@@ -246,21 +248,21 @@ def test_a_verdict_is_told_by_width_where_there_are_several():
 
 def test_problems_are_counted_by_what_is_certified():
     status = lambda model, seed: "OPTIMAL" if seed == 3 else "NOT_SEPARABLE"  # noqa: E731
-    table = cells("compare_relu", ["SVM-LC"], status=status, closed=lambda model, seed: int(seed == 1))
+    table = table_of("compare_relu", ["SVM-LC"], status=status, closed=lambda model, seed: int(seed == 1))
     found = verdict_of(table, "every margin problem is OPTIMAL or proved NOT_SEPARABLE")
     assert (found.found, found.holds) == ("1 and 2 of 3, with gaps up to 1.0e-08", True)
     found = verdict_of(table, "problems that are not separable hold samples whose every gate is closed")
     assert (found.found, found.holds) == ("1 of 2", False)
-    unfinished = cells("compare_relu", ["SVM-LC"], status="INACCURATE")
+    unfinished = table_of("compare_relu", ["SVM-LC"], status="INACCURATE")
     assert verdict_of(unfinished, "every margin problem is OPTIMAL or proved NOT_SEPARABLE").holds is False
 
 
 def test_verdicts_compare_only_what_both_have():
     """Median cutoffs at two sizes, random ones at the easier: unpaired means would favour the random ones."""
     claim = "C.1, 4a: SVM-GLN errs less with median cutoffs than without"
-    hard = cells("compare_gln", ["SVM-GLN"], error=0.15)
-    easy = cells("compare_gln", ["SVM-GLN"], error=0.05, train_size=2000)
-    random = cells("compare_gln", ["SVM-GLN"], error=0.08, train_size=2000, cutoff="random")
+    hard = table_of("compare_gln", ["SVM-GLN"], error=0.15)
+    easy = table_of("compare_gln", ["SVM-GLN"], error=0.05, train_size=2000)
+    random = table_of("compare_gln", ["SVM-GLN"], error=0.08, train_size=2000, cutoff="random")
     found = verdict_of(pd.concat([hard, easy, random]), claim)
     assert found.holds
     assert found.found.startswith("8.00 − 5.00 = 3.00 ")
@@ -270,15 +272,15 @@ def test_verdicts_compare_only_what_both_have():
 
 @pytest.mark.parametrize(("later", "holds"), [(0.04, True), (0.05, None), (0.06, False)])
 def test_the_verdict_on_momentum(later, holds):
-    slow = cells("compare_gln", ["SVM-GLN"], inconsistency=0.05)
-    fast = cells("compare_gln", ["SVM-GLN"], inconsistency=later, momentum=0.9)
+    slow = table_of("compare_gln", ["SVM-GLN"], inconsistency=0.05)
+    fast = table_of("compare_gln", ["SVM-GLN"], inconsistency=later, momentum=0.9)
     claim = "ours: GD-GLN disagrees with SVM-GLN less with momentum 0.9 than without"
     assert verdict_of(pd.concat([slow, fast]), claim).holds is holds
 
 
 @pytest.mark.parametrize(("off", "holds"), [(0.0009, True), (0.0011, False)])
 def test_the_published_numbers_are_those_of_mnist(off, holds):
-    table = cells("compare_gln", ["GD-GLN"], version="published", error=1 - 0.839 + off)
+    table = table_of("compare_gln", ["GD-GLN"], version="published", error=1 - 0.839 + off)
     claim = "the simulation has the published accuracy of GD-GLN at n=500, units=10, contexts=2, seed=1"
     assert verdict_of(table, claim).holds is holds
     assert verdict_of(table.assign(dataset="digits"), claim) is None
@@ -286,7 +288,7 @@ def test_the_published_numbers_are_those_of_mnist(off, holds):
 
 @pytest.mark.parametrize("damage", [lambda r: [1], lambda r: r | {"sha256": "0"}, lambda r: {"studies": [1]}])
 def test_damaged_results_are_refused(tmp_path, damage):
-    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
+    write_alone(Figured(FIGURE_2, table_of("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
     found = load_alone(FIGURE_2, tmp_path, "reproduce paper")
     assert len(found.table) == 3
     (tmp_path / "record.json").write_text(json.dumps(damage(found.record)))
@@ -295,7 +297,7 @@ def test_damaged_results_are_refused(tmp_path, damage):
 
 
 def test_a_table_cut_short_is_refused(tmp_path):
-    write_alone(Figured(FIGURE_2, cells("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
+    write_alone(Figured(FIGURE_2, table_of("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
     whole = (tmp_path / "cells.csv").read_bytes()
     (tmp_path / "cells.csv").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="damaged results"):
@@ -324,7 +326,7 @@ def test_the_report_stands_alone_and_redraws(tmp_path, monkeypatch):
 def test_configurations_take_lists_and_numpy_numbers():
     config = Config(train_size=[60], units=np.array([3]), seeds=[np.int64(1)], steps=40)
     assert config == Config(train_size=(60,), units=(3,), seeds=(1,), steps=40)
-    assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, STUDIES["compare_gln"].cells(config))] == [3]
+    assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, cells(STUDIES["compare_gln"], config))] == [3]
     with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
         Config(units=3)
     with pytest.raises(InputError, match="unknown split"):
@@ -339,7 +341,7 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
 
     monkeypatch.setattr(study, "solve", gives_up)
     config = Config(train_size=(60,), units=(3,), seeds=(1,), steps=50)
-    table = compute(cells_of(comparison(STUDIES["compare_gln"]), STUDIES["compare_gln"].cells(config))).table()
+    table = compute(cells_of(comparison(STUDIES["compare_gln"]), cells(STUDIES["compare_gln"], config))).table()
     unfinished = table[table.status == "INACCURATE"]
     assert len(unfinished) == 3
     assert unfinished.error.isna().all()

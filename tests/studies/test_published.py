@@ -21,7 +21,7 @@ from implicit_bias import (
     train,
 )
 from implicit_bias.metrics import error, inconsistency
-from implicit_bias.studies.paper.experiment import comparison
+from implicit_bias.studies.paper.experiment import cells, comparison
 from implicit_bias.studies.paper.osqp import osqp_choice
 from implicit_bias.studies.paper.published import (
     Equation23,
@@ -107,7 +107,7 @@ def test_a_reloaded_network_gates_with_the_random_cutoffs_of_its_stream(digits):
 
 def test_svm_rc_as_published_has_a_draw_for_all_networks_without_momentum_and_one_for_each_with_it():
     config = Config(train_size=(60,), units=(5,), seeds=(1, 2), momentum=(0.0, 0.9), versions=VERSIONS, steps=40)
-    table = compute(cells_of(comparison(STUDIES["compare_relu"]), STUDIES["compare_relu"].cells(config))).table()
+    table = compute(cells_of(comparison(STUDIES["compare_relu"]), cells(STUDIES["compare_relu"], config))).table()
     found = table[table.model == "SVM-RC"].set_index(["version", "seed", "momentum"]).objective
     shared = found["published", 1, 0.0]
     assert found["published", 1, 0.9] == found["published", 2, 0.0] == shared != found["published", 2, 0.9]
@@ -147,12 +147,12 @@ def test_the_iteration_in_the_span_of_the_features_is_osqps(units, contexts, n):
 
 def test_svm_l2_as_published_says_that_it_is_not_certified():
     config = Config(train_size=(60,), units=(4,), seeds=(1,), versions=VERSIONS, steps=40)
-    table = compute(cells_of(comparison(STUDIES["compare_gln"]), STUDIES["compare_gln"].cells(config))).table()
+    table = compute(cells_of(comparison(STUDIES["compare_gln"]), cells(STUDIES["compare_gln"], config))).table()
     found = table[table.model == "SVM-L2"].set_index("version")
     assert found.status.to_dict() == {"corrected": "OPTIMAL", "published": "UNCERTIFIED"}
     assert found.solver["published"] == "OSQP"
     assert np.isfinite(found.loc["published", ["error", "inconsistency", "objective"]].astype(float)).all()
-    correct = STUDIES["compare_gln"].cells(replace(config, faults=("lost cutoffs",)))
+    correct = cells(STUDIES["compare_gln"], replace(config, faults=("lost cutoffs",)))
     assert set(compute(cells_of(comparison(STUDIES["compare_gln"]), correct)).table().status) == {"TRAINED", "OPTIMAL"}
 
 

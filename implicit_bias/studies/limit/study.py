@@ -14,19 +14,30 @@ from implicit_bias.studies.limit.config import PLACE, LimitConfig
 from implicit_bias.studies.limit.figure import figures
 from implicit_bias.studies.limit.networks import FROZEN_AFTERWARDS, begun, descended, driven
 from implicit_bias.studies.limit.references import FROBENIUS, MEASURES, Measurer
-from implicit_bias.studies.limit.tables import tables
-from implicit_bias.studies.limit.verdicts import ends, verdicts
+from implicit_bias.studies.limit.tables import tables as end_tables
+from implicit_bias.studies.limit.verdicts import ends
+from implicit_bias.studies.limit.verdicts import verdicts as end_verdicts
 from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.studies.runner.verdicts import Verdict
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 from implicit_bias.training.stationarity import stationarity
 
+NAME = "limit"
+TITLE = "The limit of gradient descent"
+SOURCE = "Theorem 3.1"
+CLAIM = "Gradient descent on the logistic loss ends in the direction of the max-margin solution."
+REVISION = 4
 COLUMNS = (
     *(*PLACE, "draw", "descent", "step", "seconds", "log_loss", "margin", "norm", "normalised_margin", "residual"),
     *(*MEASURES, *FROBENIUS, "stationarity", "end"),
 )
+COORDINATES = PLACE
+LIMITS = ("max_seconds",)
+data = binary_task
+draw = figures
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
@@ -138,40 +149,34 @@ def lines(table: pd.DataFrame) -> str:
     return "\n".join(texts)
 
 
-def quick_or_whole(quick: bool) -> list[Settings]:
-    """The networks with a known margin problem on digits; quick: few samples, from scratch."""
+def grid(quick: bool) -> list[Settings]:
+    """Return the networks with a known margin problem on digits; quick: few samples, from scratch."""
     small = LimitConfig(train_size=(40,), units=(3,), start="initial", tolerance=0.05)
     return (small if quick else LimitConfig()).cells()
 
 
-EXPERIMENT = Experiment(
-    name="limit",
-    title="The limit of gradient descent",
-    source="Theorem 3.1",
-    claim="Gradient descent on the logistic loss ends in the direction of the max-margin solution.",
-    grid=quick_or_whole,
-    rows=rows,
-    cost=cost,
-    draw=figures,
-    verdicts=lambda table: verdicts(ends(table)),
-    tables=lambda table: tables(ends(table)),
-    data=binary_task,
-    revision=4,
-    columns=COLUMNS,
-    coordinates=PLACE,
-    limits=("max_seconds",),
-)
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Return the verdicts on the ends of all descents."""
+    return end_verdicts(ends(table))
+
+
+def tables(table: pd.DataFrame) -> str:
+    """Return the tables of the ends of all descents, as Markdown."""
+    return end_tables(ends(table))
+
+
+EXPERIMENT = Experiment.of(__name__)
 
 
 def titled(title: str) -> Experiment:
-    """The experiment with this title, on its figures too."""
+    """Experiment with this title, also on its figures."""
     return replace(EXPERIMENT, title=title, draw=partial(figures, title=title))
 
 
-def asked(config: LimitConfig) -> Experiment:
-    """The experiment with the cells of this configuration, and its data set named in the title.
+def configured(config: LimitConfig) -> Experiment:
+    """Experiment with the cells of this configuration; its title names the data set.
 
-    >>> asked(LimitConfig()).title
+    >>> configured(LimitConfig()).title
     'The limit of gradient descent (digits)'
     """
-    return replace(titled(f"{EXPERIMENT.title} ({config.dataset})"), grid=lambda quick: config.cells())
+    return replace(titled(f"{TITLE} ({config.dataset})"), grid=lambda quick: config.cells())

@@ -23,13 +23,13 @@ SHOWN = 4
 #: The share of Σw² that a field's pixels are counted for.
 MOST = 0.9
 LINES = ("blue", "red", "green", "purple")
-COLUMNS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
+PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 
 def grid(quick: bool) -> list[Settings]:
     """One unit and forty, three gains and a clone; quick: fewer steps."""
     cells = []
-    for base, (process, gain) in ((base, column) for base in (ONE, MANY) for column in COLUMNS):
+    for base, (process, gain) in ((base, column) for base in (ONE, MANY) for column in PANELS):
         steps = base["steps"] // 16 if quick else base["steps"]
         repeats = SHOWN if base["units"] == 1 else 1
         cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
@@ -65,9 +65,9 @@ def shapes(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """A row for one unit and one for forty, a column per process; the fields above one another."""
-    axes = panels(TITLE, columns=len(COLUMNS), rows=2, size=(2.6, 2.6))
+    axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.6, 2.6))
     for row, base in zip(axes, (ONE, MANY), strict=True):
-        for ax, (process, gain) in zip(row, COLUMNS, strict=True):
+        for ax, (process, gain) in zip(row, PANELS, strict=True):
             part = where(table, units=base["units"], process=process, gain=gain)
             for unit, field in part.groupby("unit"):
                 height = -2.2 * int(str(unit))
@@ -86,7 +86,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """How local the median field is at the largest gain, and that of the clone."""
     found, decided = shapes(table), []
-    gain = COLUMNS[-1][1]
+    gain = PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, relation in zip(PROCESSES, ("above", "below"), strict=True):
             field = where(found, units=units, gain=gain, process=process)[["pixels", "ipr"]].median()

@@ -1,66 +1,131 @@
 """The paper's comparisons as one experiment: cells of three studies in one table, drawn and judged together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
+from typing import Any
 
+import pandas as pd
+from matplotlib.figure import Figure
+
+from implicit_bias._utils.checks import InputError
 from implicit_bias.datasets import BinaryTask
+from implicit_bias.studies.paper import gln, plan, relu, shallow_gln
 from implicit_bias.studies.paper.figures import comparison_figures, paper_figures
-from implicit_bias.studies.paper.plan import FIGURES, PAPER, grid
 from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config, Study
 from implicit_bias.studies.paper.study import COLUMNS
 from implicit_bias.studies.paper.verdicts import verdicts
 from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
 
+__all__ = ["COLUMNS", "EXPERIMENT", "STUDIES", "cells", "comparison", "grid", "reproduction", "verdicts"]
+NAME = "cells"
+TITLE = "The implicit bias of gated networks, certified"
+SOURCE = 'Lippl, Abbott & Chung, "The Implicit Bias of Gradient Descent on Generalized Gated Linear Networks"'
+CLAIM = (
+    "Trained networks agree with the margin problem of their bias, and its norm generalises better than the true L2 "
+    "norm."
+)
+REVISION = 2
+COORDINATES = ("study", "train_size", "units", "contexts", "cutoff", "split", "seed")
+data = binary_task
+#: The module of each study: `rows` of a cell, its `cost` on one core with MNIST, and its gates, `gates_of`.
+MODULES: dict[str, Any] = {"compare_gln": gln, "compare_relu": relu, "compare_shallow_gln": shallow_gln}
+
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """A row (`study.COLUMNS`) for every model, momentum and version."""
+    """Return a row (`COLUMNS`) for every model, momentum and version."""
     cutoff = settings["cutoff"]
     shown = str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)
-    return [row | {"cutoff": shown} for row in STUDIES[settings["study"]].module.rows(settings, task)]
+    return [row | {"cutoff": shown} for row in MODULES[settings["study"]].rows(settings, task)]
+
+
+def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
+    return float(MODULES[settings["study"]].cost(settings))
+
+
+def cells(study: Study, config: Config) -> list[Settings]:
+    """Return the settings of a configuration's cells, seeds innermost; raise InputError if the study has no such cells.
+
+    >>> [cell["units"] for cell in cells(STUDIES["compare_gln"], Config(units=(3, 5), seeds=(1,)))]
+    [3, 5]
+    """
+    for name, reason in study.fixed.items():
+        if getattr(config, name) != study.default(name):
+            raise InputError(reason)
+    values = dict(vars(config))
+    about = {"study": study.name, "dataset": values.pop("dataset")}
+    lists = {name: values.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": values.pop("seeds")}
+    found = [about | dict(zip(lists, cell, strict=True)) | values for cell in product(*lists.values())]
+    for cell in found:
+        MODULES[study.name].gates_of(cell).check()
+    return found
+
+
+def grid(
+    quick: bool,
+    figures: Iterable[str] = tuple(plan.FIGURES),
+    dataset: str = plan.PAPER["dataset"],
+    versions: tuple[str, ...] = VERSIONS,
+) -> list[Settings]:
+    """Return the settings of the cells behind some figures, each once.
+
+    `quick` keeps n = 500, one seed, median cutoffs, no momentum for GLNs, and a few widths.
+
+    >>> len(grid(False, ["4"])), len(grid(False, ["5"]))
+    (144, 36)
+    """
+    base = Config(**plan.PAPER | {"dataset": dataset})
+    found: list[Settings] = []
+    for part in dict.fromkeys(part for figure in figures for part in plan.FIGURES[figure].parts):
+        for cutoff in part.cutoffs[:1] if quick else part.cutoffs:
+            wanted = tuple(version for version in part.versions if version in versions)
+            config = replace(base, cutoff=cutoff, versions=wanted or versions)
+            if quick:
+                config = replace(config, train_size=(500,), seeds=(1,), momentum=part.momentum)
+            lists = part.quick if quick else part.whole
+            found += cells(part.study, replace(config, **lists)) if lists["units"] and wanted else []
+    return found
+
+
+def draw(table: pd.DataFrame) -> dict[str, Figure]:
+    """Return all figures that the table has cells of, by the names of their files."""
+    return paper_figures(table, tuple(plan.FIGURES))
+
+
+EXPERIMENT = Experiment.of(__name__)
 
 
 def reproduction(
-    figures: Sequence[str] = tuple(FIGURES), dataset: str = PAPER["dataset"], versions: tuple[str, ...] = VERSIONS
+    figures: Sequence[str] = tuple(plan.FIGURES),
+    dataset: str = plan.PAPER["dataset"],
+    versions: tuple[str, ...] = VERSIONS,
 ) -> Experiment:
-    """The experiment with some of the paper's figures, and of ours.
+    """Experiment with some of the paper's figures, and of ours.
 
     >>> len(reproduction(["4"]).grid(True))
     2
     """
-    return Experiment(
-        name="cells",
-        title="The implicit bias of gated networks, certified",
-        source='Lippl, Abbott & Chung, "The Implicit Bias of Gradient Descent on Generalized Gated Linear Networks"',
-        claim="Trained networks agree with the margin problem of their bias, and its norm generalises better than the "
-        "true L2 norm.",
-        grid=lambda quick: grid(figures, quick=quick, dataset=dataset, versions=versions),
-        rows=rows,
-        cost=lambda settings: STUDIES[settings["study"]].module.cost(settings),
-        draw=partial(paper_figures, numbers=figures),
-        verdicts=verdicts,
-        data=binary_task,
-        revision=2,
-        columns=COLUMNS,
-        coordinates=("study", "train_size", "units", "contexts", "cutoff", "split", "seed"),
-    )
-
-
-EXPERIMENT = reproduction()
+    own_grid = partial(grid, figures=figures, dataset=dataset, versions=versions)
+    return replace(EXPERIMENT, grid=own_grid, draw=partial(paper_figures, numbers=figures))
 
 
 def comparison(study: Study, config: Config | None = None) -> Experiment:
-    """The experiment of one study alone, of its defaults or another configuration, drawn in three panels.
+    """Experiment of one study alone, with its defaults or another configuration, drawn in three panels.
+
+    The gates of the cells are checked once, here.
 
     >>> comparison(STUDIES["compare_gln"]).grid(True)[0]["contexts"]
     2
     """
-    asked = config or study.config()
+    whole = cells(study, config or study.config())
+    part = [cell for cell in whole if cell["seed"] == whole[0]["seed"]]
     return replace(
         EXPERIMENT,
         name="comparison",
         title=study.title,
-        grid=lambda quick: study.cells(replace(asked, seeds=asked.seeds[:1]) if quick else asked),
+        grid=lambda quick: part if quick else whole,
         draw=partial(comparison_figures, study=study),
     )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from implicit_bias._utils.checks import one_of
-from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config, Study
-
-if TYPE_CHECKING:
-    from implicit_bias.studies.runner.experiment import Settings
+from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Study
 
 #: The published grid.
 PAPER: dict[str, Any] = {
@@ -163,30 +159,3 @@ def chosen(*figures: str) -> tuple[str, ...]:
     """The figures that names, or 'all', stand for, in their order."""
     names = [one_of(figure, [*FIGURES, "all"], "figure") for figure in figures]
     return tuple(figure for figure in FIGURES if figure in names or "all" in names)
-
-
-def grid(
-    figures: Iterable[str],
-    *,
-    quick: bool = False,
-    dataset: str = PAPER["dataset"],
-    versions: tuple[str, ...] = VERSIONS,
-) -> list[Settings]:
-    """The settings of the cells behind some figures, each once.
-
-    `quick` keeps n = 500, one seed, median cutoffs, no momentum for GLNs, and a few widths.
-
-    >>> len(grid(["4"])), len(grid(["5"]))
-    (144, 36)
-    """
-    base = Config(**PAPER | {"dataset": dataset})
-    cells: list[Settings] = []
-    for part in dict.fromkeys(part for figure in figures for part in FIGURES[figure].parts):
-        for cutoff in part.cutoffs[:1] if quick else part.cutoffs:
-            asked = tuple(version for version in part.versions if version in versions)
-            config = replace(base, cutoff=cutoff, versions=asked or versions)
-            if quick:
-                config = replace(config, train_size=(500,), seeds=(1,), momentum=part.momentum)
-            lists = part.quick if quick else part.whole
-            cells += part.study.cells(replace(config, **lists)) if lists["units"] and asked else []
-    return cells

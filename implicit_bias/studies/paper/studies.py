@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from importlib import import_module
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from implicit_bias._utils.checks import InputError, as_count, one_of
 
 if TYPE_CHECKING:
     from implicit_bias.gates.thresholds import Cutoff
-    from implicit_bias.studies.runner.experiment import Settings
 
 #: The comparison as it should be, and with the published faults.
 VERSIONS = ("corrected", "published")
@@ -108,16 +105,6 @@ class Study:
     #: Why a list of the configuration must be that of the defaults.
     fixed: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def module(self) -> Any:
-        """The module that computes its cells, with three functions.
-
-        `rows`: from settings and task to the rows of a cell. `cost`: from settings to about how many seconds it takes
-        on one core with MNIST, for the order of the cells and the time left. `gates_of`: from settings to the gates of
-        a cell, which refuse settings that no inputs can mend.
-        """
-        return import_module(f"{__package__}.{self.name.removeprefix('compare_')}")
-
     def default(self, name: str) -> Any:
         """The default of an option."""
         return self.defaults.get(name, getattr(Config, name))
@@ -125,19 +112,6 @@ class Study:
     def config(self, **options: Any) -> Config:
         """Its configuration, with some options other than the defaults."""
         return Config(**self.defaults | options)
-
-    def cells(self, config: Config) -> list[Settings]:
-        """The settings of a configuration's cells, seeds innermost; refused if they make no sense for the study."""
-        for name, reason in self.fixed.items():
-            if getattr(config, name) != self.default(name):
-                raise InputError(reason)
-        values = dict(vars(config))
-        about = {"study": self.name, "dataset": values.pop("dataset")}
-        lists = {name: values.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": values.pop("seeds")}
-        cells = [about | dict(zip(lists, cell, strict=True)) | values for cell in product(*lists.values())]
-        for cell in cells:
-            self.module.gates_of(cell).check()
-        return cells
 
 
 STUDIES = {

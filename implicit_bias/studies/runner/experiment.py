@@ -1,11 +1,12 @@
-"""What an experiment is: a grid of cells, how one is computed, how their table is drawn, and what it says."""
+"""Declaration of an experiment: the grid of its cells, the rows of a cell, figures and verdicts of the table."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -20,32 +21,20 @@ Settings = dict[str, Any]
 Rows = list[dict[str, Any]]
 
 
-class _Module(Protocol):
-    """A module that is an experiment says what `Experiment` does."""
-
-    __name__: str
-    TITLE: str
-    SOURCE: str
-    CLAIM: str
-    rows: Callable[..., Rows]
-
-    def grid(self, quick: bool) -> list[Settings]: ...
-    def cost(self, settings: Settings) -> float: ...
-    def draw(self, table: pd.DataFrame) -> Figure: ...
-    def verdicts(self, table: pd.DataFrame) -> list[Verdict]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """A table made of cells, with its figures and its verdicts.
+
+    Every study declares its experiment in one way: a module that defines TITLE, SOURCE, CLAIM and the functions `grid`,
+    `rows`, `cost`, `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, `data` and
+    `tables`. `Experiment.of` reads them; the fields below say what each means.
 
     `rows` must be a plain function of its module, a pure one of its arguments: every random number comes from a seed
     among the settings. A stored cell is used again as long as settings and `revision` are the same. `draw` and
     `verdicts` take any part of the grid, down to one cell, because runs are interrupted; their
     table comes from a file, so what is not a number or a truth value is text, and a gap is NaN.
 
-    >>> from implicit_bias.studies.galu import norms
-    >>> experiment = Experiment.of(norms)
+    >>> experiment = Experiment.of("implicit_bias.studies.galu.norms")
     >>> experiment.name, experiment.grid(True)[0]["sigma_y"]
     ('norms', 0.0)
     """
@@ -83,12 +72,14 @@ class Experiment:
     coordinates: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, module: _Module) -> Experiment:
-        """The experiment that a module is, of its name; what may be left out is REVISION and `data`."""
-        given, m = vars(module), module
-        name = m.__name__.rpartition(".")[2].replace("_", "-")
-        more = {"data": given.get("data"), "revision": given.get("REVISION", 1)}
-        return cls(name, m.TITLE, m.SOURCE, m.CLAIM, m.grid, m.rows, m.cost, m.draw, m.verdicts, **more)
+    def of(cls, module: str) -> Experiment:
+        """Experiment that the module of this dotted name declares; NAME defaults to the last part of that name."""
+        declared = vars(import_module(module))
+        required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
+        optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "data", "tables")
+        names = (*required, *(name for name in optional if name in declared))
+        default = module.rpartition(".")[2].replace("_", "-")
+        return cls(declared.get("NAME", default), **{name.lower(): declared[name] for name in names})
 
     def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
         """The drawings of a table, by the names of their files."""

@@ -26,11 +26,22 @@ from implicit_bias.studies.scale.tables import tables
 from implicit_bias.studies.scale.verdicts import verdicts
 from implicit_bias.training.iterations import LossScaled
 
+__all__ = ["EXPERIMENT", "cost", "grid", "rows", "tables", "verdicts"]
+NAME = "scale"
+TITLE = "The comparison on all of the data"
+SOURCE = "ours"
+CLAIM = "With more samples the bias of descent predicts what it learns."
+#: Descents behind fixed gates are preconditioned since 2.
+REVISION = 2
 COLUMNS = (
     *(*GRID, "model", "status", "end", "train_error", "closed", "error", "inconsistency", "expected_inconsistency"),
     *("objective", "ratio", "gap", "farkas_residual", "iterations", "seconds"),
 )
-#: Steps that a preconditioned descent takes, about.
+COORDINATES = tuple(GRID)
+LIMITS = ("max_seconds",)
+data = binary_task
+draw = figures
+#: Approximate number of steps of a preconditioned descent.
 STEPS = 3000
 Timed = TypeVar("Timed", Trained, Solved)
 
@@ -112,21 +123,4 @@ def cost(settings: Settings) -> float:
     return float(training + problems + descent)
 
 
-EXPERIMENT = Experiment(
-    name="scale",
-    title="The comparison on all of the data",
-    source="ours",
-    claim="With more samples the bias of descent predicts what it learns.",
-    grid=grid,
-    rows=rows,
-    cost=cost,
-    draw=figures,
-    tables=tables,
-    verdicts=verdicts,
-    data=binary_task,
-    columns=COLUMNS,
-    limits=("max_seconds",),
-    coordinates=tuple(GRID),
-    #: Since 2 descents behind fixed gates are preconditioned.
-    revision=2,
-)
+EXPERIMENT = Experiment.of(__name__)
