@@ -65,5 +65,4 @@ from .theorems.stability import moved_gates as moved_gates
 from .theorems.stability import neighbouring_gates as neighbouring_gates
 from .theorems.start import FirstGradientNorm as FirstGradientNorm
 from .theorems.start import first_gradient_norm as first_gradient_norm
-from .training import Training as Training
 from .training import train_together as train_together
