@@ -25,7 +25,7 @@ from implicit_bias.datasets import BinaryTask
 from implicit_bias.metrics import optimality_ratio
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.studies.limit.references import margin_problem
-from implicit_bias.training.limit import Descent
+from implicit_bias.training.result import TrainingResult
 
 #: The smoothing of the least margin at the end, and the steps after which a descent is cut off.
 TOLERANCE, MAX_STEPS = 0.003, 12_000
@@ -40,7 +40,7 @@ def compared(n: int, units: int, kind: str, root: str | None) -> dict[str, str]:
     task = load_binary("mnist", n, root=root)
     networks = {way: NETWORKS[kind](task, units) for way in ("preconditioned", "plain")}
 
-    def descended(way: str) -> Descent:
+    def descended(way: str) -> TrainingResult:
         config = LossScaled(TOLERANCE, max_steps=MAX_STEPS, max_seconds=1e6, preconditioned=way == "preconditioned")
         return descend_to_limit(networks[way], task.X_train, task.y_train, config)
 

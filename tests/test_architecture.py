@@ -157,12 +157,12 @@ def arguments():
 
 
 def test_every_default_of_a_seed_is_1():
-    """But for weights that follow the gates' draw; a result is given its own. Estimators are scikit-learn's."""
+    """Except weights that follow the gates' draw, and results without a seed. Estimators are scikit-learn's."""
     asked = arguments()
     found = {of: names["seed"].default for of, names in asked.items() if "seed" in names}
     assert {"train", "empirical_gram", "RingProcess.stream"} <= found.keys()
     others = {of: default for of, default in found.items() if default != 1}
-    assert others == {"GatedLinearNetwork": None, "History": inspect.Parameter.empty}
+    assert others == {"GatedLinearNetwork": None, "TrainingResult": None}
     assert all(
         of.endswith(("Classifier", "Regressor"))
         for of, names in asked.items()

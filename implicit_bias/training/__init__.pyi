@@ -2,11 +2,10 @@
 
 from .iterations import LossScaled as LossScaled
 from .iterations import PlainDescent as PlainDescent
-from .limit import Descent as Descent
 from .limit import descend_to_limit as descend_to_limit
 from .optimisers import SGD as SGD
 from .optimisers import Adam as Adam
-from .sgd import History as History
+from .result import TrainingResult as TrainingResult
 from .sgd import train as train
 from .stationarity import Stationarity as Stationarity
 from .stationarity import stationarity as stationarity

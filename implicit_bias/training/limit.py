@@ -6,7 +6,6 @@ its norm R only says how sharply the loss tells the smallest margin from the oth
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -17,37 +16,11 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, PlainIteration, ScaledIteration
+from implicit_bias.training.result import Interruptible, TrainingResult
 from implicit_bias.training.targets import as_aims
 
 #: Steps between two rows of the table: one fifth of the steps so far.
 SPACING = 1.2
-
-
-@dataclass(frozen=True, eq=False)
-class Descent:
-    """What a descent to the limit did.
-
-    Attributes
-    ----------
-    table : DataFrame
-        A row before the descent, then at steps a fifth apart, and at the end: step; seconds since the start; log_loss
-        log (1/n) Σ exp(−q_i) of the n margins q; margin min_i q_i; norm ‖w‖; normalised_margin = margin/‖w‖^L;
-        residual, the sine of the angle between w and Σ_i p_i ∇q_i(w), p = softmax(−q), which is 0 where Theorem 3.1
-        holds with λ = p; and whatever `measure` returned.
-    config : LossScaled or PlainDescent
-    end : 'converged', 'max_steps', 'max_seconds' or 'interrupted'
-    seconds : float
-
-    >>> from implicit_bias.training import Descent
-    >>> from implicit_bias import LossScaled
-    >>> Descent(pd.DataFrame({"step": [0]}), LossScaled(), "max_steps", 0.0).end
-    'max_steps'
-    """
-
-    table: pd.DataFrame = field(repr=False)
-    config: LossScaled | PlainDescent
-    end: str
-    seconds: float
 
 
 def descend_to_limit(
@@ -58,7 +31,7 @@ def descend_to_limit(
     *,
     measure: Callable[[GatedNetwork], dict[str, float]] | None = None,
     progress: Callable[[int, float], None] | None = None,
-) -> Descent:
+) -> TrainingResult:
     """Drive a network from its present weights towards the limit of gradient descent, in place and in float64.
 
     The margins of one output are q_i = y_i f_w(x_i). Of several they are q_ic = f_{y_i}(x_i) − f_c(x_i) for all c ≠
@@ -85,6 +58,14 @@ def descend_to_limit(
         Called for every row of the table, which its numbers join.
     progress : callable(step, seconds), optional
         Called every 50 steps.
+
+    Returns
+    -------
+    TrainingResult
+        Its table has a row before the descent, then at steps a fifth apart, and at the end: step; seconds since the
+        start; log_loss log (1/n) Σ exp(−q_i); margin min_i q_i; norm ‖w‖; normalised_margin = margin/‖w‖^L; residual,
+        the sine of the angle between w and Σ_i p_i ∇q_i(w), p = softmax(−q), which is 0 where Theorem 3.1 holds with
+        λ = p; and whatever `measure` returned.
 
     Raises
     ------
@@ -128,7 +109,7 @@ def descend_to_limit(
             rows.append(row | (measure(network) if measure else {}))
 
         end = _loop(stepper, config, record, start, progress)
-    return Descent(pd.DataFrame(rows), config, end, time.perf_counter() - start)
+    return TrainingResult(pd.DataFrame(rows), config, end, time.perf_counter() - start, networks=(network,))
 
 
 def _loop(
@@ -140,7 +121,7 @@ def _loop(
 ) -> str:
     step, recorded, end = 0, 0, "max_steps"
     record(0)
-    try:
+    with Interruptible() as run:
         while step < config.max_steps and end == "max_steps":
             stepper.step()
             step += 1
@@ -151,8 +132,6 @@ def _loop(
                 recorded = step
             if progress is not None and step % 50 == 0:
                 progress(step, seconds)
-    except KeyboardInterrupt:
-        end = "interrupted"
     if recorded < step:
         record(step)
-    return end
+    return "interrupted" if run.interrupted else end

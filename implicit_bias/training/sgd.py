@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -15,42 +14,9 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES, Loss
 from implicit_bias.training.optimisers import SGD, Adam, rates, refuse_rates_beyond, shuffled, whole_epochs
+from implicit_bias.training.result import Interruptible, TrainingResult
 from implicit_bias.training.targets import TargetUpdates, are_signs, as_aims
 from implicit_bias.training.updates import Updates, updates_of
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """What a training run did.
-
-    Attributes
-    ----------
-    table : DataFrame
-        One row per epoch (or every few), the first before training: epoch, step; loss, error and minimum margin
-        min_i y_i f(x_i) over the training set; norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L
-        for L layers of weights. Real targets have no error, and only labels ±1 have margins.
-    config : SGD or Adam
-    seed : int
-        Of the batches.
-    seconds : float
-        Wall-clock time.
-    interrupted : bool
-        Whether Ctrl-C ended it early; the network then holds its latest weights.
-
-    Examples
-    --------
-    >>> from implicit_bias import SGD, ReLUNetwork, load_binary, train
-    >>> task = load_binary("digits", train_size=100)
-    >>> history = train(ReLUNetwork(65, 20), task.X_train, task.y_train, SGD(steps=50))
-    >>> len(history.table), bool(history.table.loss.iloc[-1] < history.table.loss.iloc[0])
-    (51, True)
-    """
-
-    table: pd.DataFrame = field(repr=False)
-    config: SGD | Adam
-    seed: int
-    seconds: float
-    interrupted: bool = False
 
 
 def train(
@@ -64,7 +30,7 @@ def train(
     every: int = 1,
     progress: Callable[[int, int], None] | None = None,
     progress_at: Container[int] | None = None,
-) -> History:
+) -> TrainingResult:
     """Train a network in place.
 
     Parameters
@@ -90,6 +56,13 @@ def train(
         Called after every epoch; the network then has its weights of that moment.
     progress_at : container of int, optional
         Only these epochs are shown to `progress`; writing the weights for each takes longer than training does.
+
+    Returns
+    -------
+    TrainingResult
+        Its table has one row per epoch (or every few): epoch, step; loss, error and minimum margin min_i y_i f(x_i)
+        over the training set; norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L for L layers of
+        weights. Real targets have no error, and only labels ±1 have margins.
 
     Raises
     ------
@@ -133,7 +106,7 @@ def train(
         start = time.perf_counter()
         with one_thread():
             updates = _updates(network, X, aims, config)
-            rows, interrupted = _descend(updates, config, generator, every, progress, progress_at)
+            rows, end = _descend(updates, config, generator, every, progress, progress_at)
     finally:
         network.to("cpu")
     if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
@@ -142,7 +115,7 @@ def train(
             f"use a smaller lr than {config.lr:g}, or network.double()"
         )
     seconds = time.perf_counter() - start
-    return History(pd.DataFrame(rows), config, seed, seconds, interrupted)
+    return TrainingResult(pd.DataFrame(rows), config, end, seconds, seed, (network,))
 
 
 def _device(name: str) -> torch.device:
@@ -170,28 +143,27 @@ def _descend(
     every: int,
     progress: Callable[[int, int], None] | None,
     progress_at: Container[int] | None,
-) -> tuple[list[dict[str, float]], bool]:
+) -> tuple[list[dict[str, float]], str]:
     n = len(model.y)
     loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], whole_epochs(config, n)
     momentum = config.momentum if isinstance(config, SGD) else 0.0
     rows, step = [_record(model, loss, 0, 0)], 0
     try:
-        for epoch, rate in enumerate(rates(config, epochs), 1):
-            for batch in shuffled(config, n, generator, model.y.device):
-                model.step(batch, slope, rate, momentum)
-                step += 1
-            if epoch % every == 0 or epoch == epochs:
-                rows.append(_record(model, loss, epoch, step))
-                if not np.isfinite(rows[-1]["loss"]):
-                    raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
-            if progress is not None and (progress_at is None or epoch in progress_at):
-                model.write()
-                progress(epoch, epochs)
-    except KeyboardInterrupt:
-        return rows, True
+        with Interruptible() as run:
+            for epoch, rate in enumerate(rates(config, epochs), 1):
+                for batch in shuffled(config, n, generator, model.y.device):
+                    model.step(batch, slope, rate, momentum)
+                    step += 1
+                if epoch % every == 0 or epoch == epochs:
+                    rows.append(_record(model, loss, epoch, step))
+                    if not np.isfinite(rows[-1]["loss"]):
+                        raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
+                if progress is not None and (progress_at is None or epoch in progress_at):
+                    model.write()
+                    progress(epoch, epochs)
     finally:
         model.write()
-    return rows, False
+    return rows, "interrupted" if run.interrupted else "max_steps"
 
 
 @torch.no_grad()

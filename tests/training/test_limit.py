@@ -29,8 +29,9 @@ from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, ScaledIteration
 from implicit_bias.training.layer import values_at
-from implicit_bias.training.limit import Descent, descend_to_limit
+from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.losses import log_sum_exp
+from implicit_bias.training.result import TrainingResult
 from implicit_bias.training.span import SpanFunction
 from implicit_bias.training.stationarity import stationarity
 from implicit_bias.training.weights import WeightFunction
@@ -503,7 +504,7 @@ def test_ends_early_and_keeps_what_it_has():
 
     network = gln()
     descent = descend_to_limit(network, X, Y, LossScaled(tolerance=1e-9), progress=stop)
-    assert isinstance(descent, Descent)
+    assert isinstance(descent, TrainingResult)
     assert descent.end == "interrupted"
     assert descent.table.step.iloc[-1] == 100
     assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -24,38 +24,7 @@ from implicit_bias.training.optimisers import (
     shuffled,
     whole_epochs,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """What `train_together` did with R networks.
-
-    Attributes
-    ----------
-    losses : array, shape (R,)
-        Of each network over its whole training set, at the end.
-    steps : array of int, shape (R,)
-        The step at which a network was first seen below `target`; −1 if never, or without a target.
-    interrupted : bool
-        Whether Ctrl-C ended it early; the networks then hold their latest weights.
-    seconds : float
-
-    Examples
-    --------
-    >>> from implicit_bias import Adam
-    >>> from implicit_bias.extensions.galu import GaLUNetwork, train_together
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(64, 4)), rng.normal(size=64)
-    >>> networks = [GaLUNetwork(4, units, seed=seed) for units in (10, 40) for seed in (1, 2)]
-    >>> training = train_together(networks, X, y, Adam(steps=500, batch_size=16, lr=1e-2))
-    >>> bool(training.losses[:2].min() > training.losses[2:].max())
-    True
-    """
-
-    losses: Array
-    steps: np.ndarray = field(repr=False)
-    interrupted: bool
-    seconds: float
+from implicit_bias.training.result import Interruptible, TrainingResult
 
 
 def train_together(
@@ -68,7 +37,7 @@ def train_together(
     every: int = 500,
     seed: int = 1,
     progress: Callable[[int, Array], None] | None = None,
-) -> Training:
+) -> TrainingResult:
     """Train networks of one class, depth and number of outputs in place, each on data of its own if there are any.
 
     Narrower networks are filled up with units of weight zero, which stay zero: each network is trained as it would be
@@ -91,6 +60,12 @@ def train_together(
         Of the batches; torch's Mersenne twister.
     progress : callable(step, losses), optional
         Called at every look.
+
+    Returns
+    -------
+    TrainingResult
+        Its table has a row for each network at every look: step, network and its loss over all its samples. It ends
+        'converged' if every network was seen below the target. `losses` are those at the end.
 
     Raises
     ------
@@ -119,31 +94,40 @@ def train_together(
     stack = Stack(networks)
     inputs, targets = tensors_of(stack, X, Y, config.loss)
     generator = torch.Generator().manual_seed(as_seed(seed))
-    reached = np.full(len(stack.networks), -1)
-    interrupted = False
+    below, step = np.zeros(len(stack.networks), dtype=bool), 0
     with one_thread():
         losses = stack.losses(inputs, targets, config.loss)
         if not np.isfinite(losses).all():
             raise InputError("the losses overflow before any training; scale the networks' weights, X or Y down")
+        looks = {0: losses}
         try:
-            for step, last in _steps(stack, inputs, targets, config, generator):
-                if step % every and step < last:
-                    continue
-                losses = stack.losses(inputs, targets, config.loss)
-                if not np.isfinite(losses).all():
-                    raise InputError(f"training diverged by step {step}; use a smaller lr than {config.lr:g}")
-                reached[(losses < bar) & (reached < 0)] = step
-                if progress is not None:
-                    progress(step, losses)
-                if (reached >= 0).all():
-                    break
-        except KeyboardInterrupt:
-            interrupted = True
+            with Interruptible() as run:
+                for step, last in _steps(stack, inputs, targets, config, generator):
+                    if step % every and step < last:
+                        continue
+                    losses = stack.losses(inputs, targets, config.loss)
+                    if not np.isfinite(losses).all():
+                        raise InputError(f"training diverged by step {step}; use a smaller lr than {config.lr:g}")
+                    looks[step] = losses
+                    below |= losses < bar
+                    if progress is not None:
+                        progress(step, losses)
+                    if below.all():
+                        break
         finally:
             stack.leave()
-        if interrupted:
-            losses = stack.losses(inputs, targets, config.loss)
-    return Training(losses, reached, interrupted, time.perf_counter() - start)
+        if run.interrupted:
+            looks[step] = stack.losses(inputs, targets, config.loss)
+    count = len(stack.networks)
+    table = pd.DataFrame(
+        {
+            "step": np.repeat(list(looks), count),
+            "network": np.tile(np.arange(count), len(looks)),
+            "loss": np.concatenate(list(looks.values())),
+        }
+    )
+    end = "interrupted" if run.interrupted else "converged" if below.all() else "max_steps"
+    return TrainingResult(table, config, end, time.perf_counter() - start, seed, tuple(stack.networks))
 
 
 def _steps(

@@ -12,8 +12,9 @@ from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.studies.runner.experiment import Settings
 from implicit_bias.training.iterations import LossScaled, PlainDescent
-from implicit_bias.training.limit import Descent, descend_to_limit
+from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.result import TrainingResult
 from implicit_bias.training.sgd import train
 
 #: Those whose gates are frozen between training and descent.
@@ -75,7 +76,7 @@ def driven(
     config: LossScaled | PlainDescent,
     label: str,
     measure: Callable[[GatedNetwork], dict[str, float]] | None = None,
-) -> Descent:
+) -> TrainingResult:
     """Drive a network towards the limit, in place, behind a bar of this label that fills up to the limit of time."""
     with tqdm(total=round(config.max_seconds), desc=label, unit="s", leave=False, disable=None) as bar:
 

@@ -262,15 +262,16 @@ def test_training_together_ends_at_the_target_and_at_ctrl_c():
         progress=lambda step, losses: looks.append(step),
     )  # fmt: skip
     assert (training.losses < 0.05).all()
-    assert looks[-1] == training.steps.max() < 20_000
-    assert (training.steps % 50 == 0).all()
+    assert training.end == "converged"
+    assert looks[-1] == training.table.step.max() < 20_000
+    assert (training.table.step % 50 == 0).all()
 
     def stop(step, losses):
         raise KeyboardInterrupt
 
     training = train_together(networks, X, Y, Adam(steps=100), every=10, progress=stop)
     assert training.interrupted
-    assert training.steps.tolist() == [-1, -1]
+    assert training.table.step.tolist() == [0, 0, 10, 10]
 
 
 def test_sgd_makes_whole_epochs_and_no_more():
