@@ -403,7 +403,7 @@ def test_a_file_of_an_earlier_format_says_which_it_is(tmp_path):
         content = dict(held)
     about = json.loads(str(content["about"])) | {"format": "implicit_bias model 3"}
     np.savez(path, **content | {"about": np.array(json.dumps(about))})
-    with pytest.raises(InputError, match="holds 'implicit_bias model 3', not 'implicit_bias model 4'; save it again"):
+    with pytest.raises(InputError, match="holds 'implicit_bias model 3', not 'implicit_bias model 5'; save it again"):
         load_model(path)
 
 
