@@ -1,10 +1,24 @@
-"""`implicit-bias compare`: the options of a comparison; `comparing` does the work."""
+"""`implicit-bias compare`: train a network, solve its margin problems, write table, record and figure."""
+
+from __future__ import annotations
 
 import argparse
-from typing import Any
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from implicit_bias.cli.parsers import Parser, add_dataset, add_engine, add_json, add_list, add_solver, add_versions
 from implicit_bias.studies.paper.studies import STUDIES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from implicit_bias.cli.execution import Outcome
+
+#: Remark on rows without a solution, which are not counted as certified ones.
+PROVED = " has no solution to certify, which is proved"
+#: Remark on rows of the published solver.
+UNCERTIFIED = "the point where the published solver stops, which nothing certifies"
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -37,7 +51,7 @@ def declare(parser: Parser, command: str) -> None:
     add_engine(parser)
     add("--out", default=f"results/{study.name}", help="folder for the cells, the table and the figure")
     add_json(parser)
-    parser.set_defaults(run="implicit_bias.cli.comparing:compare", study=study.name, quick=False)
+    parser.set_defaults(run=compare, loads=("studies.paper.experiment", "cli.sweeps"), study=study.name, quick=False)
 
 
 def _cutoff(text: str) -> Any:
@@ -48,3 +62,59 @@ def _cutoff(text: str) -> Any:
     except ValueError:
         raise argparse.ArgumentTypeError("give median, random, a number, or two quantile levels as 0.25,0.75") from None
     return values[0] if len(values) == 1 else values
+
+
+def compare(options: Namespace) -> Outcome:
+    """Run the comparison and write its files."""
+    from implicit_bias.cli.execution import Outcome
+    from implicit_bias.cli.sweeps import computed, told
+    from implicit_bias.studies.paper.experiment import comparison
+    from implicit_bias.studies.paper.studies import Config
+    from implicit_bias.studies.paper.summary import summarise
+    from implicit_bias.studies.runner.results import require_replaceable, write_alone
+
+    study = STUDIES[options.study]
+    values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
+    out = Path(options.out)
+    experiment = comparison(study, Config(**values))
+    require_replaceable(out, experiment)
+    (found,) = computed([experiment], options, out)
+    table = found.table.astype({"momentum": float})  # Read back from the file's format, 0 is whole.
+    print(readable(table))
+    paths = told(write_alone(found, out))
+    document = {"summary": summarise(table), "rows": table, "record": found.record, "files": paths}
+    document["findings"] = {found.experiment.name: found.findings()}
+    return Outcome(130 if found.record["missing"] else 0, document)
+
+
+def readable(table: pd.DataFrame) -> str:
+    """The table's means and standard deviations over seeds, and what did not come out OPTIMAL, as text."""
+    import pandas as pd
+
+    from implicit_bias.studies.paper.summary import summarise
+
+    means = summarise(table)
+    columns = {"n": means.train_size, **{name: means[name] for name in ("units", "contexts", "momentum")}}
+    columns |= {"version": means.version} if table.version.nunique() > 1 else {}
+    columns |= {"model": means.model, "seeds": means.seeds}
+    columns["certified"] = means.certified.astype(object).where(~means.model.str.startswith("GD-"), "–")
+    shown = {"error %": "error", "inconsistency %": "inconsistency", "by chance %": "expected_inconsistency"}
+    columns |= {title: _percent(means[f"{name}_mean"], means[f"{name}_std"]) for title, name in shown.items()}
+    text = pd.DataFrame(columns | {"seconds": means.seconds_mean.map("{:.2f}".format)}).to_string(index=False)
+    failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
+    groups = failed.groupby(["model", "status"], sort=True)
+    notes = [_note(len(part), str(model), str(status)) for (model, status), part in groups]
+    return "\n".join([text, "mean ± standard deviation over seeds", *notes])
+
+
+def _note(count: int, model: str, status: str) -> str:
+    from implicit_bias.margin.solution import Status
+
+    remarks = {one.name: one.value for one in Status} | {"UNCERTIFIED": UNCERTIFIED}
+    proved = PROVED if status.startswith("NOT_SEPARABLE") else ""
+    return f"{count} × {model}{proved}: {remarks[status]}"
+
+
+def _percent(means: pd.Series, spreads: pd.Series) -> pd.Series:
+    signs = (100 * spreads).map(" ± {:.2f}".format).where(spreads.notna(), "")
+    return ((100 * means).map("{:.2f}".format) + signs).where(means.notna(), "–")

@@ -1,8 +1,21 @@
-"""`implicit-bias completion`: the options of a static script; `completing` writes it."""
+"""`implicit-bias completion`: a static script, so that pressing a key need not wait for torch."""
+
+from __future__ import annotations
+
+from argparse import Action, Namespace, _SubParsersAction
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from implicit_bias.cli.parsers import EXIT_CODES, Parser
 
+if TYPE_CHECKING:
+    from implicit_bias.cli.execution import Outcome
+
 SHELLS = ("bash", "zsh", "fish")
+#: Options that take a file.
+FILES = ("file", "model", "start")
+#: Options that take a folder.
+FOLDERS = ("data_root", "redraw", "out")
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -18,4 +31,35 @@ def declare(parser: Parser, command: str) -> None:
         {code: EXIT_CODES[code] for code in (0, 2)},
     )
     parser.add_argument("shell", choices=SHELLS, help="your shell")
-    parser.set_defaults(run="implicit_bias.cli.completing:completion", json=False)
+    parser.set_defaults(run=completion, loads=("solvers", "studies.runner.engines"), json=False)
+
+
+def completion(options: Namespace) -> Outcome:
+    """Print the script for a shell."""
+    import shtab
+
+    from implicit_bias.cli.execution import Outcome
+    from implicit_bias.cli.main import whole_parser
+    from implicit_bias.datasets import dataset_names
+    from implicit_bias.solvers import solver_names
+    from implicit_bias.studies.runner.engines import ENGINES
+
+    # Values of options that do not declare them, because their refusals are sentences of our own.
+    choices = {"dataset": dataset_names(), "engine": list(ENGINES), "solver": solver_names()}
+    parser = whole_parser()
+    for action in _actions(parser):
+        if action.choices is None:
+            action.choices = getattr(action, "offered", choices.get(action.dest))
+        place = shtab.FILE if action.dest in FILES else shtab.DIRECTORY if action.dest in FOLDERS else None
+        if place is not None:
+            action.complete = place  # type: ignore[attr-defined]
+    print(shtab.complete(parser, options.shell))
+    return Outcome(0, {})
+
+
+def _actions(parser: Parser) -> Iterator[Action]:
+    for action in parser.declared()._actions:
+        yield action
+        if isinstance(action, _SubParsersAction):
+            for chosen in action.choices.values():
+                yield from _actions(chosen)

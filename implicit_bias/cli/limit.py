@@ -1,7 +1,19 @@
-"""`implicit-bias reproduce limit`: its options; `limiting` does the work."""
+"""`implicit-bias reproduce limit`: networks driven to the limit of descent, against the certified solution."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from implicit_bias.cli.parsers import Parser, add_dataset, add_json, add_list
 from implicit_bias.studies.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
+
+if TYPE_CHECKING:
+    from implicit_bias.cli.execution import Outcome
+    from implicit_bias.studies.runner.experiment import Experiment
+    from implicit_bias.studies.runner.results import Figured
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -41,4 +53,48 @@ def declare(parser: Parser, command: str) -> None:
     add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
     add("--out", help="folder for cells, table, figures and findings; else results/limit, with -redrawn for those")
     add_json(parser)
-    parser.set_defaults(run="implicit_bias.cli.limiting:limit", quick=False, engine="local", jobs=1, scheduler=None)
+    parser.set_defaults(
+        run=limit, loads=("studies.limit.study", "cli.sweeps"), quick=False, engine="local", jobs=1, scheduler=None
+    )
+
+
+def limit(options: Namespace) -> Outcome:
+    """Run the study, or load what an earlier run computed, and write its files."""
+    from implicit_bias._utils.threads import one_thread
+    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled
+    from implicit_bias.studies.runner.results import load_alone, require_replaceable, write_alone
+
+    values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
+    config = LimitConfig(**values)
+    out = Path(options.out or f"results/limit{'-redrawn' if options.redraw else ''}")
+    if options.redraw:
+        out = redrawn(out, config != LimitConfig() or options.stored)
+        found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce limit")
+        found = replace(found, experiment=titled(found.record["title"]))
+    else:
+        experiment = configured(config)
+        require_replaceable(out, experiment)
+        if options.stored:
+            found = _stored(experiment, out)
+        else:
+            with one_thread():
+                (found,) = computed([experiment], options, out)
+    print(lines(found.table))
+    code = 130 if found.record["end"] == "interrupted" and not options.redraw else 0
+    return ended([found], write_alone(found, out), found.record, code)
+
+
+def _stored(experiment: Experiment, out: Path) -> Figured:
+    """What earlier runs have stored of the configured cells; raises InputError if that is nothing."""
+    from implicit_bias._utils.checks import InputError
+    from implicit_bias.studies.runner.cells import cells_of
+    from implicit_bias.studies.runner.results import figured
+    from implicit_bias.studies.runner.run import stored
+    from implicit_bias.studies.runner.store import Store
+
+    cells = Store(out / "cells")
+    known = stored(cells_of(experiment, experiment.grid(False)), cells)
+    if not (known.results or known.partial):
+        raise InputError(f"{cells.folder} holds none of these cells; run the command without --stored")
+    return figured(known, experiment)

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -101,26 +101,27 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
             return 2
         from implicit_bias.cli.execution import execute
 
-        if isinstance(options.run, str):
-            options.run = _loaded(options.run)
+        _load(options)
     return execute(options)
 
 
-def _loaded(place: str) -> Callable[[Namespace], Any]:
-    """The function of this place "module:name", or one that says what it lacks."""
+def _load(options: Namespace) -> None:
+    """Import what a command needs; if torch is missing, the command raises the error that says so."""
     from implicit_bias._utils.missing import MissingError, torch_is_needed
 
     try:
         with torch_is_needed("this command"):
-            found: Callable[[Namespace], Any] = resolve_name(place)
-            return found
+            for name in options.loads:
+                import_module(f"implicit_bias.{name}")
+            if isinstance(options.run, str):
+                options.run = resolve_name(options.run)
     except MissingError as error:
         missing = error
 
-    def refuse(options: Namespace) -> Any:
-        raise missing
+        def refuse(options: Namespace) -> Any:
+            raise missing
 
-    return refuse
+        options.run = refuse
 
 
 def whole_parser() -> Parser:
@@ -139,10 +140,12 @@ def whole_parser() -> Parser:
 
 
 def declare(command: str, parser: Parser) -> None:
-    """Let the module of a command declare its options, and with `set_defaults` the function that runs it.
+    """Let the module of a command declare its options, and with `set_defaults` the function `run` that runs it.
 
-    The function is given as `run`, or as its place "module:name" where loading it takes seconds that help can spare.
+    The run imports what takes seconds to load, so that help does not wait for it. The default `loads` names the slow
+    modules; they are imported before the run, while Ctrl-C ends the process. `run` may be a place "module:name".
     """
+    parser.set_defaults(loads=())
     module: Any = import_module(f"implicit_bias.cli.{COMMANDS[command][1]}")
     module.declare(parser, command)
 

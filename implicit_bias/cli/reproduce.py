@@ -1,11 +1,21 @@
-"""`implicit-bias reproduce`, but for the limit: its options; `reproducing` does the work."""
+"""`implicit-bias reproduce paper` and the collections: figures of papers, and whether their claims hold."""
 
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from implicit_bias.cli.parsers import Parser, add_data_root, add_engine, add_json, add_list, add_versions
 from implicit_bias.studies.collection import Collection
 from implicit_bias.studies.paper.plan import FIGURES, PAPER
 from implicit_bias.studies.paper.studies import VERSIONS
+
+if TYPE_CHECKING:
+    from implicit_bias.cli.execution import Outcome
+
 
 PART = ("--quick", "a part of every figure, in a few minutes")
 
@@ -32,7 +42,7 @@ def _declare_paper(parser: Parser) -> None:
     )
     place = "table, figures and report; else results/paper, for --redraw results/redrawn"
     _options(parser, [*FIGURES], "report from an earlier run, such as data/paper", place, paper=True)
-    parser.set_defaults(run="implicit_bias.cli.reproducing:reproduce_paper")
+    parser.set_defaults(run=reproduce_paper, loads=("studies.paper.report", "studies.paper.experiment", "cli.sweeps"))
 
 
 def _declare_collection(parser: Parser, collection: Collection) -> None:
@@ -49,7 +59,12 @@ def _declare_collection(parser: Parser, collection: Collection) -> None:
     )
     place = f"tables, figures and findings; else {folder}, for --redraw {folder}-redrawn"
     _options(parser, figures, "findings from an earlier run's folder", place, files=collection.images)
-    parser.set_defaults(run="implicit_bias.cli.reproducing:reproduce", collection=collection.name, data_root=None)
+    parser.set_defaults(
+        run=reproduce,
+        loads=("studies.paper.experiment", "cli.sweeps"),
+        collection=collection.name,
+        data_root=None,
+    )
 
 
 def _options(
@@ -68,3 +83,41 @@ def _options(
     add_engine(parser)
     add("--out", help=f"folder for cells, {place}")
     add_json(parser)
+
+
+def reproduce_paper(options: Namespace) -> Outcome:
+    """Run the cells, or load those of an earlier run, and write what follows from them."""
+    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.studies.paper.experiment import reproduction
+    from implicit_bias.studies.paper.plan import chosen
+    from implicit_bias.studies.paper.report import report_page
+    from implicit_bias.studies.runner.results import load_alone, write_alone
+
+    experiment = reproduction(chosen(*options.figure), options.dataset, options.versions)
+    if options.redraw:
+        out = redrawn(options.out or "results/redrawn", options.quick or options.scheduler)
+        found = load_alone(experiment, Path(options.redraw), "reproduce paper")
+        found = replace(found, table=found.table[found.table.version.isin(options.versions)])
+    else:
+        out = Path(options.out or "results/paper")
+        (found,) = computed([experiment], options, out)
+    code = 0 if options.redraw else None
+    return ended([found], write_alone(found, out, report_page), found.record, code)
+
+
+def reproduce(options: Namespace) -> Outcome:
+    """Run the cells, or load the tables of an earlier run, and write what follows from them."""
+    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.studies.runner.results import load, write
+
+    collection = import_module(f"implicit_bias.studies.{options.collection}").COLLECTION
+    experiments = collection.chosen(*options.figure)
+    if options.redraw:
+        out = redrawn(options.out or f"results/{collection.name}-redrawn", options.quick or options.scheduler)
+        found = load(collection, Path(options.redraw), None if "all" in options.figure else options.figure)
+    else:
+        out = Path(options.out or f"results/{collection.name}")
+        found = computed(experiments, options, out)
+    missing = len(found) < len(experiments) or any(one.record["missing"] for one in found)
+    code = 130 if missing and not options.redraw else 0
+    return ended(found, write(collection, found, out), {one.experiment.name: one.record for one in found}, code)

@@ -1,7 +1,26 @@
-"""`implicit-bias reproduce scale`: its options; `scaling` does the work."""
+"""`implicit-bias reproduce scale`: chosen cells of the study of all sizes, and what all stored ones show."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from implicit_bias.cli.parsers import Parser, add_data_root, add_engine, add_json, add_list
 from implicit_bias.studies.scale.config import GRID, MAX_SECONDS, NETWORKS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from implicit_bias.cli.execution import Outcome
+    from implicit_bias.studies.runner.cells import Cell
+    from implicit_bias.studies.runner.results import Figured
+    from implicit_bias.studies.runner.store import Store
+
 
 #: The option of every coordinate, and its help.
 OPTIONS = {
@@ -48,4 +67,64 @@ def declare(parser: Parser, command: str) -> None:
     place = "folder for cells, table, figures and findings; else results/scale, with -quick or -redrawn for those"
     add("--out", help=place)
     add_json(parser)
-    parser.set_defaults(run="implicit_bias.cli.scaling:scale")
+    parser.set_defaults(run=scale, loads=("studies.scale.study", "cli.sweeps"))
+
+
+def scale(options: Namespace) -> Outcome:
+    """Compute the chosen cells that are not stored; write table, figures and findings of all that are."""
+    from implicit_bias.cli.execution import Outcome
+    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.studies.runner.cells import cells_of
+    from implicit_bias.studies.runner.results import figured, taken_up, write_alone
+    from implicit_bias.studies.runner.run import stored
+    from implicit_bias.studies.runner.store import Store
+    from implicit_bias.studies.scale.config import chosen, grid
+    from implicit_bias.studies.scale.study import EXPERIMENT
+
+    given = {name: getattr(options, option[2:].replace("-", "_")) for name, (option, _) in OPTIONS.items()}
+    wanted = {name: values for name, values in given.items() if values != GRID[name]}
+    ending = "-redrawn" if options.redraw else "-quick" if options.quick else ""
+    out = Path(options.out or f"results/scale{ending}")
+    if options.redraw:
+        out = redrawn(out, wanted or options.quick or options.list or options.extend or options.scheduler)
+        found = _earlier(options.redraw)
+        return ended([found], write_alone(found, out), found.record, 0)
+    experiment = replace(EXPERIMENT, grid=partial(grid, max_seconds=options.max_seconds))
+    asked = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
+    store = Store(out / "cells")
+    if options.extend:
+        cells = cells_of(experiment, experiment.grid(options.quick))
+        for cell, result in taken_up(_earlier(options.extend), cells).items():
+            own = store.get(cell)
+            if own is None or cell.cut_off(own.rows):
+                store.put(cell, result)
+    costs = listed(cells_of(asked, asked.grid(options.quick)), store)
+    left = f"{costs.cells.sum()} cells, {costs.stored.sum()} of them stored; hours left: {costs.hours_left.sum():.2f}"
+    print(costs.to_string(index=False), left, sep="\n", file=sys.stdout if options.list else sys.stderr)
+    if options.list:
+        return Outcome(0, {"sizes": costs.to_dict("records")})
+    (part,) = computed([asked], options, out)
+    everything = stored(cells_of(experiment, experiment.grid(options.quick)), store)
+    found = figured(everything, experiment, quick=options.quick)
+    code = 130 if part.record["missing"] else 0
+    return ended([found], write_alone(found, out), found.record, code)
+
+
+def _earlier(folder: str) -> Figured:
+    from implicit_bias.studies.runner.results import load_alone
+    from implicit_bias.studies.scale.study import EXPERIMENT
+
+    return load_alone(EXPERIMENT, Path(folder), "reproduce scale")
+
+
+def listed(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
+    """For every size the cells, how many are stored, and about how many hours of one core the others take."""
+    import pandas as pd
+
+    rows = []
+    for cell in cells:
+        result = store.get(cell)
+        done = result is not None and not cell.cut_off(result.rows)
+        size = {name: cell.settings[name] for name in ("train_size", "units", "descent")}
+        rows.append(size | {"cells": 1, "stored": int(done), "hours_left": 0.0 if done else cell.cost / 3600})
+    return pd.DataFrame(rows).groupby(["train_size", "units", "descent"], as_index=False, sort=True).sum().round(3)

@@ -82,7 +82,7 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     if not isinstance(model, type) and callable(getattr(model, "as_model", None)):
         found = found.as_model()
     name = class_name(type(found), core_models)
-    if name is None or not isinstance(found, Labelled):
+    if name is None or not issubclass(type(found), Labelled):
         raise InputError(
             "model must be a MarginModel or a fitted estimator of this package, such as the last step of a "
             f"pipeline, not {shown(model)}"

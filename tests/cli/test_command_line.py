@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from implicit_bias import Status, __version__, dataset_names, load_model, solver_names
-from implicit_bias.cli.comparing import readable
+from implicit_bias.cli.compare import readable
 from implicit_bias.cli.execution import execute, plain
 from implicit_bias.cli.main import main
 from implicit_bias.cli.parsers import Parser

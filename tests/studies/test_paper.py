@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from implicit_bias.studies.runner.tested import holm
 from scipy import stats
 
 from implicit_bias import InputError, Status, load_binary, solve
@@ -21,7 +22,6 @@ from implicit_bias.studies.paper.verdicts import examine, verdicts
 from implicit_bias.studies.runner.cells import binary_task, cells_of
 from implicit_bias.studies.runner.results import Figured, load_alone, write_alone
 from implicit_bias.studies.runner.run import run as compute
-from implicit_bias.studies.runner.tested import holm
 from implicit_bias.studies.runner.verdicts import as_markdown
 from tests import ROOT
 from tests.cli.commands import run
