@@ -1,9 +1,8 @@
 """Gated linear features Φ(x) = g(x) ⊗ x, the one data structure of this toolkit: what they can do, and their kinds."""
 
-from implicit_bias.features.base import Features
+from implicit_bias.features.base import Features, KernelFeatures
 from implicit_bias.features.chunked import ChunkedFeatures
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.features.inputs import ChunkedInputs
-from implicit_bias.features.kernel import KernelFeatures
 
 __all__ = ["ChunkedFeatures", "ChunkedInputs", "Features", "GatedFeatures", "KernelFeatures"]

@@ -47,6 +47,8 @@ class ChunkedFeatures(Features):
     (ChunkedFeatures(n=3, k=2, d=2), array([2., 4., 7.]))
     """
 
+    verified = True
+
     gate_values: Any
 
     def __init__(self, X: ChunkedInputs, gate_values: Any = None) -> None:

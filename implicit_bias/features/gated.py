@@ -52,6 +52,7 @@ class GatedFeatures(Features):
     X: Array
     gate_values: Array = None  # type: ignore[assignment]
     made_of = ("X", "gate_values")
+    verified = True
 
     def __post_init__(self) -> None:
         X = as_floats(self.X, "X", 2)

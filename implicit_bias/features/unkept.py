@@ -24,6 +24,7 @@ class UnkeptFeatures(Features):
     products: bool
 
     kept = False
+    verified = True
 
     @property
     def shape(self) -> tuple[int, int, int]:

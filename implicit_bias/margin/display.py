@@ -1,24 +1,21 @@
-"""Solutions to look at: tables for notebooks, and pictures on matplotlib's axes."""
+"""HTML tables of solutions for notebooks, and plots on matplotlib axes; certificates and solutions import it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from implicit_bias._utils.checks import InputError, shown
-
-if TYPE_CHECKING:
-    from implicit_bias.margin.solution import Certificate, Solution
 
 #: Of support vectors, or gates with weights; and of the others.
 COLOURS = ("#0072B2", "#B9C4CC")
 MOST_BINS = 40
 
 
-def summary(solutions: Mapping[Any, Solution], groups: np.ndarray | None = None) -> str:
+def summary(solutions: Mapping[Any, Any], groups: np.ndarray | None = None) -> str:
     """An HTML table of certified answers, one row a class: status, bounds, gap, active groups, support vectors.
 
     `groups` (k,) names the group of each gate; without, the gates themselves are counted.
@@ -34,7 +31,7 @@ def summary(solutions: Mapping[Any, Solution], groups: np.ndarray | None = None)
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-def _row(one: Solution, groups: np.ndarray | None) -> list[str]:
+def _row(one: Any, groups: np.ndarray | None) -> list[str]:
     names = np.arange(len(one.weights)) if groups is None else groups
     used = len(np.unique(names[one.active]))
     active = "none" if one.status.inseparable else f"{used} of {len(np.unique(names))}"
@@ -42,7 +39,7 @@ def _row(one: Solution, groups: np.ndarray | None) -> list[str]:
     return [one.status.name, *numbers, active, f"{len(one.support)} of {len(one.dual)}", one.solver]
 
 
-def _axes(certificate: Certificate, ax: Any) -> Any:
+def _axes(certificate: Any, ax: Any) -> Any:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 
@@ -53,7 +50,7 @@ def _axes(certificate: Certificate, ax: Any) -> Any:
     return plt.subplots()[1] if ax is None else ax
 
 
-def draw_margins(certificate: Certificate, ax: Any) -> Any:
+def draw_margins(certificate: Any, ax: Any) -> Any:
     """The margins' histogram, on these axes or new ones."""
     ax, margins = _axes(certificate, ax), certificate.margins
     carries = np.isin(np.arange(len(margins)), certificate.support)
@@ -69,7 +66,7 @@ def draw_margins(certificate: Certificate, ax: Any) -> Any:
     return ax
 
 
-def draw_gates(certificate: Certificate, ax: Any) -> Any:
+def draw_gates(certificate: Any, ax: Any) -> Any:
     """The lengths of the gates' weights as bars, on these axes or new ones."""
     ax, active = _axes(certificate, ax), certificate.active
     lengths = np.linalg.norm(certificate.weights, axis=1)

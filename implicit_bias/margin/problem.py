@@ -20,9 +20,9 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.features import Features
-from implicit_bias.features.trial import try_features
+from implicit_bias.features.check import check_features
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.norms import Norm, NuclearNorm
+from implicit_bias.norms import Norm
 
 if TYPE_CHECKING:
     from implicit_bias.gates import Gates
@@ -91,8 +91,8 @@ class MarginProblem:
     def __post_init__(self) -> None:
         if not isinstance(self.features, Features):
             raise InputError(f"features must be Features such as GatedFeatures(X, values), not {shown(self.features)}")
-        if not self.features.proved:
-            try_features(self.features)
+        if self.features.needs_check:
+            check_features(self.features)
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
         if self.norm.gates not in (None, self.features.k):
@@ -121,10 +121,11 @@ class MarginProblem:
         reason = self.norm.refuses(self.features)
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
-        if not self.norm.proved:
-            from implicit_bias.norms.trial import try_norm
+        if self.norm.needs_check:
+            # The checks load CVXPY, which takes a second; norms of the package need none.
+            from implicit_bias.norms.check import check_norm
 
-            try_norm(self.norm, self.features)
+            check_norm(self.norm, self.features)
 
     def _check_prices(self) -> None:
         """Prices must stay in floating point, as they are and in the units of the features."""
@@ -213,9 +214,9 @@ class MarginProblem:
 
             if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
                 return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
-        if structure == "second-order" and isinstance(self.norm, NuclearNorm):
+        if structure == "second-order" and self.norm.semidefinite:
             return "it knows no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
-        if structure == "atoms" and not isinstance(self.norm, NuclearNorm):
+        if structure == "atoms" and not self.norm.has_atoms:
             structure = "groups"
         if structure in ("groups", "atoms") and self.constraints is not None:
             return "it takes no linear constraints; use CLARABEL or SCS"

@@ -1,10 +1,10 @@
 """A margin problem as a program of CVXPY."""
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-
-from implicit_bias.margin.problem import MarginProblem
 
 
 class MarginProgram(cp.Problem):
@@ -40,8 +40,8 @@ class MarginProgram(cp.Problem):
     linear_constraints: list[cp.Constraint]
 
 
-def program_of(problem: MarginProblem, reduce: bool, quadratic: bool) -> MarginProgram:
-    """The program of `MarginProblem.cvxpy`."""
+def program_of(problem: Any, reduce: bool, quadratic: bool) -> MarginProgram:
+    """Return the program of a MarginProblem, which imports this module when CVXPY is needed."""
     reduce = reduce and problem.norm.rotation_invariant and problem.constraints is None
     features, V = problem.features.reduced() if reduce else (problem.features, np.eye(problem.features.d))
     # Inputs of mean square length 1 and one column per gate: what the solvers digest best.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array
+from implicit_bias.margin.display import draw_gates, draw_margins, summary
 
 #: λ_i up to this share of the largest count as zero.
 IDLE = 1e-5
@@ -113,8 +114,6 @@ class Certificate:
 
         Matplotlib axes in (new ones if None), axes out. InputError where there are no weights.
         """
-        from implicit_bias.margin.display import draw_margins
-
         return draw_margins(self, ax)
 
     def plot_gates(self, ax: Any = None) -> Any:
@@ -122,8 +121,6 @@ class Certificate:
 
         Matplotlib axes in (new ones if None), axes out. InputError where there are no weights.
         """
-        from implicit_bias.margin.display import draw_gates
-
         return draw_gates(self, ax)
 
     @property
@@ -174,8 +171,6 @@ class Solution(Certificate):
         return f"Solution({told})"
 
     def _repr_html_(self) -> str:
-        from implicit_bias.margin.display import summary
-
         return summary({"": self})
 
     def __str__(self) -> str:

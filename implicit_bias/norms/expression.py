@@ -54,8 +54,6 @@ class ExpressionNorm(Norm):
     ('OPTIMAL', [[1.0, 0.0]])
     """
 
-    rotation_invariant = False
-
     def __init__(
         self,
         function: Callable[[cp.Expression], Any],

@@ -9,14 +9,16 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positives, check_range, without_torch
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, OwnNorm
+from implicit_bias.norms.base import GroupForm, Norm
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 
-class EuclideanNorm(OwnNorm):
-    """‖LW‖_F for a linear map L of the weights, which a subclass gives as `seen`."""
+class EuclideanNorm(Norm):
+    """‖LW‖_F for a linear map L of the gates' weights, which a subclass gives as `seen`."""
+
+    rotation_invariant = True
 
     def seen(self, W: Any) -> Any:
         """LW of weights or a CVXPY expression W (k, d); here W itself."""
@@ -49,6 +51,7 @@ class Frobenius(EuclideanNorm):
     """
 
     made_of: tuple[str, ...] | None = ()
+    verified = True
 
     def dual(self, V: Array) -> float:
         """‖V‖_F."""
@@ -62,11 +65,8 @@ class Frobenius(EuclideanNorm):
         """One group of all gates."""
         return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
 
-    def __repr__(self) -> str:
-        return "Frobenius()"
 
-
-class GroupLasso(OwnNorm):
+class GroupLasso(Norm):
     """Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC.
 
     ζ_h stacks the rows of W whose gate belongs to group h; c_h is 1 unless weights are given. Dual norm:
@@ -96,6 +96,8 @@ class GroupLasso(OwnNorm):
     """
 
     made_of = ("groups", "weights")
+    rotation_invariant = True
+    verified = True
 
     def __init__(self, groups: Any, weights: Any = 1.0) -> None:
         try:

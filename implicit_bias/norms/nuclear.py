@@ -11,14 +11,14 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, OwnNorm
+from implicit_bias.norms.base import GroupForm, Norm
 from implicit_bias.norms.group import GroupLasso
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 
-class NuclearNorm(OwnNorm):
+class NuclearNorm(Norm):
     """Σ_h ‖ζ_h‖_*, the sum of the singular values of a matrix for each group h of gates.
 
     Gate j lies in row `rows[j]` of its group's ζ_h; the gates of a row, and their inputs, are its columns. A unit whose
@@ -51,6 +51,10 @@ class NuclearNorm(OwnNorm):
     """
 
     made_of = ("groups", "rows")
+    rotation_invariant = True
+    verified = True
+    semidefinite = True
+    has_atoms = True
     gates: int
 
     def __init__(self, groups: Any, rows: Any) -> None:

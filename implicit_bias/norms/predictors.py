@@ -52,6 +52,7 @@ class PredictorL2(EuclideanNorm):
     """
 
     made_of = ("units", "contexts")
+    verified = True
 
     def __init__(self, units: int, contexts: int) -> None:
         self.units = as_count(units, "units")

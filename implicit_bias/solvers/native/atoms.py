@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,9 +64,7 @@ def _weights(start: Solution, problem: MarginProblem) -> Array | None:
     return W if fits and (not problem.hard or problem.margins(W, start.intercept).min() > 0) else None
 
 
-def solve_by_atoms(
-    problem: MarginProblem, norm: NuclearNorm, tol: float, start: Solution | None, solve: Solve
-) -> Answer:
+def solve_by_atoms(problem: MarginProblem, norm: Any, tol: float, start: Solution | None, solve: Solve) -> Answer:
     """Solve with few atoms, add the singular vectors of every V_h = (Φᵀ(λ∘y))_h that pull more than they may.
 
     Weights of some atoms are weights: their objective is an upper bound, and λ is judged by all singular values. The

@@ -9,7 +9,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.norms import GroupForm, NuclearNorm
+from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.answer import Answer
 from implicit_bias.solvers.native.atoms import solve_by_atoms
 from implicit_bias.solvers.native.chunked import scaled
@@ -38,7 +38,7 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     tol = options.tol / 2
     some = partial(_some_groups, problem, options, begin)
     form = problem.norm.group_form(problem.features.k)
-    if isinstance(problem.norm, NuclearNorm):
+    if problem.norm.has_atoms:
         answer = solve_by_atoms(problem, problem.norm, tol, options.start, some)
     elif form is not None and many(len(np.unique(form.groups)), problem.features.n):
         answer = solve_by_groups(problem, form, tol, start, some)

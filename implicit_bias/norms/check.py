@@ -1,4 +1,4 @@
-"""Trials of norms that anybody may have written: none is believed, and each contradiction is a pair of matrices."""
+"""Checks of user-defined norms: `value`, `dual` and `expression` are compared on matrices of many kinds."""
 
 import contextlib
 import warnings
@@ -15,44 +15,47 @@ from implicit_bias._utils.scaling import length, without_exponent
 from implicit_bias.features.base import Features
 from implicit_bias.norms.base import Norm
 
-#: What differs by a larger share than this is more than rounding.
+#: Relative difference above which two numbers contradict each other.
 SHARE = 1e-9
-#: Weights up to which CVXPY looks for the largest ⟨V, W⟩ of the unit ball, when a problem is built and for an answer,
-#: in so many seconds.
-BUILT, ANSWERED, SECONDS = 200, 500, 1.0
-#: Weights up to which CVXPY is asked for a gradient, which may take the square of their number.
+#: Number of weights up to which CVXPY maximises ⟨V, W⟩ over the unit ball when a problem is built.
+BUILT = 200
+#: The same for an answer.
+ANSWERED = 500
+#: Time limit of CVXPY's solver, in seconds.
+SECONDS = 1.0
+#: Number of weights up to which CVXPY computes a gradient, whose memory may grow as the square of their number.
 DIFFERENTIATED = 5000
-#: The shapes (k, d) that a norm was tried for, by its id.
-_TRIED: dict[int, set[tuple[int, int]]] = {}
+#: The shapes (k, d) that a norm was checked for, by its id.
+_CHECKED: dict[int, set[tuple[int, int]]] = {}
 
 
-def try_norm(norm: Norm, features: Features) -> None:
+def check_norm(norm: Norm, features: Features) -> None:
     """Refuse a norm that contradicts itself on weights of all kinds, or on the rows of the features as V."""
     shape, rows = (features.k, features.d), np.unique(np.linspace(0, features.n - 1, 3).astype(int))
     of_features = [features.select([row]).adjoint([1.0]) for row in rows]
     of_features.append(features.select(rows).adjoint([1.0, -1.0, 1.0][: len(rows)]))
-    if id(norm) not in _TRIED:
-        _TRIED[id(norm)] = set()
-        weakref.finalize(norm, _TRIED.pop, id(norm))
-    if shape not in _TRIED[id(norm)]:
+    if id(norm) not in _CHECKED:
+        _CHECKED[id(norm)] = set()
+        weakref.finalize(norm, _CHECKED.pop, id(norm))
+    if shape not in _CHECKED[id(norm)]:
         _claim(norm, norm.expression(cp.Variable(shape)).is_convex(), "its expression is not convex by CVXPY's rules")
         for place, (W, V) in enumerate(zip(_samples(shape, 0), _samples(shape, 1), strict=True)):
-            try_pair(norm, W, of_features[0] if norm.seminorm else V, BUILT if place in (0, 1, 4) else 0)
-        _try_group_form(norm, shape)
-        _TRIED[id(norm)].add(shape)
+            check_pair(norm, W, of_features[0] if norm.seminorm else V, BUILT if place in (0, 1, 4) else 0)
+        _check_group_form(norm, shape)
+        _CHECKED[id(norm)].add(shape)
     for V in of_features:
-        try_pair(norm, V, V, 0)
+        check_pair(norm, V, V, 0)
 
 
-def try_pair(norm: Norm, W: Any, V: Any, solved: int) -> None:
+def check_pair(norm: Norm, W: Any, V: Any, solved: int = ANSWERED) -> None:
     """Refuse a norm that W and V (k, d) contradict; up to `solved` weights, CVXPY looks for a W that does."""
     W, V = (without_exponent(M if np.isfinite(M).all() else np.zeros(np.shape(M)))[0] for M in (W, V))
     if W.any():
-        _try_value(norm, W, V)
+        _check_value(norm, W, V)
     if norm.has_formula:
-        for U, weights in ((_gradient(norm, W), [W]), (V, [W, *_touching(V), *_tight(norm, V, solved)])):
+        for U, weights in ((_gradient(norm, W), [W]), (V, [W, *_dual_candidates(V), *_tight(norm, V, solved)])):
             if U.any():
-                _try_dual(norm, U, weights)
+                _check_dual(norm, U, weights)
 
 
 def _claim(norm: Norm, holds: bool, text: str) -> None:
@@ -60,7 +63,7 @@ def _claim(norm: Norm, holds: bool, text: str) -> None:
         raise InputError(f"{norm!r}: {text}")
 
 
-def _try_value(norm: Norm, W: Array, U: Array) -> None:
+def _check_value(norm: Norm, W: Array, U: Array) -> None:
     """Whether ‖2W‖ = 2‖W‖ and ‖W + U‖ ≤ ‖W‖ + ‖U‖, and the expression and rotated inputs give the same."""
     once, twice, minus = (norm.number("value", t * W) for t in (1, 2, -1))
     fine = np.isfinite(once) and np.isfinite(minus) and abs(twice - 2 * once) <= SHARE * twice
@@ -81,7 +84,7 @@ def _try_value(norm: Norm, W: Array, U: Array) -> None:
         _claim(norm, fine, f"{told}; say rotation_invariant = False")
 
 
-def _try_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
+def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
     """Whether ⟨V, W⟩ ≤ ‖V‖_*‖W‖, ‖2V‖_* = 2‖V‖_*, and its bound is one."""
     size, twice, bound = norm.number("dual", V), norm.number("dual", 2 * V), norm.dual_bound(length(V, axis=1))
     for W in weights:
@@ -96,7 +99,7 @@ def _try_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
     _claim(norm, bound >= size * (1 - SHARE), f"its `dual_bound` gives {bound:.10g} where its `dual` is {size:.10g}")
 
 
-def _try_group_form(norm: Norm, shape: tuple[int, int]) -> None:
+def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
     """Whether ‖TŴ‖ ≤ Σ‖Ŵ_h‖, with equality where T has no null space."""
     form = norm.group_form(shape[0])
     if form is not None:
@@ -121,7 +124,7 @@ def _samples(shape: tuple[int, int], seed: int) -> list[Array]:
     return [*found, full - full.mean(), row, column, entry, np.eye(*shape)]
 
 
-def _touching(V: Array) -> Iterator[Array]:
+def _dual_candidates(V: Array) -> Iterator[Array]:
     """Weights that are tight for V in one norm or another: of entries, rows, columns or singular values."""
     rows, columns = length(V, axis=1)[:, None], length(V, axis=0)
     yield from (V, np.sign(V), V * (np.abs(V) == np.abs(V).max()), V * (rows == rows.max()))

@@ -12,7 +12,7 @@ from implicit_bias.features.base import Features
 TRIED = 5
 
 
-def try_features(features: Features) -> None:
+def check_features(features: Features) -> None:
     """Refuse features whose methods contradict each other on some samples, weights drawn from a normal distribution.
 
     Raises InputError where `shape`, `dense`, `select`, `apply`, `adjoint`, `magnitudes`, `row_norms` or `closed` are
