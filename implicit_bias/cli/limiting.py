@@ -12,7 +12,7 @@ from implicit_bias.studies.limit.config import LimitConfig
 from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.experiment import Experiment
-from implicit_bias.studies.runner.results import Figured, figured, load_alone, require_replaceable, write_alone
+from implicit_bias.studies.runner.results import ResultTable, load_alone, require_replaceable, result_table, write_alone
 from implicit_bias.studies.runner.run import stored
 from implicit_bias.studies.runner.store import Store
 
@@ -39,10 +39,10 @@ def limit(options: Namespace) -> Outcome:
     return ended([found], write_alone(found, out), found.record, code)
 
 
-def _stored(experiment: Experiment, out: Path) -> Figured:
+def _stored(experiment: Experiment, out: Path) -> ResultTable:
     """What earlier runs have stored of the cells that are asked for; raises InputError if that is nothing."""
     cells = Store(out / "cells")
     known = stored(cells_of(experiment, experiment.grid(False)), cells)
     if not (known.results or known.partial):
         raise InputError(f"{cells.folder} holds none of these cells; run the command without --stored")
-    return figured(known, experiment)
+    return result_table(known, experiment)

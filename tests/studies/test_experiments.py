@@ -19,7 +19,7 @@ from implicit_bias.studies.localization import COLLECTION as LOCALIZATION
 from implicit_bias.studies.paper.experiment import EXPERIMENT as PAPER
 from implicit_bias.studies.paper.experiment import STUDIES, comparison
 from implicit_bias.studies.runner.cells import cells_of
-from implicit_bias.studies.runner.results import figured, load, load_alone
+from implicit_bias.studies.runner.results import load, load_alone, result_table
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
 from implicit_bias.studies.scale.study import EXPERIMENT as SCALE
@@ -93,7 +93,7 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
     times = [column for column in tables[0] if "seconds" in column]
     assert not tables[0].map(lambda value: isinstance(value, list)).any(axis=None)
     pd.testing.assert_frame_equal(*(table.drop(columns=times) for table in tables))
-    found = figured(runs[0], experiment)
+    found = result_table(runs[0], experiment)
     for figure in experiment.figures(found.table).values():
         figure.savefig(io.BytesIO(), dpi=30)
     assert found.outcome() in ("yes", "no", "partly", "undecided")
@@ -142,7 +142,7 @@ def test_every_experiment_has_a_committed_table():
 @pytest.mark.parametrize("found", [pytest.param(found, id=name) for name, found in committed()])
 def test_committed_tables_are_drawn_and_judged(found):
     assert found.experiment.figures(found.table)
-    assert found.verdicts()
+    assert found.verdicts
     # What cells are missing for is undecided.
     assert found.outcome().split(" (")[0] in ("yes", "no", "partly") or found.record["missing"]
 
@@ -159,7 +159,7 @@ def write_expected():
     lines = []
     for name, experiment in EXPERIMENTS.items():
         settings = cheapest(name)
-        table = figured(run(cells_of(experiment, [settings])), experiment).table
+        table = result_table(run(cells_of(experiment, [settings])), experiment).table
         lines.append(f"{json.dumps(name)}: {json.dumps(summary(name, settings, table))}")
     EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
