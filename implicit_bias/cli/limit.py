@@ -13,7 +13,7 @@ from implicit_bias.studies.limit.config import DESCENTS, NETWORKS, STARTS, Limit
 if TYPE_CHECKING:
     from implicit_bias.cli.execution import Outcome
     from implicit_bias.studies.runner.experiment import Experiment
-    from implicit_bias.studies.runner.results import Figured
+    from implicit_bias.studies.runner.results import ResultTable
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -85,11 +85,11 @@ def limit(options: Namespace) -> Outcome:
     return ended([found], write_alone(found, out), found.record, code)
 
 
-def _stored(experiment: Experiment, out: Path) -> Figured:
+def _stored(experiment: Experiment, out: Path) -> ResultTable:
     """What earlier runs have stored of the configured cells; raises InputError if that is nothing."""
     from implicit_bias._utils.checks import InputError
     from implicit_bias.studies.runner.cells import cells_of
-    from implicit_bias.studies.runner.results import figured
+    from implicit_bias.studies.runner.results import result_table
     from implicit_bias.studies.runner.run import stored
     from implicit_bias.studies.runner.store import Store
 
@@ -97,4 +97,4 @@ def _stored(experiment: Experiment, out: Path) -> Figured:
     known = stored(cells_of(experiment, experiment.grid(False)), cells)
     if not (known.results or known.partial):
         raise InputError(f"{cells.folder} holds none of these cells; run the command without --stored")
-    return figured(known, experiment)
+    return result_table(known, experiment)

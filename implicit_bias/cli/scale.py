@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from implicit_bias.cli.execution import Outcome
     from implicit_bias.studies.runner.cells import Cell
-    from implicit_bias.studies.runner.results import Figured
+    from implicit_bias.studies.runner.results import ResultTable
     from implicit_bias.studies.runner.store import Store
 
 
@@ -75,7 +75,7 @@ def scale(options: Namespace) -> Outcome:
     from implicit_bias.cli.execution import Outcome
     from implicit_bias.cli.sweeps import computed, ended, redrawn
     from implicit_bias.studies.runner.cells import cells_of
-    from implicit_bias.studies.runner.results import figured, taken_up, write_alone
+    from implicit_bias.studies.runner.results import result_table, resume_from, write_alone
     from implicit_bias.studies.runner.run import stored
     from implicit_bias.studies.runner.store import Store
     from implicit_bias.studies.scale.config import chosen, grid
@@ -94,7 +94,7 @@ def scale(options: Namespace) -> Outcome:
     store = Store(out / "cells")
     if options.extend:
         cells = cells_of(experiment, experiment.grid(options.quick))
-        for cell, result in taken_up(_earlier(options.extend), cells).items():
+        for cell, result in resume_from(_earlier(options.extend), cells).items():
             own = store.get(cell)
             if own is None or cell.cut_off(own.rows):
                 store.put(cell, result)
@@ -105,12 +105,12 @@ def scale(options: Namespace) -> Outcome:
         return Outcome(0, {"sizes": costs.to_dict("records")})
     (part,) = computed([asked], options, out)
     everything = stored(cells_of(experiment, experiment.grid(options.quick)), store)
-    found = figured(everything, experiment, quick=options.quick)
+    found = result_table(everything, experiment, quick=options.quick)
     code = 130 if part.record["missing"] else 0
     return ended([found], write_alone(found, out), found.record, code)
 
 
-def _earlier(folder: str) -> Figured:
+def _earlier(folder: str) -> ResultTable:
     from implicit_bias.studies.runner.results import load_alone
     from implicit_bias.studies.scale.study import EXPERIMENT
 

@@ -14,12 +14,12 @@ from implicit_bias.cli.execution import Outcome
 from implicit_bias.studies.runner.cells import Cell, cells_of
 from implicit_bias.studies.runner.engines import ENGINES
 from implicit_bias.studies.runner.experiment import Experiment
-from implicit_bias.studies.runner.results import Figured, tabulated
+from implicit_bias.studies.runner.results import ResultTable, result_tables
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
 
 
-def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out: Path) -> list[Figured]:
+def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out: Path) -> list[ResultTable]:
     """The tables of experiments, computed on the engine of the options and stored in `out`/cells, with a bar.
 
     Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work;
@@ -57,7 +57,7 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
         print(f"{found.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
     if not (found.results or found.partial):
         raise KeyboardInterrupt
-    return tabulated(found, quick=options.quick)
+    return result_tables(found, quick=options.quick)
 
 
 def redrawn(folder: str | Path, computing: Any) -> Path:
@@ -93,7 +93,7 @@ def told(paths: Iterable[Path]) -> list[Path]:
     return written
 
 
-def ended(found: Sequence[Figured], paths: Iterable[Path], record: dict[str, Any], code: int | None = None) -> Outcome:
+def ended(found: Sequence[ResultTable], paths: Iterable[Path], record: Any, code: int | None = None) -> Outcome:
     """Print findings and files; the code is 130 if cells are missing, unless one is given."""
     for one in found:
         print(one.lines())

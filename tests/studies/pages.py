@@ -36,12 +36,13 @@ def page_of(collection):
     """The text of a collection's page, which shows all figures, the verdicts of the committed tables, and no others."""
     page, shown = (ROOT / "docs" / f"{collection.name}.md").read_text(), set()
     found = load(collection, ROOT / "data" / collection.name)
-    assert [figured.experiment for figured in found] == [*collection.chosen("all")]
-    for figured in found:
-        name, verdicts = figured.experiment.name, as_markdown(figured.experiment.verdicts(figured.table))
-        assert figured.record["missing"] == 0
-        assert f"]({collection.name}_{name}.png)" in page
-        assert (ROOT / "docs" / f"{collection.name}_{name}.png").is_file()
+    assert [one.experiment for one in found] == [*collection.chosen("all")]
+    for one in found:
+        name, verdicts = one.experiment.name, as_markdown(one.experiment.verdicts(one.table))
+        assert one.record["missing"] == 0
+        picture = f"{collection.name}_{name.replace('-', '_')}.png"
+        assert f"]({picture})" in page
+        assert (ROOT / "docs" / picture).is_file()
         assert verdicts in page
         shown.update(verdicts.splitlines())
     told = [line for line in page.splitlines() if line.endswith((" yes |", " no |", " undecided |"))]

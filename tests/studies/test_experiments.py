@@ -19,7 +19,7 @@ from implicit_bias.studies.localization import COLLECTION as LOCALIZATION
 from implicit_bias.studies.paper.experiment import EXPERIMENT as PAPER
 from implicit_bias.studies.paper.experiment import STUDIES, comparison
 from implicit_bias.studies.runner.cells import cells_of
-from implicit_bias.studies.runner.results import figured, load, load_alone
+from implicit_bias.studies.runner.results import load, load_alone, result_table
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
 from implicit_bias.studies.scale.study import EXPERIMENT as SCALE
@@ -58,6 +58,8 @@ SHORTER = {
 LIMITS = {"limit deep", "limit one_layer", "limit plain"}
 #: An optimal network may have other units, of a norm within the gap, with other libraries' rounding.
 UNITS = "best_units"
+#: Tolerance of a value relative to the largest of its column.
+TOLERANCE = 1e-3
 each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
@@ -93,27 +95,49 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
     times = [column for column in tables[0] if "seconds" in column]
     assert not tables[0].map(lambda value: isinstance(value, list)).any(axis=None)
     pd.testing.assert_frame_equal(*(table.drop(columns=times) for table in tables))
-    found = figured(runs[0], experiment)
+    found = result_table(runs[0], experiment)
     for figure in experiment.figures(found.table).values():
         figure.savefig(io.BytesIO(), dpi=30)
     assert found.outcome() in ("yes", "no", "partly", "undecided")
     if UNITS in found.table:
         # A vertex has a unit for each margin of 1 at most; a single unit cannot have both signs.
         assert found.table[UNITS].between(2, settings.get("n", settings.get("train_size"))).all()
-    expected = json.loads(EXPECTED.read_text())
-    assert summary(name, settings, found.table) == pytest.approx(expected.get(name), rel=0.01, abs=1e-6), (
+    expected = json.loads(EXPECTED.read_text())[name]
+    changed = (
         f"the rows of {name} have changed: raise its revision, so that stored cells of before are not used, and then "
         f"let `python -m tests.studies.test_experiments` write {EXPECTED.name} again"
     )
+    found_rows = pinned(name, settings, found.table)
+    assert found_rows.keys() == expected.keys(), changed
+    for column, values in expected.items():
+        assert found_rows[column] == near(values), changed
 
 
-def summary(name, settings, table):
-    """The revision, the number of rows, and the means of the numbers that the rows say, and that no rounding turns."""
+def pinned(name, settings, table):
+    """Revision, and all values of each column in the order of the rows, except columns that depend on rounding."""
     left = {UNITS, "patterns", "rounds", *settings}
-    numbers = table.drop(columns=[column for column in table if column in left or "seconds" in column])
-    means = numbers.select_dtypes("number").replace([np.inf, -np.inf], np.nan).mean().dropna().items()
-    revision = EXPERIMENTS[name].revision
-    return {"revision": revision, "rows": len(table)} | {column: float(f"{mean:.6g}") for column, mean in means}
+    own = table.drop(columns=[column for column in table if column in left or "seconds" in column])
+    own = own.replace([np.inf, -np.inf], np.nan).dropna(axis=1, how="all")
+    columns = {}
+    for column, values in own.items():
+        is_number = pd.api.types.is_numeric_dtype(values) and values.dtype != bool
+        columns[column] = [float(f"{one:.5g}") for one in values] if is_number else [*values.fillna("").astype(str)]
+    return {"revision": EXPERIMENTS[name].revision} | columns
+
+
+def near(values):
+    """Values to compare with: numbers within a tolerance, which is no smaller than that of the column's largest."""
+    if not isinstance(values, list) or isinstance(values[0], str):
+        return values
+    return pytest.approx(values, rel=0.01, abs=1e-6 + TOLERANCE * np.nanmax(np.abs(values)), nan_ok=True)
+
+
+@pytest.mark.parametrize("column", ["units", "train_loss", "test_loss"])
+def test_exchanging_two_rows_of_a_column_is_noticed(column):
+    table = pd.DataFrame({"units": [1, 2, 3], "train_loss": [0.1, 0.2, 0.3], "test_loss": [0.3, np.nan, 0.1]})
+    exchanged = table.assign(**{column: table[column].iloc[[1, 0, 2]].to_numpy()})
+    before, after = (pinned("galu norms", {}, one) for one in (table, exchanged))
+    assert after[column] != near(before[column])
 
 
 def committed():
@@ -142,7 +166,7 @@ def test_every_experiment_has_a_committed_table():
 @pytest.mark.parametrize("found", [pytest.param(found, id=name) for name, found in committed()])
 def test_committed_tables_are_drawn_and_judged(found):
     assert found.experiment.figures(found.table)
-    assert found.verdicts()
+    assert found.verdicts
     # What cells are missing for is undecided.
     assert found.outcome().split(" (")[0] in ("yes", "no", "partly") or found.record["missing"]
 
@@ -159,8 +183,8 @@ def write_expected():
     lines = []
     for name, experiment in EXPERIMENTS.items():
         settings = cheapest(name)
-        table = figured(run(cells_of(experiment, [settings])), experiment).table
-        lines.append(f"{json.dumps(name)}: {json.dumps(summary(name, settings, table))}")
+        table = result_table(run(cells_of(experiment, [settings])), experiment).table
+        lines.append(f"{json.dumps(name)}: {json.dumps(pinned(name, settings, table))}")
     EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -20,7 +20,8 @@ from implicit_bias.studies.paper.plan import chosen
 from implicit_bias.studies.paper.studies import Config
 from implicit_bias.studies.paper.verdicts import examine, verdicts
 from implicit_bias.studies.runner.cells import binary_task, cells_of
-from implicit_bias.studies.runner.results import Figured, load_alone, write_alone
+from implicit_bias.studies.runner.mean_test import holm
+from implicit_bias.studies.runner.results import ResultTable, load_alone, write_alone
 from implicit_bias.studies.runner.run import run as compute
 from implicit_bias.studies.runner.verdicts import as_markdown
 from tests import ROOT
@@ -288,7 +289,7 @@ def test_the_published_numbers_are_those_of_mnist(off, holds):
 
 @pytest.mark.parametrize("damage", [lambda r: [1], lambda r: r | {"sha256": "0"}, lambda r: {"studies": [1]}])
 def test_damaged_results_are_refused(tmp_path, damage):
-    write_alone(Figured(FIGURE_2, table_of("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
+    write_alone(ResultTable(FIGURE_2, table_of("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
     found = load_alone(FIGURE_2, tmp_path, "reproduce paper")
     assert len(found.table) == 3
     (tmp_path / "record.json").write_text(json.dumps(damage(found.record)))
@@ -297,7 +298,7 @@ def test_damaged_results_are_refused(tmp_path, damage):
 
 
 def test_a_table_cut_short_is_refused(tmp_path):
-    write_alone(Figured(FIGURE_2, table_of("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
+    write_alone(ResultTable(FIGURE_2, table_of("compare_gln", ["GD-GLN"]), {"missing": 0, "cells": 3}), tmp_path)
     whole = (tmp_path / "cells.csv").read_bytes()
     (tmp_path / "cells.csv").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="damaged results"):
@@ -308,7 +309,7 @@ def test_the_report_stands_alone_and_redraws(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "PAPER", plan.PAPER | {"steps": 40})
     small = replace(plan.GLN, quick={"units": (3,), "contexts": (2,)})
     monkeypatch.setitem(plan.FIGURES, "4", replace(plan.FIGURES["4"], parts=(small,)))
-    options = ("--dataset", "digits", "--figure", "4")
+    options = ("--dataset", "digits", "--figure", "4", "--corrected")
     done = run(*options, "--quick", "--jobs", 1, "--out", tmp_path / "a", command="reproduce paper")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "a" / "report.html").read_text()

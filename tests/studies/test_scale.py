@@ -11,8 +11,8 @@ import scipy.stats
 from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, load_binary, solve, svm_gln, train
 from implicit_bias.metrics import inconsistency
 from implicit_bias.studies.runner.cells import cells_of
+from implicit_bias.studies.runner.mean_test import holm
 from implicit_bias.studies.runner.run import run as computed
-from implicit_bias.studies.runner.tested import holm
 from implicit_bias.studies.runner.verdicts import as_markdown
 from implicit_bias.studies.scale import verdicts
 from implicit_bias.studies.scale.config import chosen, grid

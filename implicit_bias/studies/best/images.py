@@ -52,7 +52,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Columns, and a descent."""
     return 5.0 + settings["train_size"] ** 2 / 100 + settings["max_steps"] * settings["train_size"] * 2e-5
 
 

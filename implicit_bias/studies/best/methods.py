@@ -74,7 +74,6 @@ def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Ar
 
 
 def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
-    """The row of the best network with the patterns of this one."""
     patterns = np.unique(network.gates()(X).gate_values.T, axis=0)
     signs = np.repeat([1.0, -1.0], len(patterns))
     W = solve_in_cones(X, y, np.vstack([patterns, patterns]), signs, np.inf, TOLERANCE).weights
@@ -95,7 +94,6 @@ def network_error(network: ReLUNetwork, fresh: tuple[Array, Array]) -> float:
 
 
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
-    """The row of a network."""
     return {"method": method, "objective": norm_of(network, X, y), "error": network_error(network, fresh)}
 
 

@@ -44,7 +44,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The best network, and a problem with cones; for each width a training and a descent."""
     return 12.0 + len(settings["units"]) * (settings["steps"] + settings["max_steps"]) * 1e-4
 
 

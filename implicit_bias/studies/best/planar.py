@@ -82,7 +82,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The best network, and a training and a descent for each width."""
     return 3.0 + len(settings["units"]) * (settings["steps"] * 2e-4 + settings["max_steps"] * 6e-4)
 
 

@@ -71,7 +71,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Ten problems, or one of nine times the samples; shared units take far longer."""
     each = {"ovr": 1.0, "joint": 1.0, "shared": 20.0}
     return len(settings["C"]) * sum(each[m] for m in settings["method"]) * (settings["train_size"] / 1000) ** 1.5 * 4
 

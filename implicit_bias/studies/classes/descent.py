@@ -148,7 +148,6 @@ def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
 
 
 def cost(settings: Settings) -> float:
-    """Descents, and the problem of shared units."""
     return (3.0 + len(settings["network"])) * settings["train_size"] / (30 if settings["dataset"] == "mnist" else 60)
 
 

@@ -101,13 +101,11 @@ def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
 
 
 def _active(network: ChainNetwork) -> int:
-    """Gates with weights."""
     lengths = np.linalg.norm(network.effective_weights(), axis=1)
     return int((lengths > IDLE * lengths.max()).sum())
 
 
 def cost(settings: Settings) -> float:
-    """Boxes, and descents."""
     size = settings["train_size"] / 100
     return 2.0 + settings["nodes"] * 0.015 * size + 2 * settings["max_steps"] * 5e-4 * size
 

@@ -53,7 +53,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """A stack's steps, and the half steps of the search."""
     size = as_many_parameters(settings) * settings["d"]
     half = 1e-11 * size**3 + 1e-8 * size**2
     rounds = settings.get("rounds", 0)

@@ -77,7 +77,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """A part for each step, and one for each network's share of it."""
     return settings["steps"] * (3e-4 + 2e-5 * settings["levels"] * settings["repeats"])
 
 

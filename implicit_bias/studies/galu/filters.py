@@ -49,7 +49,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """A stack's steps, or the updates of all widths."""
     if settings["network"] == "ReLU":
         return settings["steps"] * (3e-4 + 1.5e-6 * settings["repeats"] * settings["m"] / settings["d"])
     return 4e-8 * settings["updates"] * settings["m"] ** 2

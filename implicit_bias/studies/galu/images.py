@@ -63,13 +63,11 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
-    """The untrained network of a width and a repeat."""
     options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
 
 
 def cost(settings: Settings) -> float:
-    """A part for each step, and one for each network's share of it."""
     networks = settings["widths"] * settings["repeats"]
     return settings["steps"] * (5e-4 + 2.5e-8 * networks * settings["widest"] ** 2)
 

@@ -68,7 +68,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The steps of two stacks, and least squares."""
     return settings["steps"] * (4e-4 + 8e-7 * settings["m"]) + 1e-9 * settings["m"] ** 3 * settings["repeats"]
 
 

@@ -90,7 +90,6 @@ def squares(weights: Array) -> dict[str, float]:
 
 
 def cost(settings: Settings) -> float:
-    """The least squares of m samples and kd features, or the steps of a stack."""
     if settings["fit"] in TRAINED:
         return settings["steps"] * (3e-4 + 2e-5 * len(settings["sigma_y"]) * settings["repeats"])
     return 1.5e-9 * settings["m"] * (settings["units"] * settings["d"]) ** 2

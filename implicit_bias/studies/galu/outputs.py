@@ -78,7 +78,6 @@ def alternated(settings: Settings, units: Sequence[int]) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The steps of three stacks or of three widths alone, or the half steps of three searches."""
     size = as_many_parameters(settings) * settings["d"]
     if settings["method"] == "alternation":
         return 3 * settings["repeats"] * settings["steps"] * 1e-11 * size**3

@@ -58,7 +58,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """A part for each step, and one for each network's share of it."""
     return settings["steps"] * (3e-4 + 1e-8 * settings["repeats"] * settings["units"] * settings["d"])
 
 
@@ -80,7 +79,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _of_rule(table: pd.DataFrame) -> list[Verdict]:
-    """Whether both networks learn the linear rule, and ReLU better."""
     errors, claims = (
         means(table, ["units"], "test_error"),
         ("both networks learn a linear rule", "ReLU errs less on it"),
@@ -98,7 +96,6 @@ def _of_rule(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _of_parity(table: pd.DataFrame) -> Verdict:
-    """Whether all test errors on the parity are those of a coin."""
     fitted, claim = means(table, ["units"], "train_error"), "neither learns a parity"
     if fitted.empty:
         return Verdict.undecided(claim, "both networks at one width")

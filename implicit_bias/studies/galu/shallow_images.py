@@ -45,7 +45,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The products of a batch with all weights, forward and back, and a part for each step."""
     inputs = 65 if settings["dataset"] == "digits" else 785
     return settings["steps"] * (5e-4 + 1e-8 * inputs * settings["units"] * settings["repeats"])
 

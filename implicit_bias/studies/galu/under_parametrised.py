@@ -46,7 +46,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """A stack's steps."""
     return settings["steps"] * (3e-4 + 1.5e-6 * settings["repeats"] * settings["m"] / settings["d"])
 
 

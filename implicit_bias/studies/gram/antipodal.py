@@ -37,7 +37,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Small matrices."""
     return 0.03 * settings["draws"]
 
 

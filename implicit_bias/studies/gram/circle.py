@@ -47,7 +47,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Pairs of a closed form, or a series."""
     return {"swish": 8.0, "tanh": 50.0}.get(settings["activation"], 0.005 * settings["n"])
 
 

@@ -35,7 +35,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The polynomial of a layer, and the layers."""
     return settings["draws"] * (0.05 + 1e-6 * settings["n"] ** 2 * settings["layers"] / 8)
 
 

@@ -45,7 +45,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Milliseconds in doubles, n³ steps of multiprecision."""
     return settings["draws"] * (1.5e-5 * settings["n"] ** 3 if settings["digits"] else 2e-6 * settings["n"] ** 2)
 
 

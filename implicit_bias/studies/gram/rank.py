@@ -45,7 +45,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Eigenvalues of ever more points."""
     return 1e-8 * settings["most"] ** 4 / settings["step"]
 
 

@@ -49,7 +49,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """A matrix and its eigenvalues."""
     return settings["draws"] * (0.02 + 2e-6 * settings["n"] ** 2)
 
 

@@ -140,7 +140,6 @@ def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: floa
 
 
 def cost(settings: Settings) -> float:
-    """σ and σ' of all units at all points, every step."""
     slow = {"relu": 2e-8, "square": 1.5e-8, "tanh": 2e-8}.get(settings["activation"], 5e-8)
     return slow * settings["steps"] * settings["n"] * settings["units"]
 

@@ -42,7 +42,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Derivatives and products of all units."""
     return settings["draws"] * (0.01 + 2e-7 * settings["n"] * settings["width"])
 
 

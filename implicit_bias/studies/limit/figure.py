@@ -82,7 +82,6 @@ def path_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _line(descent: str) -> dict[str, Any]:
-    """Colour and line of a descent."""
     model, line = STYLES[descent]
     return {"color": style(model)["color"], "linestyle": line}
 

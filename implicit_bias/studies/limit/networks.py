@@ -47,7 +47,6 @@ def _other(seed: int, draw: int) -> int:
 
 @torch.no_grad()
 def _behind(frozen: FrozenReLUNetwork, other: ReLUNetwork) -> FrozenReLUNetwork:
-    """The gates of one network with the weights of another."""
     for target, source in zip(frozen.layers, other.layers, strict=True):
         target.copy_(source)
     return frozen

@@ -59,7 +59,6 @@ def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
 
 
 def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """That of one gated layer."""
     if isinstance(network, GatedLinearNetwork):
         return _certified(margin_problem(network, task.X_train, task.y_train), task)
     gates: ReLUGates = network.gates()
@@ -91,7 +90,6 @@ def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
 
 
 def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """The certified bound for several gated layers (`margin_bound`)."""
     bound = margin_bound(network, task.X_train, task.y_train, BOUND_GAP)
     if bound is None:
         return None

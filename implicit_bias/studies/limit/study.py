@@ -88,7 +88,6 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _config(settings: Settings, label: str, steps: int, margin: float) -> LossScaled | PlainDescent:
-    """The iteration of a descent."""
     limit = settings["max_seconds"]
     if label == "plain":
         return PlainDescent(settings["lr"], max(1, steps), limit)
@@ -121,7 +120,6 @@ def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure:
 
 
 def cost(settings: Settings) -> float:
-    """About how many seconds on one core: descents, and their measures."""
     work = 1e-3 * settings["train_size"] * settings["units"] ** 0.7 * len(settings["descents"]) * settings["draws"]
     return float(min(5.0 + work, 3 * settings["max_seconds"]))
 

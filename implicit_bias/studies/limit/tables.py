@@ -33,7 +33,6 @@ def tables(last: pd.DataFrame) -> str:
 
 
 def _ends(last: pd.DataFrame) -> str:
-    """A row for each network, size and momentum."""
     known = [name for name in PLACES if name in set(last.descent)]
     far = [name for name in known if name != "plain"]
     apart = ", ".join(PLACES[name] for name in far)
@@ -54,13 +53,11 @@ def _ends(last: pd.DataFrame) -> str:
 
 
 def _fewer(part: pd.DataFrame, seeds: int) -> str:
-    """How many seeds it is of, if not of all."""
     count = part.seed.nunique()
     return "" if count in (0, seeds) else f" ({count} of {seeds} seeds)"
 
 
 def _differences(last: pd.DataFrame) -> str:
-    """A row for each contrast, a column for each number of units."""
     momenta = last.groupby(CELL[:2]).momentum.nunique()
     sizes = sorted(set(last.units))
     found: dict[str, dict[int, str]] = {}
@@ -73,7 +70,6 @@ def _differences(last: pd.DataFrame) -> str:
 
 
 def _told(one: Contrast) -> str:
-    """Mean ± half of the interval, bold where that leaves 0 out."""
     (low, high), mean = one.test.interval, one.test.values.mean()
     told = f"{mean:.2f} ± {(high - low) / 2:.2f}".replace("-", "−")
     return f"**{told}**" if low > 0 or high < 0 else told

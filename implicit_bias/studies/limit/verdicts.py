@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from implicit_bias.studies.limit.config import PLACE
-from implicit_bias.studies.runner.tested import Tested, holm
+from implicit_bias.studies.runner.mean_test import MeanTest, holm
 from implicit_bias.studies.runner.verdicts import Verdict, where
 
 #: A ratio up to which a descent counts as at the optimum.
@@ -65,7 +65,7 @@ class Contrast:
     train_size: int
     units: int
     momenta: tuple[float, ...]
-    test: Tested
+    test: MeanTest
 
 
 def ends(table: pd.DataFrame) -> pd.DataFrame:
@@ -145,7 +145,6 @@ def _bounded(network: Any, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
-    """The largest ratio, and inconsistency if any is known."""
     if part.ratio.isna().all():
         return "no ratio is known"
     apart = part.inconsistency.max()
@@ -154,7 +153,6 @@ def _about(part: pd.DataFrame) -> str:
 
 
 def _paired(above: pd.DataFrame, below: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A column of two parts, side by side for the cells that both have."""
     cell = [name for name in (*CELL, "seed", "draw") if name in above]
     sides = [part.set_index(cell)[column] for part in (above, below)]
     return pd.concat(sides, axis=1, keys=["above", "below"], join="inner")
@@ -173,13 +171,12 @@ def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
-    """A column in percent of a network's ends, by cell and seed."""
     part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
     return 100 * part.reindex(columns=[column])[column].dropna()
 
 
-def _tested(claim: str, pair: pd.DataFrame) -> Tested:
+def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
     """The seeds' mean differences; what momentum does not touch, such as the SVM of gates as drawn, counts once."""
     pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
     above, below = (pd.DataFrame(pair[side]).mean() for side in ("above", "below"))
-    return Tested(claim, "above", 0.0, above - below, f"{above.mean():.2f} − {below.mean():.2f} = ", split=False)
+    return MeanTest(claim, "above", 0.0, above - below, f"{above.mean():.2f} − {below.mean():.2f} = ", split=False)

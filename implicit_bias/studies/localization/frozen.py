@@ -94,7 +94,6 @@ def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y:
 
 
 def cost(settings: Settings) -> float:
-    """The training, and an eigenproblem and a product for each closed form."""
     size = settings["units"] * settings["n"]
     flows = settings["repeats"] * (settings["times"] + 2)
     return seconds(settings) + flows * (2e-10 * settings["samples"] * size**2 + 1.5e-9 * size**3)

@@ -50,7 +50,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Mostly the samples."""
     return 4e-6 * SAMPLES * settings["n"] / 40
 
 

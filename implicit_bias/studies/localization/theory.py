@@ -106,7 +106,6 @@ def _eigenvectors(A: Array) -> tuple[Array, Array]:
 
 
 def cost(settings: Settings) -> float:
-    """The samples."""
     return TIMES[-1] / settings["lr"] * settings["batch"] * 3e-6
 
 

@@ -131,7 +131,6 @@ def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settin
 
 
 def _judged(process: RingProcess, gates: Callable[[Array], Array], settings: Settings) -> tuple[float, float]:
-    """The least loss over samples, and the loss of these weights over fresh ones."""
     pairs = [process.sample(settings["samples"], seed=settings["seed"] + k) for k in (10, 11)]
     here, fresh = (Moments.from_samples(GatedFeatures(X, gates(X)), y) for X, y in pairs)
     return here.best_loss, fresh.loss(here.best_weights)
@@ -178,7 +177,6 @@ def _left(X: Array, y: Array, w: Array, sets: Array) -> float:
 
 
 def cost(settings: Settings) -> float:
-    """Mostly solving for each set."""
     return 1e-3 + 3e-7 * settings["steps"] * settings["samples"] / 20 * settings["units"]
 
 

@@ -42,7 +42,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return float(MODULES[settings["study"]].cost(settings))
 
 

@@ -24,7 +24,6 @@ LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
 
 
 def _others(table: pd.DataFrame, reference: str) -> list[str]:
-    """The models of a table besides the reference, in its order."""
     return [model for model in table["model"].unique() if model != reference]
 
 
@@ -109,7 +108,6 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 
 
 def _row(axes: Any, table: pd.DataFrame, layout: OwnFigure, row: tuple[int | None, str], blocks: list[Any]) -> None:
-    """The panels of one quantity, for a version and a training-set size each."""
     contexts, quantity = row
     for ax, (version, size) in zip(axes, blocks, strict=True):
         part = table[(table.version == version) & (table.train_size == size)]
@@ -174,7 +172,6 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
 
 
 def _scatters(axes: Any, table: pd.DataFrame, layout: OwnFigure) -> None:
-    """Every cell's inconsistency over the reference's error, a panel a version."""
     versions = [version for version in TITLES if (table.version == version).any()]
     for ax, version in zip(axes, versions, strict=True):
         _inconsistency_against_error(ax, table[table.version == version], layout.study.reference)
@@ -186,7 +183,6 @@ def _scatters(axes: Any, table: pd.DataFrame, layout: OwnFigure) -> None:
 
 
 def _legend(drawing: Figure, table: pd.DataFrame) -> None:
-    """One entry per model, one per momentum, and the signs."""
     handles = [Line2D([], [], markersize=4, linewidth=1, **style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):

@@ -61,7 +61,6 @@ def _chosen(problem: MarginProblem, norm: Equation23, judge: Solved, task: Binar
 
 
 def cost(settings: Settings) -> float:
-    """The descents, and two margin problems a version."""
     n, units, contexts = settings["train_size"], settings["units"], settings["contexts"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0.
     products = min((contexts - 1) * n, (2 * contexts - 1) * 626)

@@ -8,13 +8,13 @@ from matplotlib.lines import Line2D
 from implicit_bias._utils.checks import InputError
 from implicit_bias.studies.paper.verdicts import examine
 from implicit_bias.studies.runner.drawing import COLOURS
-from implicit_bias.studies.runner.tested import Tested, holm
+from implicit_bias.studies.runner.mean_test import MeanTest, holm
 
 #: Colour of each outcome.
 OUTCOMES = {"yes": COLOURS["blue"], "no": COLOURS["orange"], "undecided": "0.55"}
 
 
-def intervals(table: pd.DataFrame) -> list[tuple[Tested, str]]:
+def intervals(table: pd.DataFrame) -> list[tuple[MeanTest, str]]:
     """The differences that are tested against 0, with their outcomes."""
     tested = examine(table)
     adjusted = holm([test.p for test in tested])

@@ -54,7 +54,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The descents, and the margin problems that differ."""
     n, units = settings["train_size"], settings["units"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0, twice.
     products = min(n, 2 * 626)

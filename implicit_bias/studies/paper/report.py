@@ -9,15 +9,15 @@ import jinja2
 from implicit_bias.studies.paper.figures import names
 from implicit_bias.studies.paper.pages import panel_rows
 from implicit_bias.studies.paper.summary import summarise
-from implicit_bias.studies.runner.results import Figured
+from implicit_bias.studies.runner.results import ResultTable
 
 #: What a row of the report's last table stands for.
 SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
 
 
-def report_page(found: Figured, contents: dict[str, bytes]) -> bytes:
+def report_page(found: ResultTable, contents: dict[str, bytes]) -> bytes:
     """The page, with the figures among the contents of files that are written beside it."""
-    summary, verdicts = summarise(found.table, SETTINGS).round(4), found.verdicts()
+    summary, verdicts = summarise(found.table, SETTINGS).round(4), found.verdicts
     pictures = {name.removesuffix(".png"): content for name, content in contents.items() if name.endswith(".png")}
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
         files("implicit_bias.studies.paper").joinpath("report.html").read_text("utf-8")
@@ -36,7 +36,6 @@ def report_page(found: Figured, contents: dict[str, bytes]) -> bytes:
 
 
 def _caption(name: str) -> str:
-    """What is written below a figure of this name."""
     if name.startswith("figure"):
         return f"Figure {name.removeprefix('figure')} of the paper, corrected above and with the published faults below"
     if name == "spreads":
@@ -46,7 +45,6 @@ def _caption(name: str) -> str:
 
 
 def _readable(record: dict[str, Any]) -> dict[str, str]:
-    """The record as lines of text, a line for each study or setting that it lists."""
     lines: dict[str, str] = {}
     for name, value in record.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):

@@ -36,7 +36,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """The descents, and one margin problem."""
     n = settings["train_size"] / 2000
     descent = len(settings["momentum"]) * settings["steps"] / 3200 * (0.1 + 1.3 * n)
     return descent + n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192)) + 4 * settings["contexts"] / 32768 + 0.3

@@ -7,7 +7,7 @@ import pandas as pd
 
 from implicit_bias._utils.checks import InputError
 from implicit_bias.studies.paper.claims import CLAIMS, SHALLOW, Claim, Correlation, Quantity
-from implicit_bias.studies.runner.tested import Tested, holm
+from implicit_bias.studies.runner.mean_test import MeanTest, holm
 from implicit_bias.studies.runner.verdicts import Verdict, where
 
 #: What makes a cell of one study and version.
@@ -51,13 +51,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     return [*decided, *_best_depth(table), *_certificates(table), *_published(table)]
 
 
-def examine(table: pd.DataFrame) -> list[Tested]:
+def examine(table: pd.DataFrame) -> list[MeanTest]:
     """The tests of all claims that the table has cells for."""
     parts = {split: where(table, split=split) for split in ("own", "published")}
     return [test for claim in CLAIMS for test in _tests(parts, claim)]
 
 
-def _tests(parts: dict[str, pd.DataFrame], claim: Claim | Correlation) -> Iterator[Tested]:
+def _tests(parts: dict[str, pd.DataFrame], claim: Claim | Correlation) -> Iterator[MeanTest]:
     """The test of a claim, and those of each value of a coordinate; none without cells. Parts are those of a split."""
     terms = claim.terms if isinstance(claim, Claim) else ((1, claim.one), (1, claim.other))
     pairs = {
@@ -74,7 +74,7 @@ def _tests(parts: dict[str, pd.DataFrame], claim: Claim | Correlation) -> Iterat
             cells = cells - cells.groupby(level=["train_size", "seed"]).transform("mean")
         if len(found := _correlations(cells)):
             limit = float(np.arctanh(STRONG))
-            yield Tested(about, claim.relation, limit, found, "r = ", split == "own", correlation=True)
+            yield MeanTest(about, claim.relation, limit, found, "r = ", split == "own", correlation=True)
         return
     yield _difference(about, cells, claim.limit, split)
     groups = list(cells.groupby(level=claim.by)) if claim.by else []
@@ -92,12 +92,11 @@ def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
     return 100 * cells.set_index([name for name in CELL if name not in fixed])[quantity.column]
 
 
-def _difference(claim: str, cells: pd.DataFrame, limit: float, split: str) -> Tested:
-    """The sum of the terms in each draw, with the sides of a plain difference."""
+def _difference(claim: str, cells: pd.DataFrame, limit: float, split: str) -> MeanTest:
     draws = cells.groupby(level="seed").mean()
     sides = draws.mean().tolist()
     shown = f"{sides[0]:.2f} − {-sides[1]:.2f} = " if len(sides) == 2 else ""
-    return Tested(claim, "above", limit, draws.sum(axis=1), shown, split == "own")
+    return MeanTest(claim, "above", limit, draws.sum(axis=1), shown, split == "own")
 
 
 def _correlations(cells: pd.DataFrame) -> pd.Series:
@@ -108,7 +107,6 @@ def _correlations(cells: pd.DataFrame) -> pd.Series:
 
 
 def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Where the shallow SVM errs least."""
     errors = _values(where(table, split="published"), Quantity(SHALLOW, "SVM-shallow"))
     if errors.empty:
         return
@@ -127,7 +125,6 @@ def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
-    """How many problems are certified, and why some are not separable."""
     part = table[(table.version == "corrected") & ~table.model.str.startswith("GD-")]
     # Only the problems of a ReLU network's own gates and activations differ between momenta.
     once = part.momentum.where(part.model.isin(["SVM-LC", "SVM-HL"]), 0.0)
@@ -154,7 +151,6 @@ def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _published(table: pd.DataFrame) -> Iterator[Verdict]:
-    """The published numbers against our simulation, which has the published faults."""
     if set(table.get("dataset", ())) != {"mnist"}:
         return
     for study, model, n, units, contexts, seed, quantity, published in PUBLISHED:

@@ -1,18 +1,19 @@
 """One runner for all experiments.
 
-An `Experiment` says what its cells are (plain JSON settings), how the rows of one are computed, how their table is
-drawn, and what it says. All else is done for every experiment alike:
+An `Experiment` declares its cells (plain JSON settings), the rows of a cell, and figures and verdicts of their table.
+All other work is shared:
 
-    experiment.py   what an experiment is
-    cells.py        a cell of one: settings, and the key under which its rows are stored
-    run.py          cells to rows: what is stored is read, the rest computed by an engine and stored at once
-    engines.py      where cells are computed: this process, local processes, a Dask cluster
-    store.py        rows on disk, a file per cell
-    results.py      rows to files: table, figures, record, and the page of findings
-    verdicts.py     whether a claim holds, as a table
+    experiment.py   declaration of an experiment
+    cells.py        cells: settings, and the key under which their rows are stored
+    run.py          from cells to rows: stored rows are read, all others computed by an engine and stored at once
+    engines.py      computation in this process, in local processes, or on a Dask cluster
+    store.py        rows on disk, one file a cell
+    results.py      from rows to files: table, figures, record, and the page of findings
+    verdicts.py     verdicts on claims, and their table
+    mean_test.py    Student's test of a mean over draws
     drawing.py      palette and style of all figures
 
-The module of a figure needs what is imported here.
+The modules of most figures need only what this package exports.
 """
 
 from implicit_bias.studies.runner.drawing import COLOURS, band, finished, panels, ribbon

@@ -1,4 +1,4 @@
-"""A cell of an experiment: what is computed, stored and resumed as a whole, on whatever engine."""
+"""Cells of an experiment: the unit of computation, storage and resumption, on every engine."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """An experiment's settings as plain JSON, and the folder of image files, which decides nothing.
+    """A grid point of an experiment: settings as plain JSON, and the folder of image files, which changes no rows.
 
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
@@ -35,31 +35,27 @@ class Cell:
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes on one core."""
+        """Approximate seconds on one core."""
         return self.experiment.cost(self.settings)
 
     def key(self) -> dict[str, Any]:
-        """Everything that decides the rows."""
+        """Return everything that the rows depend on; stored results are found by it."""
         about = self.experiment
         settings = {name: value for name, value in self.settings.items() if name not in about.limits}
         return {"experiment": about.name, "settings": settings, "revision": about.revision}
 
     def cut_off(self, rows: Rows) -> bool:
-        """Whether one of the experiment's limits ended the cell."""
+        """True if one of the experiment's limits ended the cell."""
         return any(row.get("end") in self.experiment.limits for row in rows)
 
     def data(self) -> list[Any]:
-        """What the rows need besides the settings; raises InputError for files that are missing."""
+        """Load what the rows need besides the settings; raise InputError for missing files."""
         return [self.experiment.data(self.settings, self.data_root)] if self.experiment.data else []
-
-    def rows(self) -> Rows:
-        """Compute it."""
-        return self.experiment.rows(self.settings, *self.data())
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was computed of a cell: its rows, the seconds it took, and where."""
+    """Result of a cell: its rows, the seconds of its computation, and the machine."""
 
     rows: Rows
     seconds: float
@@ -67,7 +63,7 @@ class Result:
 
 
 def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | None = None) -> list[Cell]:
-    """The cells of some settings, each once."""
+    """Return the cells of some settings, each once."""
     texts = dict.fromkeys(json.dumps(settings) for settings in grid)
     return [Cell(experiment, json.loads(text), data_root) for text in texts]
 
@@ -108,7 +104,7 @@ def image_classes(settings: Settings, root: str | None) -> ImageClasses:
 
 
 def digest(content: Any) -> str:
-    """Twelve digits of plain JSON content, in whatever order its names are.
+    """Return twelve hexadecimal digits of plain JSON content, independent of the order of its names.
 
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True

@@ -46,7 +46,7 @@ def compute(cell: Cell, one_core: bool = True) -> Result:
 
     try:
         with one_thread() if one_core else nullcontext():
-            return result(cell.rows())
+            return result(cell.experiment.rows(cell.settings, *cell.data()))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(*((cell, result(rows)) for rows in stop.args)) from None
 
@@ -73,7 +73,8 @@ def local(jobs: int = 1, scheduler: str | None = None) -> Engine:
     def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
         """Every cell with its result, as they come."""
         if jobs == 1 or len(work) == 1:
-            yield from ((cell, compute(cell, False)) for cell in work)
+            for cell in work:
+                yield cell, compute(cell, False)
             return
         losses, left = 0, list(work)
         while left:

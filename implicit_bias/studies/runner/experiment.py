@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.runner.drawing import styled
 from implicit_bias.studies.runner.verdicts import Verdict
 
-#: A cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is what one cell
-#: goes through, because that costs less than a cell each; every row of it then says its own value.
+#: Settings of a cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is a
+#: loop within one cell, which costs less than a cell for each value; every row then has its own value.
 Settings = dict[str, Any]
-#: What a cell gives: tidy rows, without the settings, which are put before them.
+#: Rows of a cell: tidy, without the settings, which the table puts first.
 Rows = list[dict[str, Any]]
 
 
@@ -31,44 +31,44 @@ class Experiment:
 
     `rows` must be a plain function of its module, a pure one of its arguments: every random number comes from a seed
     among the settings. A stored cell is used again as long as settings and `revision` are the same. `draw` and
-    `verdicts` take any part of the grid, down to one cell, because runs are interrupted; their
-    table comes from a file, so what is not a number or a truth value is text, and a gap is NaN.
+    `verdicts` take any part of the grid, down to one cell, because runs may be interrupted. Their table comes from a
+    file: every value that is not a number or a truth value is text, and a missing value is NaN.
 
     >>> experiment = Experiment.of("implicit_bias.studies.galu.norms")
     >>> experiment.name, experiment.grid(True)[0]["sigma_y"]
     ('norms', 0.0)
     """
 
-    #: The value of --figure, and the name of the files.
+    #: Value of --figure, and name of the files.
     name: str
     title: str
-    #: Where it stands: 'second version, figure 1'.
+    #: Place in the paper: 'second version, figure 1'.
     source: str
-    #: The claim that it tests, in a sentence.
+    #: Claim under test, in one sentence.
     claim: str
-    #: From whether the run is a quick one to the settings of its cells.
+    #: Function from `quick` to the settings of all cells.
     grid: Callable[[bool], list[Settings]]
-    #: From settings, and what `data` gave if there is `data`, to the rows of the cell.
+    #: Function from settings, and the result of `data` if defined, to the rows of the cell.
     rows: Callable[..., Rows]
-    #: From settings to about how many seconds the cell takes on one core.
+    #: Function from settings to the approximate seconds of the cell on one core.
     cost: Callable[[Settings], float]
-    #: From the table to its figure, or to several by the names of their files.
+    #: Function from the table to its figure, or to several by the names of their files.
     draw: Callable[[pd.DataFrame], Figure | dict[str, Figure]]
-    #: What the table says of each part of the claim.
+    #: Function from the table to a verdict on each part of the claim.
     verdicts: Callable[[pd.DataFrame], list[Verdict]]
-    #: From settings and the folder of image files to what `rows` needs of them; asked for every cell before any work,
-    #: so that missing files are told at once: it should keep what it loaded last (`functools.lru_cache`).
+    #: Function from settings and the folder of image files to the data that `rows` needs. It is called for every cell
+    #: before any work, so that missing files are reported at once; it should cache its last result.
     data: Callable[[Settings, str | None], Any] | None = None
-    #: Raised by one whenever the rows of a cell would come out otherwise: stored cells of before are then not used.
+    #: Increased by one whenever the rows of a cell change, so that results stored before are not used.
     revision: int = 1
-    #: The table's columns; none stands for all settings and then what the rows say.
+    #: Columns of the table; empty: all settings, then all columns of the rows.
     columns: tuple[str, ...] = ()
-    #: Settings that only cut cells off, and are not in the key: a row whose `end` is the name of one says that its cell
-    #: is not finished. Such cells are stored for their table, and computed again by the next run.
+    #: Settings that only cut cells off and are not in the key. A row whose `end` names one marks its cell as not
+    #: finished: the table includes it, and the next run computes it again.
     limits: tuple[str, ...] = ()
-    #: From the table to what its page of findings shows besides verdicts and figures, as Markdown.
+    #: Function from the table to further Markdown of its page of findings.
     tables: Callable[[pd.DataFrame], str] | None = None
-    #: The settings that name a cell, the others being options of the whole run; none stands for all of them.
+    #: Settings that name a cell, the others being options of the whole run; empty: all settings.
     coordinates: tuple[str, ...] = ()
 
     @classmethod
@@ -82,18 +82,18 @@ class Experiment:
         return cls(declared.get("NAME", default), **{name.lower(): declared[name] for name in names})
 
     def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
-        """The drawings of a table, by the names of their files."""
+        """Return the figures of a table by the names of their files."""
         with styled():
             drawn = self.draw(table)
         return {self.name: drawn} if isinstance(drawn, Figure) else drawn
 
     def place(self, settings: Settings) -> Settings:
-        """Those of the settings that name the cell."""
+        """Return the settings that name the cell."""
         return {name: settings[name] for name in self.coordinates or settings}
 
 
 def product(**lists: Iterable[Any]) -> list[Settings]:
-    """The settings of every combination, the last list innermost.
+    """Return the settings of every combination, the last list innermost.
 
     >>> product(units=(4, 8), seed=(1,))
     [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]

@@ -1,4 +1,4 @@
-"""Student's test of a quantity's mean over draws, its interval and its verdict."""
+"""Student's t test of a mean over draws: interval, p-value and verdict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,46 +9,46 @@ from scipy import stats
 
 from implicit_bias.studies.runner.verdicts import Verdict
 
-#: Of intervals, and of all decisions together.
+#: Confidence level of intervals, and of all decisions together.
 LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Tested:
-    """A claim's value in each draw of data, gates and batches, tested by Student's t against a limit."""
+class MeanTest:
+    """Student's t test of a claim: its value in each draw of data, gates and batches, compared with a limit."""
 
     claim: str
-    #: Where the claim is right: 'above' or 'below'.
+    #: Side of the limit on which the claim holds: 'above' or 'below'.
     relation: str
     limit: float
     values: pd.Series
-    #: What stands before the mean.
+    #: Text before the mean in the verdict.
     sides: str
-    #: The cells are those of draws of the split as well.
+    #: True if the split of the data varies with the draw.
     split: bool
     correlation: bool = False
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the mean at `LEVEL`."""
+        """Confidence interval of the mean at `LEVEL`."""
         half = stats.t.ppf((1 + LEVEL) / 2, len(self.values) - 1) * self.error
         return self.values.mean() - half, self.values.mean() + half
 
     @property
     def error(self) -> float:
-        """The standard error of the mean."""
+        """Standard error of the mean."""
         return float(np.std(self.values, ddof=1) / np.sqrt(len(self.values))) if len(self.values) > 1 else np.nan
 
     @property
     def p(self) -> float:
-        """Two-sided; NaN for a single draw."""
+        """Two-sided p-value; NaN for a single draw."""
         distance = self.values.mean() - self.limit
         if self.error == 0:
             return float(distance == 0)
         return float(2 * stats.t.sf(abs(distance / self.error), len(self.values) - 1))
 
     def verdict(self, adjusted: float, count: int) -> Verdict:
-        """Decided if the adjusted p is below 1 − `LEVEL`, in whichever direction."""
+        """Return the verdict: decided, in either direction, if the adjusted p is below 1 − `LEVEL`."""
         shown = (lambda z: f"{np.tanh(z):.3f}") if self.correlation else (lambda z: f"{z:.2f}")
         low, high = self.interval
         found = f"{self.sides}{shown(self.values.mean())}"
@@ -67,7 +67,7 @@ class Tested:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number by Holm's method; NaN, of what was not tested, stays.
+    """Return p-values adjusted for their number by Holm's method; NaN, which stands for no test, stays.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -1,4 +1,4 @@
-"""Running cells: what is stored is not computed again, what is computed is stored at once, and Ctrl-C keeps it."""
+"""Run cells: stored results are used again, new ones are stored at once, and Ctrl-C keeps them."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from implicit_bias.studies.runner.engines import Engine, local, machine_kind
 from implicit_bias.studies.runner.experiment import Experiment
 from implicit_bias.studies.runner.store import Store
 
-#: Called with a cell when its rows are there, and whether they were stored by an earlier run.
+#: Called with each finished cell, and whether an earlier run has stored it.
 Progress = Callable[[Cell, bool], None]
-#: What joins several machines, where it is not known which of them computed a cell.
+#: Separator of several machines if it is unknown which of them computed a cell.
 MACHINES = "; "
 PACKAGES = ("numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Cells in the order they were given, the results of those that are done, and the seconds this run took."""
+    """Cells in the order they were given, the results of the finished ones, and the seconds of this run."""
 
     cells: Sequence[Cell]
     results: dict[Cell, Result]
     seconds: float
-    #: Rows so far of cells that Ctrl-C or a limit ended: they are tabulated, and the next run begins the cell again.
+    #: Rows of cells that Ctrl-C or a limit ended: the table includes them, and the next run starts these cells again.
     partial: dict[Cell, Result] = field(default_factory=dict)
     interrupted: bool = False
 
     @property
     def missing(self) -> int:
-        """How many cells are not finished."""
+        """Number of cells that are not finished."""
         return len(self.cells) - len(self.results)
 
     @property
     def end(self) -> str:
-        """'finished', 'interrupted', 'cut off' for want of cells that a limit ended, 'begun' of those not asked for."""
+        """'finished', 'interrupted', 'cut off' (a limit ended the missing cells) or 'begun' (not computed)."""
         if not self.missing:
             return "finished"
         return "interrupted" if self.interrupted else "cut off" if self.partial else "begun"
 
     def of(self, experiment: Experiment) -> Run:
-        """The cells of one experiment only."""
+        """Return the part of this run that belongs to one experiment."""
         own = [cell for cell in self.cells if cell.experiment is experiment]
         results, partial = ({c: part[c] for c in own if c in part} for part in (self.results, self.partial))
         return Run(own, results, self.seconds, partial, self.interrupted)
 
     def table(self) -> pd.DataFrame:
-        """All rows, settings first, in the order of the cells, whatever order they ended in."""
+        """Return all rows, settings first, in the order of the cells."""
         known = self.partial | self.results
         done = [cell for cell in self.cells if cell in known]
         rows = [cell.settings | row for cell in done for row in known[cell].rows]
@@ -62,7 +62,7 @@ class Run:
         return pd.DataFrame(rows, columns=columns or None)
 
     def record(self) -> dict[str, Any]:
-        """Where, when and with what versions the results were computed, how long it took, and how many are missing."""
+        """Return machine, date, versions and seconds of the computation, and the number of missing cells."""
         results = self.results.values()
         return {
             "versions": {"python": platform.python_version(), "implicit-bias": __version__}
@@ -98,7 +98,7 @@ def run(
     interrupted = False
 
     def keep(cell: Cell, result: Result, stored: bool) -> None:
-        """Take a result, and tell of it."""
+        """Keep a result, and report it."""
         (partial if cell.cut_off(result.rows) else done)[cell] = result
         if progress is not None and (cell in done or not stored):
             progress(cell, stored)
@@ -123,7 +123,7 @@ def run(
 
 
 def stored(cells: Sequence[Cell], store: Store) -> Run:
-    """What earlier runs have stored of some cells; nothing is computed.
+    """Return what earlier runs have stored of some cells, without computing any.
 
     >>> import tempfile
     >>> from implicit_bias.studies.galu import COLLECTION

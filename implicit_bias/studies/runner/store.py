@@ -1,4 +1,4 @@
-"""Computed cells on disk: written atomically one by one, keyed by settings and revision, so that runs resume."""
+"""Results of cells on disk: one atomically written file each, found by settings and revision, so that runs resume."""
 
 import json
 import warnings
@@ -11,9 +11,9 @@ from implicit_bias.studies.runner.cells import Cell, Result, digest
 
 
 class Store:
-    """A folder of cells that were computed, one JSON file each: {"key", "rows", "seconds", "machine", "digest"}.
+    """A folder of results, one JSON file a cell: {"key", "rows", "seconds", "machine", "digest"}.
 
-    A file that cannot be read back is named in a warning and kept aside as `….damaged`.
+    A damaged file is renamed to `….damaged`, with a warning.
 
     >>> import tempfile
     >>> from implicit_bias.studies.galu import COLLECTION
@@ -29,11 +29,11 @@ class Store:
         self.folder = Path(folder)
 
     def path(self, cell: Cell) -> Path:
-        """The cell's file."""
+        """Return the path of the cell's file."""
         return self.folder / f"{cell.experiment.name}-{digest(cell.key())}.json"
 
     def get(self, cell: Cell) -> Result | None:
-        """The stored result; None if there is none that can be read."""
+        """Return the stored result; None if there is none or its file is damaged."""
         path = self.path(cell)
         try:
             content = json.loads(path.read_text())
@@ -49,14 +49,14 @@ class Store:
             return None
 
     def put(self, cell: Cell, result: Result) -> None:
-        """Store a result; raises InputError if the disk does not take it, and then changes nothing."""
+        """Store a result; raise InputError, and change nothing, if the file cannot be written."""
         rows = json.loads(json.dumps(result.rows))
         content = {"key": cell.key(), "rows": rows, "seconds": result.seconds, "machine": result.machine}
         write_atomically(self.path(cell), json.dumps(content | {"digest": digest(rows)}, indent=1).encode())
 
     def warn_of_others(self, cells: Iterable[Cell]) -> None:
-        """Warn of stored cells that these would have used, had options and revision been the same."""
-        asked = {(cell.experiment.name, digest(cell.experiment.place(cell.settings))): cell for cell in cells}
+        """Warn of stored results with the coordinates of these cells, but other options or another revision."""
+        wanted = {(cell.experiment.name, digest(cell.experiment.place(cell.settings))): cell for cell in cells}
         current = {self.path(cell) for cell in cells}
         experiments = {cell.experiment.name: cell.experiment for cell in cells}
         differing: set[str] = set()
@@ -65,7 +65,7 @@ class Store:
             try:
                 stored: dict[str, Any] = json.loads(path.read_text())["key"]
                 name, settings = stored["experiment"], stored["settings"]
-                cell = asked[name, digest(experiments[name].place(settings))]
+                cell = wanted[name, digest(experiments[name].place(settings))]
                 differing |= {name for name, value in cell.key()["settings"].items() if settings.get(name) != value}
                 differing |= {"revision"} if stored["revision"] != cell.experiment.revision else set()
                 count += 1

@@ -93,7 +93,6 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
 
 
 def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
-    """The lines of a panel: means over seeds, and the seeds as points."""
     factor = 1.0 if quantity == "ratio" else 100.0
     for label, (network, descent, model, shown) in lines.items():
         rows = where(table, network=network, descent=descent, model=model)

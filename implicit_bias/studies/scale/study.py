@@ -74,7 +74,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _timed(call: Callable[[], Timed]) -> Timed:
-    """What the call gives, with its time on the processor."""
     start = time.process_time()
     found = call()
     found.row["seconds"] = time.process_time() - start
@@ -103,7 +102,6 @@ def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row:
 
 
 def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iterable[MarginProblem]:
-    """What a network is compared with besides the margin problem of its own bias."""
     X, y = task.X_train, task.y_train
     if isinstance(network, GatedLinearNetwork):
         gates = network.gates()
@@ -114,7 +112,6 @@ def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iter
 
 
 def cost(settings: Settings) -> float:
-    """Training, margin problems, and the steps of a descent, all it may take where gates learn, a step like n H."""
     n, units, frozen = settings["train_size"], settings["units"], settings["network"] == "retrained-relu"
     steps = settings["max_steps"] if settings["network"] == "learned-relu" else min(STEPS, settings["max_steps"])
     training = (0.7 + 0.05 * units) * (2 if frozen else 1)

@@ -8,7 +8,6 @@ from implicit_bias.studies.scale.verdicts import Quantity
 
 
 def _columns(networks: tuple[str, ...], problem: str, others: tuple[str, ...]) -> dict[str, tuple[Quantity, ...]]:
-    """What each column has: an error, or an inconsistency after training and at the limit."""
     first = networks[0]
     errors: dict[str, tuple[Quantity, ...]] = {
         MODELS[one]: tuple((one, when, MODELS[one], "error") for when in ("sgd", "limit")) for one in networks
@@ -47,7 +46,6 @@ def tables(table: pd.DataFrame) -> str:
 
 
 def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: int) -> list[list[str]]:
-    """A row for each size of which anything is known."""
     own = table[table.network.isin({network for terms in columns.values() for network, *_ in terms})]
     found = []
     for (n, units), part in own.groupby(["train_size", "units"]):
@@ -57,7 +55,6 @@ def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: 
 
 
 def _mean(table: pd.DataFrame, quantity: Quantity, seeds: int) -> str:
-    """In percent; nothing if none is known."""
     network, descent, model, column = quantity
     values = where(table, network=network, descent=descent, model=model)[column].dropna()
     fewer = f" ({len(values)})" if len(values) < seeds else ""

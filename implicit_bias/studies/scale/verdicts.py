@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias.studies.limit.verdicts import REACHED
-from implicit_bias.studies.runner.tested import Tested
+from implicit_bias.studies.runner.mean_test import MeanTest
 from implicit_bias.studies.runner.verdicts import Verdict, span, where
 from implicit_bias.studies.scale.config import MODELS
 
@@ -61,7 +61,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     return [*intervals, *_reached(table), _certified(table)]
 
 
-def tests(table: pd.DataFrame) -> list[Tested]:
+def tests(table: pd.DataFrame) -> list[MeanTest]:
     """The test of every claim on every data set that the table has cells for."""
     return [
         test
@@ -82,8 +82,7 @@ def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
     return 100 * own.unstack("seed")
 
 
-def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ...]) -> Iterator[Tested]:
-    """The test of a claim on a data set; none without cells."""
+def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ...]) -> Iterator[MeanTest]:
     sides = [quantity(table, rows) for rows in terms]
     values = (sides[0] - sides[1] if len(sides) > 1 else sides[0]).dropna(axis=1, how="all").dropna()
     sizes = values.index.to_frame(index=False)
@@ -107,7 +106,7 @@ def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ..
         shown = " − ".join(f"{side.loc[values.index, values.columns].to_numpy().mean():.2f}" for side in sides) + " = "
         draws = values.mean()
     relation = "below" if kind == "trend" else "above"
-    yield Tested(", ".join([claim, *at]), relation, 0.0, pd.Series(draws), shown, True)
+    yield MeanTest(", ".join([claim, *at]), relation, 0.0, pd.Series(draws), shown, True)
 
 
 def listed(values: pd.Series) -> str:
@@ -120,7 +119,6 @@ def listed(values: pd.Series) -> str:
 
 
 def _slopes(part: pd.DataFrame) -> pd.Series:
-    """The slope of every column against log2 n."""
     sizes = np.log2(part.index.get_level_values("train_size").to_numpy(float))
     return pd.Series(np.polyfit(sizes, part.to_numpy(), 1)[0], part.columns)
 
@@ -136,7 +134,6 @@ def _reached(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _certified(table: pd.DataFrame) -> Verdict:
-    """Whether every margin problem has its certificate."""
     problems = table[table.model.str.startswith("SVM")]
     counts = ", ".join(f"{count} {name}" for name, count in problems.status.value_counts().items())
     worst = problems.gap[problems.status == "OPTIMAL"].max()
