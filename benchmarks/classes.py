@@ -1,22 +1,19 @@
 """Many classes at once: digits, MNIST and Fashion-MNIST, our classifiers beside SVC and LinearSVC; see --help.
 
-MNIST's and Fashion-MNIST's pixels are centred and every image is scaled to length 1, for all contestants. They take
+MNIST's and Fashion-MNIST's pixels are centred and every image is scaled to length 1, for all models. They take
 turns, one thread each; figures are medians over the rounds, in seconds of the processor. Finished runs are kept in
 --store: the same command goes on where it was stopped.
 """
 
-import argparse
-import json
 import pickle
 import time
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from common import markdown, memory_baseline, memory_peak, surroundings, surroundings_line
+from common import command_line, markdown, memory_baseline, memory_peak, stored_rows, surroundings, surroundings_line
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -52,7 +49,7 @@ ROWS = {
 }
 
 
-def contestants(data: str) -> dict[str, Callable[[], Any]]:
+def models_of(data: str) -> dict[str, Callable[[], Any]]:
     """Who runs on which data."""
     return MODELS[data.split("-")[0]]
 
@@ -95,7 +92,7 @@ def report(cells: list[dict[str, Any]]) -> str:
     """The table: medians over the rounds."""
     rows = []
     for data in ROWS:
-        for name in contestants(data):
+        for name in models_of(data):
             runs = [cell for cell in cells if (cell["data"], cell["model"]) == (data, name)]
             if not runs:
                 continue
@@ -120,32 +117,27 @@ def report(cells: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Run what is missing and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     add = parser.add_argument
     add("--data", nargs="+", choices=ROWS, default=list(ROWS))
-    add("--models", nargs="+", help="names of contestants; all if not given")
+    add("--models", nargs="+", help="names of models; all if not given")
     add("--rounds", type=int, default=1, help="how often each runs")
-    add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
     add("--store", default="results/classes.jsonl", help="finished runs")
     options = parser.parse_args()
-    store = Path(options.store)
-    store.parent.mkdir(parents=True, exist_ok=True)
-    cells = [json.loads(line) for line in store.read_text().splitlines()] if store.is_file() else []
+    cells, add_cell = stored_rows(options.store)
     about = surroundings()
     # What the first fit of a process loads is part of no run.
     GLNClassifier(2, C=0.1).fit(*load_digits())
     with threadpool_limits(1):
         for data in options.data:
             samples: Parts | None = None
-            for turn, name in product(range(options.rounds), contestants(data)):
+            for turn, name in product(range(options.rounds), models_of(data)):
                 key = {"data": data, "model": name, "round": turn}
                 if any(key.items() <= cell.items() for cell in cells) or name not in (options.models or [name]):
                     continue
                 samples = samples or parts(data, options.data_root)
-                cells.append(key | measure(contestants(data)[name], *samples))
+                add_cell(key | measure(models_of(data)[name], *samples))
                 print(cells[-1], flush=True)
-                with store.open("a") as file:
-                    file.write(json.dumps(cells[-1]) + "\n")
     print(report(cells), surroundings_line(about, "one thread"), sep="\n\n")
 
 

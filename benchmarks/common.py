@@ -147,7 +147,7 @@ def _child(connection: Connection, work: Callable[..., Any], problem: Path, sett
         result = work(load_problem(problem), lambda: connection.send({}), **settings)
         connection.send({"outcome": "ok"} | result)
     except Exception as error:
-        # Whatever a contestant raises is its result.
+        # Whatever a solver raises is its result.
         connection.send({"outcome": " ".join(f"failed: {type(error).__name__}: {error}".split())[:200]})
 
 
@@ -184,17 +184,42 @@ def surroundings() -> dict[str, Any]:
 
 
 def alternately(
-    ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter
+    ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter, untimed: int = 0
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """The median seconds of each way by a clock, run in turn, and what it gave."""
+    """Run the ways in turn; return the median seconds of each by a clock, without the first runs, and its result."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     found: dict[str, Any] = {}
-    for _ in range(repeats):
+    for _ in range(untimed + repeats):
         for name, way in ways.items():
             start = clock()
             found[name] = way()
             times[name].append(clock() - start)
-    return {name: statistics.median(values) for name, values in times.items()}, found
+    return {name: statistics.median(values[untimed:]) for name, values in times.items()}, found
+
+
+def stored_rows(path: str) -> tuple[list[dict[str, Any]], Callable[[dict[str, Any]], None]]:
+    """The finished rows of a file, a JSON object a line, and a function that adds one to them and to the file."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+
+    def add(row: dict[str, Any]) -> None:
+        rows.append(row)
+        with file.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+
+    return rows, add
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    pass
+
+
+def command_line(description: str | None) -> argparse.ArgumentParser:
+    """A parser of options, with the folder of the images among them."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=_Help)
+    parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
+    return parser
 
 
 def repeats_of(description: str | None, default: int) -> int:

@@ -4,14 +4,13 @@ Patterns are those of units drawn at random, each with both signs; the problem i
 answer is that of the network of its units over its least margin; the gap is that of λ to it. Seconds are of the CPU.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import alternately, markdown, surroundings, surroundings_line
+from common import alternately, command_line, markdown, surroundings, surroundings_line
 
 from implicit_bias import load_binary
 from implicit_bias.cli.execution import guarded
@@ -32,13 +31,11 @@ def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]
     drawn = np.random.default_rng(1).normal(size=(units, X.shape[1]))
     patterns = np.unique(drawn @ X.T >= 0, axis=0).astype(float)
     both, signs = np.vstack([patterns, patterns]), np.repeat([1.0, -1.0], len(patterns))
-    contestants: dict[str, Callable[[], Any]] = {
-        "native": partial(solve_in_cones, X, y, both, signs, np.inf, TOLERANCE)
-    }
+    ways: dict[str, Callable[[], Any]] = {"native": partial(solve_in_cones, X, y, both, signs, np.inf, TOLERANCE)}
     if n <= limit:
         problem = patterned(X, y, both, signs)
-        contestants["clarabel"] = partial(CVXPY_SOLVERS["CLARABEL"], problem, Options(TOLERANCE))
-    taken, found = alternately(contestants, 1, time.process_time)
+        ways["clarabel"] = partial(CVXPY_SOLVERS["CLARABEL"], problem, Options(TOLERANCE))
+    taken, found = alternately(ways, 1, time.process_time)
     norms = {name: bound_of(network_of(answer.weights, signs > 0), X, y)[0] for name, answer in found.items()}
     row = {"n": str(n), "cones": str(len(both)), "native, CPU s": f"{taken['native']:.2f}"}
     row |= {"native, gap": f"{1 - found['native'].dual.sum() / norms['native']:.0e}"}
@@ -53,11 +50,10 @@ def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=(50, 100, 250, 500), help="default: %(default)s")
     parser.add_argument("--units", type=int, default=10, help="random units (default: %(default)s)")
     parser.add_argument("--limit", type=int, default=250, help="of CLARABEL, in images (default: %(default)s)")
-    parser.add_argument("--data-root", help="folder of MNIST's files; else IMPLICIT_BIAS_DATA, else data")
     options = parser.parse_args()
     print(surroundings_line(surroundings(), "1 thread"), "\n")
     print(markdown([compared(n, options.units, options.limit, options.data_root) for n in options.sizes]))

@@ -4,12 +4,11 @@ Both descend from the same weights until the smoothing of the margin costs at mo
 ratio is that of a network's norm to the certified lower bound of its margin problem. Seconds are of the CPU.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from functools import partial
 
-from common import alternately, markdown, surroundings, surroundings_line
+from common import alternately, command_line, markdown, surroundings, surroundings_line
 
 from implicit_bias import (
     FrozenReLUNetwork,
@@ -58,10 +57,9 @@ def compared(n: int, units: int, kind: str, root: str | None) -> dict[str, str]:
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=(500, 2000), help="default: %(default)s")
     parser.add_argument("--units", type=int, nargs="+", default=(50,), help="H (default: %(default)s)")
-    parser.add_argument("--data-root", help="folder of MNIST's files; else IMPLICIT_BIAS_DATA, else data")
     options = parser.parse_args()
     print(surroundings_line(surroundings(), "1 thread"), "\n")
     cells = [(n, units, kind) for kind in NETWORKS for units in options.units for n in options.sizes]

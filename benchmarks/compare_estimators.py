@@ -6,8 +6,6 @@ changes little; every fit uses one thread, and models take turns on each split. 
 same command goes on.
 """
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import markdown, seconds_text, surroundings, surroundings_line
+from common import command_line, markdown, seconds_text, stored_rows, surroundings, surroundings_line
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -158,28 +156,23 @@ def _standing(mean: pd.DataFrame, gaps: pd.Series) -> list[str]:
 
 def main() -> None:
     """Measure what is missing and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = command_line(__doc__)
     add = parser.add_argument
     add("--data", nargs="+", choices=DATA, default=list(DATA))
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--splits", type=int, default=5, help="random splits of each data set")
-    add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
     add("--store", default="results/estimators.jsonl", help="finished cells")
     add("--out", default="docs/estimators.md")
     options = parser.parse_args()
     threadpool_limits(1)
-    store = Path(options.store)
-    store.parent.mkdir(parents=True, exist_ok=True)
-    done = [json.loads(line) for line in store.read_text().splitlines()] if store.is_file() else []
+    done, add_row = stored_rows(options.store)
     kept = {tuple(cell[key] for key in KEYS): cell for cell in done}
     about = surroundings()
     cells = [(d, m, s) for d in options.data for s in range(options.splits) for m in options.models]
-    with threadpool_limits(1), store.open("a") as file:
+    with threadpool_limits(1):
         for data, model, split in tqdm([cell for cell in cells if cell not in kept]):
-            cell = measure(data, model, split, options.data_root)
-            kept[data, model, split] = cell
-            file.write(json.dumps(cell) + "\n")
-            file.flush()
+            kept[data, model, split] = measure(data, model, split, options.data_root)
+            add_row(kept[data, model, split])
     command = f"python benchmarks/compare_estimators.py --splits {options.splits}"
     write_atomically(options.out, report(pd.DataFrame([kept[cell] for cell in cells]), about, command).encode())
     print(Path(options.out).read_text())

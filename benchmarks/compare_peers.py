@@ -7,7 +7,6 @@ take turns.
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from common import load_samples, markdown, seconds_text, surroundings, surroundings_line
+from common import alternately, load_samples, markdown, seconds_text, surroundings, surroundings_line
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
@@ -73,19 +72,6 @@ def ridges(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, Callable[
     return found
 
 
-def taken(contestants: dict[str, Callable[[], np.ndarray]], repeats: int) -> dict[str, tuple[float, np.ndarray]]:
-    """Median seconds and last result of each; a first round is not counted, for some compile then."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    results: dict[str, np.ndarray] = {}
-    for turn in range(repeats + 1):
-        for name, run in contestants.items():
-            begin = time.process_time()
-            results[name] = run()
-            seconds[name] += [time.process_time() - begin] if turn else []
-            print(f"{name}: {time.process_time() - begin:.3g} s", file=sys.stderr)
-    return {name: (float(np.median(seconds[name])), results[name]) for name in contestants}
-
-
 def main() -> None:
     """Run both problems and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -100,19 +86,21 @@ def main() -> None:
     size = float(np.linalg.norm(certified.weights))
     print(f"n = {len(X)}, d = {X.shape[1]}; certified optimum {certified.objective:.9g}, gap {certified.gap:.1e}\n")
     with threadpool_limits(1):
-        machine = taken(machines(problem, X, y, options.C * size), options.repeats)
-        ridge = taken(ridges(X, y, X[::-1] + 0.01), options.repeats)
+        # A first run is not timed, because some compile then.
+        timed = partial(alternately, repeats=options.repeats, clock=time.process_time, untimed=1)
+        machine, weights = timed(machines(problem, X, y, options.C * size))
+        ridge, predictions = timed(ridges(X, y, X[::-1] + 0.01))
     rows = []
-    for name, (seconds, w) in machine.items():
+    for name, w in weights.items():
         reached = np.linalg.norm(w) + options.C * np.maximum(1 - problem.margins(w[None]), 0).sum()
         above = f"{reached / certified.lower_bound - 1:.1e}"
-        rows.append({"linear machine": name, "CPU s": seconds_text(seconds), "above the optimum": above})
+        rows.append({"linear machine": name, "CPU s": seconds_text(machine[name]), "above the optimum": above})
     print(markdown(rows) + "\n")
-    reference = ridge["GaLURegressor"][1]
+    reference = predictions["GaLURegressor"]
     rows = []
-    for name, (seconds, found) in ridge.items():
+    for name, found in predictions.items():
         apart = f"{np.abs(found - reference).max() / np.abs(reference).max():.1e}"
-        rows.append({"gated ridge, 100 units": name, "CPU s": seconds_text(seconds), "apart": apart})
+        rows.append({"gated ridge, 100 units": name, "CPU s": seconds_text(ridge[name]), "apart": apart})
     print(markdown(rows) + "\n")
     print(f"Command: `python benchmarks/compare_peers.py`. {surroundings_line(about, '1 thread')}")
 

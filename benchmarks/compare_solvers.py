@@ -1,7 +1,7 @@
 """Measure the native solver against ECOS, OSQP, Clarabel and SCS, primal and reduced dual, side by side; see --help.
 
 Every run has a process of its own, and the solvers take turns. The time is what a user waits for: translation, solving
-and certificate. Contestants hand in weights and a dual; one judge scores them all, outside the time.
+and certificate. Solvers return weights and a dual; one certificate evaluates them all, outside the time.
 """
 
 import argparse
@@ -15,8 +15,8 @@ import common
 import numpy as np
 import pandas as pd
 from common import COLOURS, markdown, plain_logarithmic, seconds_text
-from contestants import CONTESTANTS
 from matplotlib.figure import Figure
+from solvers import SOLVERS
 from tqdm import tqdm
 
 from implicit_bias import HyperplaneGates, MarginProblem, certify, save_problem, svm_gln, svm_l2
@@ -55,7 +55,7 @@ class Config:
     seed: int = setting(1, "seed of the gates")
     repeats: int = setting(3, "runs of each solver")
     tol: float = setting(1e-6, "relative gap asked for")
-    solvers: tuple[str, ...] = setting(tuple(CONTESTANTS), f"some of {', '.join(CONTESTANTS)}", type=str, nargs="+")
+    solvers: tuple[str, ...] = setting(tuple(SOLVERS), f"some of {', '.join(SOLVERS)}", type=str, nargs="+")
     gap_curve: bool = setting(False, f"measure at the tolerances {', '.join(f'{t:.0e}' for t in CURVE)}")
     time_limit: float = setting(600.0, "seconds after which a run is killed")
     threads: int = setting(1, "threads of every process")
@@ -68,7 +68,7 @@ class Config:
         for name in ("tol", "time_limit"):
             as_positive(getattr(self, name), name)
         for solver in self.solvers:
-            one_of(solver, CONTESTANTS, "solver")
+            one_of(solver, SOLVERS, "solver")
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run: a turn of all solvers after another."""
@@ -87,14 +87,14 @@ class Config:
         ]
 
 
-def contend(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
-    """One run of a contestant, in its own process."""
-    contestant = CONTESTANTS[solver]
-    contestant(common.small_problem(one_group=problem.name == "SVM-L2"), 1e-4)
-    timed = common.timed_runs(lambda: contestant(problem, tol), begun=begun)
+def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
+    """One run of a solver, in its own process."""
+    chosen = SOLVERS[solver]
+    chosen(common.small_problem(one_group=problem.name == "SVM-L2"), 1e-4)
+    timed = common.timed_runs(lambda: chosen(problem, tol), begun=begun)
     answer = timed.pop("found")
-    judged = certify(problem, answer.weights, answer.dual)
-    return timed | {name: getattr(judged, name) for name in ("gap", "objective", "lower_bound")}
+    certified = certify(problem, answer.weights, answer.dual)
+    return timed | {name: getattr(certified, name) for name in ("gap", "objective", "lower_bound")}
 
 
 def measure(config: Config) -> tuple[pd.DataFrame, bool]:
@@ -115,7 +115,7 @@ def measure(config: Config) -> tuple[pd.DataFrame, bool]:
                 settings = {"solver": run["solver"], "tol": run["tol"]}
                 load = common.load_average()
                 path = Path(folder, f"{name[0]}.npz")
-                result = common.in_process(contend, path, settings, config.time_limit, config.threads)
+                result = common.in_process(solve_once, path, settings, config.time_limit, config.threads)
                 rows.append(run | {"load": load} | result)
                 if result["outcome"] != "ok":
                     failed[name] = run["tol"]
@@ -173,7 +173,7 @@ def picture(summary: pd.DataFrame, title: str) -> Figure:
     problems = list(dict.fromkeys(solved.problem)) or ["SVM-GLN"]
     figure = Figure(figsize=(5.5 * len(problems), 4.2), layout="constrained")
     for ax, problem in zip(np.ravel(figure.subplots(1, len(problems))), problems, strict=True):
-        for colour, solver in zip(COLOURS, CONTESTANTS, strict=True):
+        for colour, solver in zip(COLOURS, SOLVERS, strict=True):
             rows = solved[(solved.problem == problem) & (solved.solver == solver)]
             if len(rows):
                 gaps = rows.gap.clip(1e-16, 1.0)

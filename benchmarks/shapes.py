@@ -1,6 +1,6 @@
 """Problems of other shapes than the paper's: few features, wrong labels, weights next to zero, many groups; see --help.
 
-Contestants take turns, one thread each; the figures are medians over the rounds, in seconds of the processor, which
+Solvers take turns, one thread each; the figures are medians over the rounds, in seconds of the processor, which
 other work on the machine changes little. LIBLINEAR solves the soft margin with ½‖w‖² in place of ‖w‖: the same
 family of solutions at other prices, so that their times compare and their objectives do not.
 """
@@ -33,9 +33,9 @@ from implicit_bias import (
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import load_images
 
-#: What runs, and what is told of its answer.
-Contestant = Callable[[], str]
-COLUMNS = ("problem", "contestant", "seconds", "least – most", "× ours", "answer")
+#: A run of a solver, which returns a summary of its answer.
+Run = Callable[[], str]
+COLUMNS = ("problem", "solver", "seconds", "least – most", "× ours", "answer")
 
 
 def few_features(n: int, d: int, wrong: float) -> tuple[Array, Array]:
@@ -101,13 +101,13 @@ def fitted(model: Any, X: Array, y: Array) -> str:
     return ""
 
 
-def races() -> Iterator[tuple[str, dict[str, Contestant]]]:
+def races() -> Iterator[tuple[str, dict[str, Run]]]:
     """The problems, and who solves each."""
     for n, d in ((5000, 5), (5000, 50), (200_000, 5)):
         X, y = few_features(n, d, 0.3)
         problem = MarginProblem(GatedFeatures(X), y, Frobenius(), C=1.0)
         linear = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
-        racers: dict[str, Contestant] = {name: partial(solved, problem, name) for name in ("NATIVE", "CLARABEL")}
+        racers: dict[str, Run] = {name: partial(solved, problem, name) for name in ("NATIVE", "CLARABEL")}
         yield f"d = {d}, n = {n}, 30 % wrong, C = 1", racers | {"LIBLINEAR": partial(fitted, linear, X, y)}
     for n, d, H, wrong, C in ((20_000, 15, 10, 0.1, 1e-2), (20_000, 15, 10, 0.3, 1.0), (100_000, 20, 10, 0.1, 1e-3)):
         problem = gated_few(n, d, H, wrong, C)
@@ -135,11 +135,11 @@ def main() -> None:
     options = parser.parse_args()
     rows, about = [], surroundings()
     with threadpool_limits(1):
-        for title, contestants in ((title, run) for title, run in races() if options.only in title):
-            times: dict[str, list[float]] = {name: [] for name in contestants}
+        for title, runs in ((title, run) for title, run in races() if options.only in title):
+            times: dict[str, list[float]] = {name: [] for name in runs}
             said = {}
             for _ in range(options.rounds):
-                for name, run in contestants.items():
+                for name, run in runs.items():
                     begin = time.process_time()
                     said[name] = run()
                     times[name].append(time.process_time() - begin)

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from common import Child, markdown, memory_peak, surroundings, surroundings_line
+from common import Child, command_line, markdown, memory_peak, surroundings, surroundings_line
 from threadpoolctl import threadpool_limits
 
 from implicit_bias import ChunkedInputs, HyperplaneGates, Solution, solve, svm_gln
@@ -55,22 +55,14 @@ def row(n: int, found: Solution, built: float, solved: float, wall: float) -> di
 
 def main() -> int:
     """Run the sizes one after the other and print their table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     add = parser.add_argument
-    add(
-        "--sizes",
-        nargs="+",
-        type=int,
-        default=[24_000, 60_000, 240_000],
-        metavar="N",
-        help="of images",
-    )
+    add("--sizes", nargs="+", type=int, default=[24_000, 60_000, 240_000], metavar="N", help="of images")
     add("--units", type=int, default=100, help="H, of two contexts each")
     add("--tol", type=float, default=1e-4, help="the relative gap asked for")
     add("--threads", type=int, default=1)
     add("--max-seconds", type=float, help="after which a solve ends with its best answer so far")
     add("--dataset", default="mnist", help="mnist or fashion-mnist")
-    add("--data-root", help="folder of the image files; else IMPLICIT_BIAS_DATA, else data")
     add("--folder", default="results/images", help="where the bytes are written, 784 an image")
     options = parser.parse_args()
     return guarded(lambda: run(options))

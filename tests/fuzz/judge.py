@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias import Solution, Status
+from tests.fuzz import exact
 from tests.fuzz.draw import Wrong, expect
 from tests.fuzz.values import Array
 
@@ -169,9 +170,9 @@ def _judge_lower_bound(raw: Raw, found: Solution) -> Any:
     """The lower bound that is stated: the best multiple of the dual must prove no less."""
     lam = found.dual.astype(np.longdouble)
     expect(not raw.intercept or sum(map(Fraction, found.dual * raw.y)) == 0, "the dual is not balanced")
-    rows, exact = _rationals(raw), [Fraction(v) for v in found.dual]
+    rows, dual = _rationals(raw), [Fraction(v) for v in found.dual]
     columns = range(raw.phi.shape[1])
-    V = np.array([_wide(sum((w * row[j] for w, row in zip(exact, rows, strict=True)), Fraction(0))) for j in columns])
+    V = np.array([_wide(sum((w * row[j] for w, row in zip(dual, rows, strict=True)), Fraction(0))) for j in columns])
     size = max(raw.dual(V), np.max(lam / raw.prices))
     proved = lam @ raw.m / size if size > 0 else np.longdouble(np.inf)
     expect(found.lower_bound <= proved * (1 + 1e-15), f"the dual proves {float(proved):.12g} only")
@@ -195,11 +196,11 @@ def _judge_proof(raw: Raw, found: Solution) -> None:
     expect(not raw.intercept or abs(lam @ raw.y) <= ROUNDING * lam.sum(), "the proof is not balanced")
     if phi.size <= EXACT_UP_TO:
         rows = _rationals(raw)
-        exact = [Fraction(v) for v in lam]
+        multipliers = [Fraction(v) for v in lam]
         # A free intercept is judged above: balance is a matter of the λ alone.
-        sums = [sum(w * row[j] for w, row in zip(exact, rows, strict=True)) for j in range(phi.shape[1])]
+        sums = [sum(w * row[j] for w, row in zip(multipliers, rows, strict=True)) for j in range(phi.shape[1])]
         squares = [sum(v * v for v in row) for row in rows]
-        reach = [w * w * square for w, square in zip(exact, squares, strict=True)]
+        reach = [w * w * square for w, square in zip(multipliers, squares, strict=True)]
         # n times the largest term bounds Σ λ_i‖φ_i‖ without a root.
         residual, size = sum((v * v for v in sums), Fraction(0)), len(rows) ** 2 * max(reach)
         expect(residual <= Fraction(FARKAS * (1 + 1e-3)) ** 2 * size, "the proof does not hold in rational arithmetic")
@@ -222,41 +223,14 @@ def _rationals(raw: Raw) -> list[list[Fraction]]:
     if raw.factors is None:
         rows = [[Fraction(float(v)) for v in row.ravel()] for row in raw.blocks]
     else:
-        exact = [[[Fraction(float(v)) for v in row] for row in factor] for factor in raw.factors]
-        rows = [[g * x for g in gates for x in inputs] for inputs, gates in zip(*exact, strict=True)]
+        factors = [[[Fraction(float(v)) for v in row] for row in factor] for factor in raw.factors]
+        rows = [[g * x for g in gates for x in inputs] for inputs, gates in zip(*factors, strict=True)]
     return [[sign * value for value in row + constant] for sign, row in zip(signs, rows, strict=True)]
 
 
 def separable(rows: list[list[Fraction]]) -> bool:
-    """Whether some w has ⟨w, row⟩ > 0 for all rows.
-
-    The first phase of the simplex method on λ ≥ 0, Σλ = 1, Σλ_i row_i = 0, by Bland's rule in rational arithmetic: no
-    rounding and no cycles.
-    """
-    n = len(rows)
-    # Equations as rows of a tableau: coefficients of λ, of the artificial variables, and the right-hand side.
-    equations = [[row[j] for row in rows] for j in range(len(rows[0]))] + [[Fraction(1)] * n]
-    right = [Fraction(0)] * len(rows[0]) + [Fraction(1)]
-    tableau = [[*equation, b] for equation, b in zip(equations, right, strict=True)]
-    basis = [-1] * len(tableau)
-    while True:
-        # The infeasibility is the sum of the rows whose basic variable is artificial (−1); λ_j enters if it falls.
-        open_rows = [i for i, b in enumerate(basis) if b < 0]
-        costs = [sum((tableau[i][j] for i in open_rows), Fraction(0)) for j in range(n + 1)]
-        if costs[n] == 0:
-            return False
-        entering = next((j for j in range(n) if costs[j] > 0), None)
-        if entering is None:
-            return True
-        candidates = [(row[n] / row[entering], basis[i], i) for i, row in enumerate(tableau) if row[entering] > 0]
-        pivot = min(candidates)[2]
-        scale = tableau[pivot][entering]
-        tableau[pivot] = [v / scale for v in tableau[pivot]]
-        for i, row in enumerate(tableau):
-            if i != pivot and row[entering] != 0:
-                factor = row[entering]
-                tableau[i] = [v - factor * p for v, p in zip(row, tableau[pivot], strict=True)]
-        basis[pivot] = entering
+    """Whether some w has ⟨w, row⟩ > 0 for all rows, in rational arithmetic."""
+    return exact.separable(rows, np.zeros((0, len(rows[0])), dtype=object), np.zeros(0, dtype=bool))
 
 
 def agree(a: Solution, b: Solution) -> None:

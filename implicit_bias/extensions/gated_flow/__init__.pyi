@@ -11,8 +11,8 @@ from .orbits import OrbitMoments as OrbitMoments
 from .pathways import Pathways as Pathways
 from .pathways import Race as Race
 from .pixels import pixel_moments as pixel_moments
-from .pulses import SinglePulse as SinglePulse
 from .receptive_fields import ipr as ipr
 from .receptive_fields import peak_frequency as peak_frequency
 from .rings import RingProcess as RingProcess
+from .rings import SinglePulse as SinglePulse
 from .rings import nonlinear_gaussian_process as nonlinear_gaussian_process

@@ -101,7 +101,7 @@ class Moments:
         """The means over all samples of chunks (features, y), of which one at a time is held.
 
         >>> from implicit_bias import GatedFeatures
-        >>> from implicit_bias.extensions.gated_flow.pulses import SinglePulse
+        >>> from implicit_bias.extensions.gated_flow.rings import SinglePulse
         >>> from implicit_bias.extensions.gated_flow.moments import Moments
         >>> draws = SinglePulse(n=8, lengths=(3, 1)).stream(chunks=10, size=100)
         >>> Moments.accumulate((GatedFeatures(X), y) for X, y in draws).samples

@@ -128,8 +128,10 @@ def cones(n, d, patterns, seed=1, zero=False):
     return X, y, np.vstack([on, on]), np.repeat([1.0, -1.0], len(on))
 
 
-@pytest.mark.parametrize(("n", "d", "zero"), [(12, 3, False), (8, 6, False), (12, 3, True), (10, 25, False)])
-@pytest.mark.parametrize("C", [np.inf, 0.5, 1e4])
+@pytest.mark.parametrize(
+    ("n", "d", "zero", "C"),
+    [(12, 3, False, np.inf), (8, 6, False, 0.5), (12, 3, True, np.inf), (12, 3, True, 1e4), (10, 25, False, np.inf)],
+)
 def test_units_in_cones_are_those_of_another_solver(n, d, zero, C):
     X, y, patterns, signs = cones(n, d, 40, zero=zero)
     found = solve_in_cones(X, y, patterns, signs, C, 1e-8)
@@ -361,8 +363,7 @@ def test_the_relaxation_bounds_all_signs_and_its_two_sides_meet(m, r):
         assert largest_sum(f, rows[1:]) <= bound(f[None])[0]
 
 
-@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
-@pytest.mark.parametrize("factor", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("size", "factor"), [(1e-30, 0.5), (1.0, 0.0), (1e30, 1.0), (1e30, 0.0)])
 def test_signs_are_bounded_for_any_d_also_where_it_is_too_small(size, factor):
     """Which is then made larger, until Diag(d) − FFᵀ is positive definite beyond all rounding."""
     rng = np.random.default_rng(1)
@@ -458,8 +459,7 @@ def test_samples_of_both_labels_where_no_unit_pulls(X):
     assert best_network(X, [1, -1]).end == "not separated"
 
 
-@pytest.mark.parametrize("factor", [2.0**300, 1e90, 3e-20, 1e-90])
-@pytest.mark.parametrize("C", [np.inf, 0.3])
+@pytest.mark.parametrize(("factor", "C"), [(2.0**300, np.inf), (1e90, 0.3), (3e-20, np.inf), (1e-90, 0.3)])
 def test_units_of_measure_change_nothing_but_the_units_of_the_answer(factor, C):
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(6, 3)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])

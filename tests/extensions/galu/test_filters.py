@@ -34,8 +34,7 @@ def solved_anew(X, y, units, steps, seed, ridge, sharpness=None):
     return filters, np.array(history)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.05])
-@pytest.mark.parametrize("units", [3, 9, 30])
+@pytest.mark.parametrize(("ridge", "units"), [(0.0, 3), (0.05, 9), (0.0, 30), (0.05, 30)])
 def test_algorithm_1_takes_the_steps_of_solving_anew(units, ridge, monkeypatch):
     """Fewer features than samples, about as many, and more."""
     monkeypatch.setattr("implicit_bias.extensions.galu.rank_updates.FRESH_AFTER", 16)
@@ -54,8 +53,7 @@ def test_algorithm_1_takes_the_steps_of_solving_anew(units, ridge, monkeypatch):
     np.testing.assert_array_equal(again.history, found.history)
 
 
-@pytest.mark.parametrize("sharpness", [None, 1.5])
-@pytest.mark.parametrize("units", [3, 30])
+@pytest.mark.parametrize(("sharpness", "units"), [(None, 30), (1.5, 3), (1.5, 30)])
 def test_algorithm_1_of_several_targets_and_soft_gates_takes_the_steps_of_solving_anew(units, sharpness):
     rng = np.random.default_rng(5)
     X, Y = rng.normal(size=(60, 6)), rng.normal(size=(60, 3))

@@ -87,8 +87,7 @@ def test_the_best_loss_by_second_moments_of_each_class():
     assert Moments.from_samples(features, y).best_loss == pytest.approx(by_class, abs=1e-10)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("mean_readout", [False, True])
+@pytest.mark.parametrize(("case", "mean_readout"), [(case, bool(i % 2)) for i, case in enumerate(CASES)])
 def test_torch_descends_along_the_flow(case, mean_readout):
     features, y, _, w0 = made(case)
     share = features.k if mean_readout else 1

@@ -22,11 +22,10 @@ from tests.extensions.gated_flow.flows import CASES, made
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("order", ["as they come", "sorted"])
-def test_streamed_moments_are_those_of_all_samples(case, order):
+def test_streamed_moments_are_those_of_all_samples(case):
     """Sorted by their gates, the first chunks show copies and blocks that the later ones part and join."""
     features, y, dense, w0 = made(case)
-    rows = np.arange(features.n) if order == "as they come" else np.lexsort(features.gate_values.T)
+    rows = np.lexsort(features.gate_values.T)
     chunks = ((features.select(part), y[part]) for part in np.array_split(rows, 7))
     streamed, whole = Moments.accumulate(chunks), Moments.from_samples(features, y)
     assert streamed.samples == features.n

@@ -1,4 +1,4 @@
-"""The contestants of the comparison: each makes weights and a dual of a margin problem; the judge scores them."""
+"""Solvers of the comparison: each computes weights and a dual of a margin problem, which `certify` evaluates."""
 
 import contextlib
 import warnings
@@ -77,7 +77,7 @@ def factorised(features: GatedFeatures, y: Array, gate: int) -> tuple[Array, sp.
     return Q, sp.csr_array((triangle.data, position), shape=(len(R), features.n))
 
 
-CONTESTANTS: dict[str, Callable[[MarginProblem, float], Certificate]] = {
+SOLVERS: dict[str, Callable[[MarginProblem, float], Certificate]] = {
     "NATIVE": Solved("NATIVE"),
     "CLARABEL": Solved("CLARABEL"),
     "ECOS": Solved("ECOS"),
