@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from implicit_bias.studies.runner.tested import holm
 from scipy import stats
 
 from implicit_bias import InputError, Status, load_binary, solve
