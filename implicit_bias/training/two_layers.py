@@ -1,32 +1,22 @@
 """Steps of networks with one hidden layer, their gradients written out."""
 
-from typing import TypeAlias, TypeGuard
-
 import numpy as np
 import torch
 from scipy.linalg import helmert
 from torch import Tensor
 
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, LayeredNetwork
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.networks.gln import GATHER_FROM
 from implicit_bias.training.losses import Loss, output_slopes
 
 #: Layers of fewer units lie in memory unit by unit.
 FEW_UNITS = 16
 
-OneLayerNetwork: TypeAlias = GatedLinearNetwork | LayeredNetwork
 
-
-def has_one_layer(network: GatedNetwork) -> TypeGuard[OneLayerNetwork]:
-    """Whether it is f(x) = A V(x), with linear units of one layer; classes derived from these may compute other things.
-
-    Outputs may be several.
-    """
-    if type(network) is GatedLinearNetwork:
-        few = network.shape[0][1] <= GATHER_FROM
-        return few and len(network.shape) == 1 and network.readout is not None
-    known = "is_gated_linear" in vars(type(network))
-    return known and isinstance(network, LayeredNetwork) and len(network.units) == 1
+def has_one_layer(network: GatedNetwork) -> bool:
+    """Whether it is f(x) = A V(x) + b, with linear units of one layer, of not too many contexts each."""
+    layer = network.one_layer()
+    return layer is not None and layer.readout is not None and layer.parts <= GATHER_FROM
 
 
 class TwoLayerUpdates:
@@ -40,17 +30,20 @@ class TwoLayerUpdates:
     """
 
     @torch.no_grad()
-    def __init__(self, network: OneLayerNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> None:
         self.network, self.degree = network, network.degree
         inputs, contexts = network.tensors(X)
-        self.hidden, *self.head = _weights(network)
+        layer = network.one_layer()
+        assert layer is not None
+        self.hidden = layer.hidden
+        self.head = [weight for weight in (layer.readout, layer.bias) if weight is not None]
         self.seen = inputs.any(0)
         exact = torch.promote_types(inputs.dtype, torch.float32)
         self.X = inputs[:, self.seen].to(exact)
         self.y = torch.as_tensor(signs, dtype=exact, device=inputs.device)
         #: Q, and the number of gates of a unit that are constants, 1 or 0.
-        self.turn = torch.as_tensor(helmert(_parts(network), full=True), dtype=exact, device=inputs.device)
-        self.constant = int(isinstance(network, GatedLinearNetwork))
+        self.turn = torch.as_tensor(helmert(layer.parts, full=True), dtype=exact, device=inputs.device)
+        self.constant = int(layer.chosen)
         #: The gates (M, n, H), unless they are learned.
         self.gates = None
         if contexts is not None:
@@ -142,7 +135,7 @@ class TwoLayerSpanUpdates(TwoLayerUpdates):
     """
 
     @torch.no_grad()
-    def __init__(self, network: OneLayerNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> None:
         super().__init__(network, X, signs)
         self.kernel, self.start = self.X @ self.X.T, self.parts
         self.first = super()._all_values()
@@ -191,16 +184,3 @@ def _square(values: Tensor) -> float:
 def _opened(values: Tensor) -> Tensor:
     """The gates of ReLU units."""
     return (values > 0).to(values.dtype)
-
-
-def _weights(network: OneLayerNetwork) -> list[Tensor]:
-    """The hidden weights, the readout's, and its bias if it has one."""
-    if isinstance(network, GatedLinearNetwork):
-        assert network.readout is not None
-        return [network.hidden_weights[0].detach(), *(p.detach() for p in network.readout.parameters())]
-    return [weight.detach() for weight in network.layers]
-
-
-def _parts(network: OneLayerNetwork) -> int:
-    """The linear parts M of every unit."""
-    return network.shape[0][1] if isinstance(network, GatedLinearNetwork) else 1

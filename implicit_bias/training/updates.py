@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias._utils.checks import InputError
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import Loss, output_slopes
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates, has_one_layer
 
@@ -62,7 +62,7 @@ class SpanUpdates:
     In float64. A step costs |B|·n instead of K·d, whatever the number of contexts K.
     """
 
-    def __init__(self, network: GatedLinearNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> None:
         self.network, self.degree = network, network.degree
         with torch.no_grad():
             inputs, contexts = network.tensors(X)
@@ -74,7 +74,10 @@ class SpanUpdates:
         self.y = torch.as_tensor(signs, device=inputs.device)
         self.alpha, self.velocity = torch.zeros_like(self.y), torch.zeros_like(self.y)
         self.first_square = network.norm() ** 2
-        self.start = network.hidden_weights[0].detach().clone()
+        layer = network.one_layer()
+        assert layer is not None
+        self.weights = layer.hidden
+        self.start = self.weights.clone()
 
     def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
         """One step on the batch."""
@@ -95,7 +98,7 @@ class SpanUpdates:
     def write(self) -> None:
         """w = w₀ + Φᵀα, rounded to the network's dtype."""
         change = (self.alpha[:, None] * self.X).to(self.start.dtype)
-        self.network.hidden_weights[0].copy_(self.start.index_add(0, self.regions, change))
+        self.weights.copy_(self.start.index_add(0, self.regions, change))
 
 
 Updates: TypeAlias = WeightUpdates | SpanUpdates | TwoLayerUpdates
@@ -103,11 +106,10 @@ Updates: TypeAlias = WeightUpdates | SpanUpdates | TwoLayerUpdates
 
 def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updates:
     """The cheapest way to train `network` on X (n, d) and signs (n,); all make the same steps up to rounding."""
-    if isinstance(network, GatedLinearNetwork) and network.degree == 1:
-        weights: int = network.hidden_weights[0].numel()
-        if len(X) <= min(SPAN_UP_TO, weights):
-            return SpanUpdates(network, X, signs)
-    if not has_one_layer(network) or network.outputs > 1:
+    layer = network.one_layer()
+    if layer is not None and layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
+        return SpanUpdates(network, X, signs)
+    if not has_one_layer(network) or getattr(network, "outputs", 1) > 1:
         return WeightUpdates(network, X, signs)
     few = len(X) <= min(SPAN_UP_TO, SAMPLES_PER_INPUT * np.any(X, axis=0).sum())
     largest = torch.finfo(torch.promote_types(next(network.parameters()).dtype, torch.float32)).max

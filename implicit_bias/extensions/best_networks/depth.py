@@ -52,9 +52,7 @@ class MarginBound:
 
         Infinity if it does not separate the samples. Raises InputError for a GLN whose readout bias is not 0.
         """
-        from implicit_bias.networks import GatedLinearNetwork
-
-        if isinstance(network, GatedLinearNetwork) and network.readout is not None and network.readout.bias.any():
+        if any(bias.any() for bias in network.readout_biases()):
             raise InputError("the bound is for networks without a readout bias; set it to 0, as descend_to_limit does")
         margin = float((as_signs(y, len(X)) * network.decision_function(X)).min())
         size = (network.norm() ** 2 / self.degree) ** (self.degree / 2)
