@@ -180,8 +180,9 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         """The weights of a network with one gated layer."""
         if not self._gated_linear or len(self.shape) > 1:
             return None
-        readout = (None, None) if self.readout is None else (self.readout.weight.detach(), self.readout.bias.detach())
-        return OneLayer(self.hidden_weights[0].detach(), *readout, parts=self.shape[0][1], chosen=True)
+        readout, bias = (None, None) if self.readout is None else (self.readout.weight, self.readout.bias)
+        weights = [None if weight is None else weight.detach() for weight in (readout, bias)]
+        return OneLayer(self.hidden_weights[0].detach(), weights[0], weights[1], self.shape[0][1], chosen=True)
 
     def layer_shapes(self) -> list[tuple[int, int]]:
         """Units and contexts per unit of each gated layer."""
