@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import ArrayLike
@@ -11,6 +11,21 @@ from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, shown
 from implicit_bias.gates import Gates
+
+
+class OneLayer(NamedTuple):
+    """Weights of f(x) = A V(x) + b, V_h(x) = Σ_m g_mh(x) ⟨w_mh, x⟩: gated linear units of one layer."""
+
+    #: w, one row for each unit and linear part, shape (H·M, d).
+    hidden: Tensor
+    #: A, shape (q, H); None if f is the only unit.
+    readout: Tensor | None
+    #: b, shape (q,).
+    bias: Tensor | None
+    #: M.
+    parts: int
+    #: True if a unit's context chooses one of its parts; otherwise contexts are gate values.
+    chosen: bool
 
 
 class GatedNetwork(nn.Module, ABC):
@@ -26,6 +41,12 @@ class GatedNetwork(nn.Module, ABC):
     """
 
     inputs: int
+    _gated_linear = False
+
+    def __init_subclass__(cls, gated_linear: bool = False) -> None:
+        """Declare that `one_layer` describes the class; classes derived from it may compute something else."""
+        super().__init_subclass__()
+        cls._gated_linear = gated_linear
 
     def __call__(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         """Outputs of `forward`. Raises InputError for other shapes than (n, d), or contexts of other rows."""
@@ -115,6 +136,14 @@ class GatedNetwork(nn.Module, ABC):
 
     def input_layers(self) -> list[Any]:
         """Lists of weights whose first entry multiplies the inputs; empty if training must not rotate the inputs."""
+        return []
+
+    def one_layer(self) -> OneLayer | None:
+        """The weights, if these are gated linear units of one layer; training then writes gradients out."""
+        return None
+
+    def layer_shapes(self) -> list[tuple[int, int]]:
+        """Units and contexts per unit of each gated layer; none by default."""
         return []
 
     def readout_biases(self) -> list[nn.Parameter]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
-from implicit_bias.networks.base import to_array
+from implicit_bias.networks.base import OneLayer, to_array
 from implicit_bias.networks.fixed_gates import FixedGatesNetwork, blank_gates
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
@@ -36,7 +36,7 @@ def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
     return generator
 
 
-class GatedLinearNetwork(FixedGatesNetwork):
+class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
     """A GLN: every hidden unit h of a layer multiplies its inputs with the weights of the context c_h(x) it is in.
 
         a_h^{(l)} = ⟨w^{(l)}_{h, c_h(x)}, a^{(l−1)}⟩,  a^{(0)} = x,   f(x) = W^{(out)} a^{(L)} + b
@@ -179,6 +179,18 @@ class GatedLinearNetwork(FixedGatesNetwork):
     def input_layers(self) -> list[Any]:
         """The hidden weights, whose first entry reads the inputs."""
         return [self.hidden_weights]
+
+    def one_layer(self) -> OneLayer | None:
+        """The weights of a network with one gated layer."""
+        if not self._gated_linear or len(self.shape) > 1:
+            return None
+        readout, bias = (None, None) if self.readout is None else (self.readout.weight, self.readout.bias)
+        weights = [None if weight is None else weight.detach() for weight in (readout, bias)]
+        return OneLayer(self.hidden_weights[0].detach(), weights[0], weights[1], self.shape[0][1], chosen=True)
+
+    def layer_shapes(self) -> list[tuple[int, int]]:
+        """Units and contexts per unit of each gated layer."""
+        return self.shape
 
     def readout_biases(self) -> list[nn.Parameter]:
         """The readout's bias, if there is a readout."""

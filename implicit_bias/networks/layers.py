@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size
 from implicit_bias.gates import Gates, ReLUGates
-from implicit_bias.networks.base import GatedNetwork, to_array
+from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
 
 Tensors = Sequence[Tensor]
 
@@ -32,13 +32,13 @@ class LayeredNetwork(GatedNetwork):
     Weights are Kaiming-normal, N(0, 2/fan-in), drawn in the order of the layers; then filters, if there are any. What
     a hidden layer does is written on lists of weights and filters that may have a leading axis, one network an entry,
     so that many networks train together (`train_together`).
+
+    A subclass declared with `gated_linear=True` computes f(x) = A (g ∘ Bx) for one hidden layer, with gates g that are
+    `fixed_gates`, or 1(Bx > 0) without.
     """
 
     #: Hidden layers that are trained with the readout; else they are filters.
     hidden_is_trained = True
-    #: A class that sets this in its own body computes f(x) = A (g ∘ Bx) for one hidden layer, with gates g that are
-    #: `fixed_gates`, or 1(Bx > 0) without; training then writes its gradients out. It is not inherited.
-    is_gated_linear = False
 
     def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__()
@@ -100,6 +100,17 @@ class LayeredNetwork(GatedNetwork):
         hidden = to_array(self.layers[0] if self.hidden_is_trained else self.filters()[0])
         weights: Array = to_array(self.layers[-1])[:, :, None] * hidden
         return weights[0] if self.outputs == 1 else weights
+
+    def one_layer(self) -> OneLayer | None:
+        """The weights of a network with one hidden layer that is gated linear."""
+        if not self._gated_linear or len(self.units) > 1:
+            return None
+        hidden, readout = (weight.detach() for weight in self.layers)
+        return OneLayer(hidden, readout, None, parts=1, chosen=False)
+
+    def layer_shapes(self) -> list[tuple[int, int]]:
+        """Units of each hidden layer, each with one context."""
+        return [(units, 1) for units in self.units]
 
     @property
     def degree(self) -> int:

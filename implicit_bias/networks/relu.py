@@ -14,7 +14,7 @@ from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork, Tensors
 
 
-class ReLUNetwork(LayeredNetwork):
+class ReLUNetwork(LayeredNetwork, gated_linear=True):
     """A ReLU network without biases, f(x) = W^{(L+1)} relu(W^{(L)} … relu(W^{(1)} x)); GD-ReLU has one hidden layer.
 
     Parameters
@@ -36,8 +36,6 @@ class ReLUNetwork(LayeredNetwork):
     >>> network.effective_weights().shape, network.hidden(task.X_val).shape
     ((20, 65), (359, 20))
     """
-
-    is_gated_linear = True
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """relu(W^{(L)} … relu(W^{(1)} x))."""
@@ -62,7 +60,7 @@ class ReLUNetwork(LayeredNetwork):
         return frozen
 
 
-class FrozenReLUNetwork(LayeredNetwork):
+class FrozenReLUNetwork(LayeredNetwork, gated_linear=True):
     """A ReLU network with frozen gates: a_h = 1(⟨u_h, z⟩ ≥ 0) ⟨w_h, a⟩, z the activations of the frozen copy u.
 
     With one hidden layer f(x) = Σ_h w^{(2)}_h 1(⟨u_h, x⟩ ≥ 0) ⟨w^{(1)}_h, x⟩. Usually made by `ReLUNetwork.freeze()`;
@@ -77,8 +75,6 @@ class FrozenReLUNetwork(LayeredNetwork):
     >>> bool(np.allclose(network.freeze().decision_function(X), network.decision_function(X), atol=1e-5))
     True
     """
-
-    is_gated_linear = True
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
         return [weight.detach().clone() for weight in list(self.layers)[:-1]]

@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive
-from implicit_bias.networks import ParallelNetwork
 from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.layer import LayerFunction
+from implicit_bias.training.layer import LayerFunction, networks_of
 from implicit_bias.training.span import SpanFunction
 from implicit_bias.training.two_layers import has_one_layer
 from implicit_bias.training.weights import WeightFunction
@@ -234,9 +233,8 @@ class PlainIteration:
 
 def steps_of(function: MarginFunction, preconditioned: bool) -> MarginFunction | LayerFunction:
     """What descent steps on: the span of few samples, the weights of one layer, or any network's."""
-    network = function.network
-    each = network.parts if isinstance(network, ParallelNetwork) else [network]
-    alike = len({(type(one), getattr(one, "shape", [(0, 0)])[0][1]) for one in each}) == 1
+    each = networks_of(function.network)
+    alike = len({(type(one), *(one.layer_shapes() or [(0, 0)])[0][1:]) for one in each}) == 1
     one_layer = alike and all(map(has_one_layer, each))
     if preconditioned and (function.has_kinks or not one_layer):
         raise InputError("preconditioned steps take networks with one hidden layer and fixed gates")

@@ -12,7 +12,7 @@ from scipy.linalg.blas import daxpy
 from torch import Tensor
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ParallelNetwork
+from implicit_bias.networks import GatedNetwork, ParallelNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 
 #: Samples are chosen for a ball of this many steps around the present weights, and anew after this many steps.
@@ -45,10 +45,12 @@ class LayerFunction(ABC):
     @torch.no_grad()
     def __init__(self, function: MarginFunction) -> None:
         self.has_kinks, self.count, self.outputs = function.has_kinks, function.count, function.outputs
-        self.X, self.y, network = function.inputs.numpy(), function.y.numpy(), _first(function.network)
-        self.constant = int(isinstance(network, GatedLinearNetwork))
+        self.X, self.y = function.inputs.numpy(), function.y.numpy()
+        layer = networks_of(function.network)[0].one_layer()
+        assert layer is not None
+        self.constant = int(layer.chosen)
         #: Gates of a GLN are turned as in `TwoLayerUpdates`: the first is constant.
-        self.turn = helmert(network.shape[0][1] if isinstance(network, GatedLinearNetwork) else 1, full=True)
+        self.turn = helmert(layer.parts, full=True)
         self.gates: Array | None = None
         if function.contexts is not None:
             seen = function.contexts.numpy()
@@ -224,6 +226,6 @@ def softmin(margins: Array) -> tuple[float, Array]:
     return float(np.log(total) - least), shares / total
 
 
-def _first(network: GatedNetwork) -> GatedNetwork:
-    """The network, or of networks side by side the first."""
-    return network.parts[0] if isinstance(network, ParallelNetwork) else network
+def networks_of(network: GatedNetwork) -> list[GatedNetwork]:
+    """The networks of a `ParallelNetwork`, or the network alone."""
+    return network.parts if isinstance(network, ParallelNetwork) else [network]

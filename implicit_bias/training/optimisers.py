@@ -1,10 +1,14 @@
 """How networks are trained: descent with one drop of its rate, or Adam, in minibatches."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, one_of, shown
 from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES
@@ -13,8 +17,54 @@ from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES
 LOSSES = ("squared", *CLASS_LOSSES)
 
 
+#: Applies one step to the weights, in place: of gradients, one for each tensor of weights, and a rate.
+Update = Callable[[Sequence[Tensor], float], None]
+
+
+class Optimiser(ABC):
+    """Base class of the ways to train with minibatches: a new one is a subclass with its own `update`."""
+
+    steps: int
+    batch_size: int
+    lr: float
+    loss: str
+
+    #: True if training many networks stops after whole epochs, as training of one does.
+    whole: ClassVar[bool] = False
+
+    @abstractmethod
+    def update(self, weights: Sequence[Tensor], *, fused: bool | None = None) -> Update:
+        """The steps of some weights from here on; `fused` asks for a single kernel, if there is one."""
+
+    def plain_momentum(self) -> float | None:
+        """μ if a step is w ← w − η v, v ← μ v + ∇, so that it can be made in a span; None if it is not."""
+        return None
+
+    def batches_per_epoch(self, n: int) -> int:
+        """How many minibatches n samples make."""
+        return -(-n // int(self.batch_size))
+
+    def epochs(self, n: int) -> int:
+        """Whole epochs of n samples in `steps` steps, at least one unless there are no steps."""
+        return min(1, self.steps) and max(1, int(self.steps) // self.batches_per_epoch(as_count(n, "n")))
+
+    def rates(self, epochs: int) -> Iterator[float]:
+        """The rate of each epoch."""
+        return repeat(self.lr, epochs)
+
+    def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
+        """The minibatches of one epoch, as indices of n samples."""
+        return torch.randperm(n, generator=generator).to(device).split(int(self.batch_size))
+
+    def refuse_rates_beyond(self, dtype: torch.dtype) -> None:
+        """Raise InputError for a rate that a dtype cannot hold."""
+        largest = torch.finfo(dtype).max
+        if max(self.rates(2)) > largest:
+            raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {self.lr:g}")
+
+
 @dataclass(frozen=True)
-class SGD:
+class SGD(Optimiser):
     """Minibatch descent whose rate drops once, at half time; the defaults are the published training.
 
         w ← w − η_t · v,   v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f_w(x_i))
@@ -57,6 +107,8 @@ class SGD:
     loss: str = "logistic"
     loader: bool = False
 
+    whole: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         as_count(self.steps, "steps")
         as_count(self.batch_size, "batch_size")
@@ -68,13 +120,41 @@ class SGD:
         if not isinstance(self.loader, bool):
             raise InputError(f"loader must be True or False, not {shown(self.loader)}")
 
-    def epochs(self, n: int) -> int:
-        """Whole epochs of n samples in `steps` steps, at least one."""
-        return whole_epochs(self, as_count(n, "n"))
+    def rates(self, epochs: int) -> Iterator[float]:
+        """The rate of each epoch, lower from half time on.
+
+        >>> list(SGD(lr=1.0, lr_factor=0.5).rates(5))
+        [1.0, 1.0, 0.5, 0.5, 0.5]
+        """
+        later = self.lr * self.lr_factor
+        return (later if epoch >= max(1, epochs // 2) else self.lr for epoch in range(epochs))
+
+    def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
+        """The minibatches of one epoch, as indices of n samples."""
+        if self.loader:
+            torch.empty((), dtype=torch.int64).random_(generator=generator)
+        return super().shuffled(n, generator, device)
+
+    def plain_momentum(self) -> float:
+        """μ."""
+        return self.momentum
+
+    def update(self, weights: Sequence[Tensor], *, fused: bool | None = None) -> Update:
+        """Steps with momentum; no kernel is fused."""
+        velocities = [torch.zeros_like(weight) for weight in weights]
+
+        @torch.no_grad()
+        def step(gradients: Sequence[Tensor], rate: float) -> None:
+            for weight, velocity, gradient in zip(weights, velocities, gradients, strict=True):
+                # Without momentum the velocity is the gradient: one pass less over the weights.
+                moved = velocity.mul_(self.momentum).add_(gradient) if self.momentum else gradient
+                weight.sub_(moved, alpha=rate)
+
+        return step
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(Optimiser):
     """Minibatch training by Adam (Kingma & Ba, 2015) with its usual moments, 0.9 and 0.999, and ε = 1e-8.
 
     Parameters
@@ -103,42 +183,17 @@ class Adam:
         as_positive(self.lr, "lr")
         one_of(self.loss, LOSSES, "loss")
 
+    def update(self, weights: Sequence[Tensor], *, fused: bool | None = None) -> Update:
+        """Steps of Adam; a fused kernel rounds differently."""
+        weights = list(weights)
+        first, second = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+        made = [torch.zeros(()) for _ in weights]
 
-def batches_per_epoch(config: SGD | Adam, n: int) -> int:
-    """How many minibatches n samples make."""
-    return -(-n // int(config.batch_size))
+        @torch.no_grad()
+        def step(gradients: Sequence[Tensor], rate: float) -> None:
+            adam(
+                weights, list(gradients), first, second, [], made, fused=fused, amsgrad=False,
+                beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
+            )  # fmt: skip
 
-
-def whole_epochs(config: SGD | Adam, n: int) -> int:
-    """Whole epochs of n samples in `steps` steps, at least one unless there are no steps.
-
-    >>> whole_epochs(Adam(steps=10, batch_size=32), 100), whole_epochs(SGD(steps=1), 10_000)
-    (2, 1)
-    """
-    return min(1, config.steps) and max(1, int(config.steps) // batches_per_epoch(config, n))
-
-
-def rates(config: SGD | Adam, epochs: int) -> Iterator[float]:
-    """The rate of each of some epochs.
-
-    >>> list(rates(SGD(lr=1.0, lr_factor=0.5), 5))
-    [1.0, 1.0, 0.5, 0.5, 0.5]
-    """
-    later = config.lr * (config.lr_factor if isinstance(config, SGD) else 1.0)
-    return (later if epoch >= max(1, epochs // 2) else config.lr for epoch in range(epochs))
-
-
-def refuse_rates_beyond(config: SGD | Adam, dtype: torch.dtype) -> None:
-    """Raises InputError for a rate that a dtype cannot hold."""
-    largest = torch.finfo(dtype).max
-    if max(rates(config, 2)) > largest:
-        raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {config.lr:g}")
-
-
-def shuffled(
-    config: SGD | Adam, n: int, generator: torch.Generator, device: torch.device | None = None
-) -> tuple[Tensor, ...]:
-    """The minibatches of one epoch, as indices of n samples."""
-    if isinstance(config, SGD) and config.loader:
-        torch.empty((), dtype=torch.int64).random_(generator=generator)
-    return torch.randperm(n, generator=generator).to(device).split(int(config.batch_size))
+        return step

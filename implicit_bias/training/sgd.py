@@ -9,21 +9,20 @@ import torch
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_count, as_floats, as_seed, check_callable, shown
-from implicit_bias._utils.scaling import over_power
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
-from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES, Loss
-from implicit_bias.training.optimisers import SGD, Adam, rates, refuse_rates_beyond, shuffled, whole_epochs
+from implicit_bias.training.optimisers import SGD, Optimiser
 from implicit_bias.training.result import Interruptible, TrainingResult
-from implicit_bias.training.targets import TargetUpdates, are_signs, as_aims
-from implicit_bias.training.updates import Updates, updates_of
+from implicit_bias.training.stepper import Stepper
+from implicit_bias.training.targets import as_aims
+from implicit_bias.training.updates import updates_of
 
 
 def train(
     network: GatedNetwork,
     X: ArrayLike,
     y: ArrayLike,
-    config: SGD | Adam | None = None,
+    config: Optimiser | None = None,
     *,
     seed: int = 1,
     device: str = "cpu",
@@ -89,7 +88,7 @@ def train(
     True
     """
     config = SGD() if config is None else config
-    if not isinstance(network, GatedNetwork) or not isinstance(config, SGD | Adam):
+    if not isinstance(network, GatedNetwork) or not isinstance(config, Optimiser):
         raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) or Adam(…) as its config")
     as_count(every, "every")
     check_callable(progress, "progress")
@@ -100,13 +99,13 @@ def train(
     aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
     place = _device(device)
     dtype = next(network.parameters()).dtype
-    refuse_rates_beyond(config, dtype)
+    config.refuse_rates_beyond(dtype)
     try:
         network.to(place)
         start = time.perf_counter()
         with one_thread():
-            updates = _updates(network, X, aims, config)
-            rows, end = _descend(updates, config, generator, every, progress, progress_at)
+            stepper = updates_of(network, X, aims, config)
+            rows, end = _descend(stepper, config, generator, every, progress, progress_at)
     finally:
         network.to("cpu")
     if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
@@ -128,55 +127,30 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _updates(network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: SGD | Adam) -> Updates:
-    if isinstance(config, SGD):
-        if are_signs(aims):
-            return updates_of(network, X, aims)
-        return TargetUpdates(network, X, aims, config.loss, config.momentum)
-    return TargetUpdates(network, X, aims, config.loss, None)
-
-
 def _descend(
-    model: Updates,
-    config: SGD | Adam,
+    stepper: Stepper,
+    config: Optimiser,
     generator: torch.Generator,
     every: int,
     progress: Callable[[int, int], None] | None,
     progress_at: Container[int] | None,
 ) -> tuple[list[dict[str, float]], str]:
-    n = len(model.y)
-    loss, slope, epochs = MARGIN_LOSSES[config.loss], MARGIN_SLOPES[config.loss], whole_epochs(config, n)
-    momentum = config.momentum if isinstance(config, SGD) else 0.0
-    rows, step = [_record(model, loss, 0, 0)], 0
+    n = len(stepper.y)
+    epochs, step = config.epochs(n), 0
+    rows = [{"epoch": 0, "step": 0} | stepper.record()]
     try:
         with Interruptible() as run:
-            for epoch, rate in enumerate(rates(config, epochs), 1):
-                for batch in shuffled(config, n, generator, model.y.device):
-                    model.step(batch, slope, rate, momentum)
+            for epoch, rate in enumerate(config.rates(epochs), 1):
+                for batch in config.shuffled(n, generator, stepper.y.device):
+                    stepper.step(batch, rate)
                     step += 1
                 if epoch % every == 0 or epoch == epochs:
-                    rows.append(_record(model, loss, epoch, step))
+                    rows.append({"epoch": epoch, "step": step} | stepper.record())
                     if not np.isfinite(rows[-1]["loss"]):
                         raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
                 if progress is not None and (progress_at is None or epoch in progress_at):
-                    model.write()
+                    stepper.write()
                     progress(epoch, epochs)
     finally:
-        model.write()
+        stepper.write()
     return rows, "interrupted" if run.interrupted else "max_steps"
-
-
-@torch.no_grad()
-def _record(model: Updates, loss: Loss, epoch: int, step: int) -> dict[str, float]:
-    when: dict[str, float] = {"epoch": epoch, "step": step}
-    if isinstance(model, TargetUpdates) and not model.signs:
-        return when | model.figures()
-    margins = model.y * model.outputs()
-    margin, norm = float(margins.min()), model.norm()
-    return when | {
-        "loss": float(loss(margins).mean()),
-        "error": float((margins <= 0).double().mean()),
-        "margin": margin,
-        "norm": norm,
-        "normalised_margin": over_power(margin, norm, model.degree),
-    }

@@ -1,35 +1,27 @@
 """Steps of networks with one hidden layer, their gradients written out."""
 
-from typing import TypeAlias, TypeGuard
-
 import numpy as np
 import torch
 from scipy.linalg import helmert
 from torch import Tensor
 
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, LayeredNetwork
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.networks.gln import GATHER_FROM
-from implicit_bias.training.losses import Loss, output_slopes
+from implicit_bias.training.losses import output_slopes
+from implicit_bias.training.optimisers import Optimiser
+from implicit_bias.training.stepper import MarginStepper
 
 #: Layers of fewer units lie in memory unit by unit.
 FEW_UNITS = 16
 
-OneLayerNetwork: TypeAlias = GatedLinearNetwork | LayeredNetwork
+
+def has_one_layer(network: GatedNetwork) -> bool:
+    """Whether it is f(x) = A V(x) + b, with linear units of one layer, of not too many contexts each."""
+    layer = network.one_layer()
+    return layer is not None and layer.readout is not None and layer.parts <= GATHER_FROM
 
 
-def has_one_layer(network: GatedNetwork) -> TypeGuard[OneLayerNetwork]:
-    """Whether it is f(x) = A V(x), with linear units of one layer; classes derived from these may compute other things.
-
-    Outputs may be several.
-    """
-    if type(network) is GatedLinearNetwork:
-        few = network.shape[0][1] <= GATHER_FROM
-        return few and len(network.shape) == 1 and network.readout is not None
-    known = "is_gated_linear" in vars(type(network))
-    return known and isinstance(network, LayeredNetwork) and len(network.units) == 1
-
-
-class TwoLayerUpdates:
+class TwoLayerUpdates(MarginStepper):
     """Steps on the weights.
 
         f(x) = Σ_h a_h Σ_m g_mh(x) p_mh(x) + b,   p_mh(x) = ⟨w_mh, x⟩,   ∂ℓ/∂p_mh = a_h g_mh(x) ∂ℓ/∂f
@@ -40,17 +32,22 @@ class TwoLayerUpdates:
     """
 
     @torch.no_grad()
-    def __init__(self, network: OneLayerNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray, config: Optimiser) -> None:
+        super().__init__(config.loss)
+        self.momentum = config.plain_momentum() or 0.0
         self.network, self.degree = network, network.degree
         inputs, contexts = network.tensors(X)
-        self.hidden, *self.head = _weights(network)
+        layer = network.one_layer()
+        assert layer is not None
+        self.hidden = layer.hidden
+        self.head = [weight for weight in (layer.readout, layer.bias) if weight is not None]
         self.seen = inputs.any(0)
         exact = torch.promote_types(inputs.dtype, torch.float32)
         self.X = inputs[:, self.seen].to(exact)
         self.y = torch.as_tensor(signs, dtype=exact, device=inputs.device)
         #: Q, and the number of gates of a unit that are constants, 1 or 0.
-        self.turn = torch.as_tensor(helmert(_parts(network), full=True), dtype=exact, device=inputs.device)
-        self.constant = int(isinstance(network, GatedLinearNetwork))
+        self.turn = torch.as_tensor(helmert(layer.parts, full=True), dtype=exact, device=inputs.device)
+        self.constant = int(layer.chosen)
         #: The gates (M, n, H), unless they are learned.
         self.gates = None
         if contexts is not None:
@@ -75,29 +72,27 @@ class TwoLayerUpdates:
         return hidden, outputs + self.readout[1] if self.constant else outputs
 
     @torch.no_grad()
-    def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
+    def step(self, batch: Tensor, rate: float) -> None:
         """One step on the batch."""
         rows, values = self._values(batch)
         gates = _opened(values) if self.gates is None else self.gates.index_select(1, batch)
         hidden, outputs = self._forward(values, gates)
-        slopes = output_slopes(outputs, self.y.index_select(0, batch), slope)
-        self._descend(batch, rows, gates, slopes, rate, momentum)
+        slopes = output_slopes(outputs, self.y.index_select(0, batch), self.slope)
+        self._descend(batch, rows, gates, slopes, rate)
         gradients = (slopes @ hidden, slopes.sum())
         for weight, velocity, gradient in zip(self.readout, self.readout_velocity, gradients, strict=False):
-            velocity.mul_(momentum).add_(gradient)
+            velocity.mul_(self.momentum).add_(gradient)
             weight.sub_(velocity, alpha=rate)
 
-    def _descend(
-        self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float, momentum: float
-    ) -> Tensor:
+    def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
         """The step of `parts`; gives a_h ∂ℓ/∂f, shape (b, H)."""
-        target, kept, factor = (self.velocity, momentum, 1.0) if momentum else (self.parts, 1.0, -rate)
+        target, kept, factor = (self.velocity, self.momentum, 1.0) if self.momentum else (self.parts, 1.0, -rate)
         pushed = torch.outer(slopes, self.readout[0])
         if self.constant:
             target[0].addr_(slopes @ rows, self.readout[0] * self.turn[0, 0], beta=kept, alpha=factor)
         for own, gate in zip(target[self.constant :], gates[self.constant :], strict=True):
             own.addmm_(rows.T, gate * pushed, beta=kept, alpha=factor)
-        if momentum:
+        if self.momentum:
             self.parts.sub_(self.velocity, alpha=rate)
         return pushed
 
@@ -142,8 +137,8 @@ class TwoLayerSpanUpdates(TwoLayerUpdates):
     """
 
     @torch.no_grad()
-    def __init__(self, network: OneLayerNetwork, X: np.ndarray, signs: np.ndarray) -> None:
-        super().__init__(network, X, signs)
+    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray, config: Optimiser) -> None:
+        super().__init__(network, X, signs, config)
         self.kernel, self.start = self.X @ self.X.T, self.parts
         self.first = super()._all_values()
         # Products with few columns are slow.
@@ -157,13 +152,11 @@ class TwoLayerSpanUpdates(TwoLayerUpdates):
     def _values(self, batch: Tensor) -> tuple[Tensor, Tensor]:
         return self.kernel.index_select(0, batch), self.parts.index_select(1, batch)
 
-    def _descend(
-        self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float, momentum: float
-    ) -> Tensor:
-        pushed = super()._descend(batch, rows, gates, slopes, rate, momentum)
+    def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
+        pushed = super()._descend(batch, rows, gates, slopes, rate)
         own = pushed * gates[0] if self.gates is None else pushed
-        if momentum:
-            self.alpha_velocity.mul_(momentum).index_add_(0, batch, own)
+        if self.momentum:
+            self.alpha_velocity.mul_(self.momentum).index_add_(0, batch, own)
             self.alpha.sub_(self.alpha_velocity, alpha=rate)
         else:
             self.alpha.index_add_(0, batch, own, alpha=-rate)
@@ -191,16 +184,3 @@ def _square(values: Tensor) -> float:
 def _opened(values: Tensor) -> Tensor:
     """The gates of ReLU units."""
     return (values > 0).to(values.dtype)
-
-
-def _weights(network: OneLayerNetwork) -> list[Tensor]:
-    """The hidden weights, the readout's, and its bias if it has one."""
-    if isinstance(network, GatedLinearNetwork):
-        assert network.readout is not None
-        return [network.hidden_weights[0].detach(), *(p.detach() for p in network.readout.parameters())]
-    return [weight.detach() for weight in network.layers]
-
-
-def _parts(network: OneLayerNetwork) -> int:
-    """The linear parts M of every unit."""
-    return network.shape[0][1] if isinstance(network, GatedLinearNetwork) else 1

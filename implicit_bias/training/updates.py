@@ -1,14 +1,15 @@
-"""Steps of gradient descent with momentum: on a network's weights, or in the span of its features."""
-
-from typing import TypeAlias
+"""Steppers of a network: on its weights by any optimiser, or in the span of its features."""
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from implicit_bias._utils.checks import InputError
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
-from implicit_bias.training.losses import Loss, output_slopes
+from implicit_bias.networks import GatedNetwork
+from implicit_bias.training.losses import mean_losses, output_slopes
+from implicit_bias.training.optimisers import Optimiser
+from implicit_bias.training.stepper import MarginStepper, Stepper
+from implicit_bias.training.targets import are_signs
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates, has_one_layer
 
 #: Above this many samples their n × n kernel costs more than it saves.
@@ -17,25 +18,27 @@ SPAN_UP_TO = 10_000
 SAMPLES_PER_INPUT = 2
 
 
-class WeightUpdates:
-    """Steps on all weights of any network, in its own dtype."""
+class WeightUpdates(MarginStepper):
+    """Steps on all weights of any network, in its own dtype, for labels ±1."""
 
-    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+    def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
+        super().__init__(config.loss)
         self.network, self.degree = network, network.degree
         self.X, self.contexts = network.tensors(X)
-        self.y = torch.as_tensor(signs, dtype=self.X.dtype, device=self.X.device)
-        self.shape: tuple[int, ...] = (len(signs),)
+        self.y = torch.as_tensor(aims, dtype=self.X.dtype, device=self.X.device)
+        self.shape: tuple[int, ...] = (len(aims),)
         self.weights = list(network.parameters())
-        self.velocities = [torch.zeros_like(w) for w in self.weights]
+        self.update = config.update(self.weights)
 
-    def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
-        """v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f(x_i)), w ← w − η v for the samples B of indices `batch`."""
+    def step(self, batch: Tensor, rate: float) -> None:
+        """One step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f(x_i)) for the samples B of indices `batch`."""
         outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
+        self.update(self._gradients(outputs, self.y[batch]), rate)
+
+    def _gradients(self, outputs: Tensor, aims: Tensor) -> tuple[Tensor, ...]:
         with torch.no_grad():
-            gradients = torch.autograd.grad(outputs, self.weights, output_slopes(outputs, self.y[batch], slope))
-            for weight, velocity, gradient in zip(self.weights, self.velocities, gradients, strict=True):
-                velocity.mul_(momentum).add_(gradient)
-                weight.sub_(velocity, alpha=rate)
+            slopes = output_slopes(outputs, aims, self.slope)
+        return torch.autograd.grad(outputs, self.weights, slopes)
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
@@ -54,7 +57,38 @@ class WeightUpdates:
         """Leave the latest weights in the network, which the steps change themselves."""
 
 
-class SpanUpdates:
+class TargetUpdates(WeightUpdates):
+    """The same by the mean losses of any targets, as networks that train together have them."""
+
+    def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
+        super().__init__(network, X, aims, config)
+        outputs = getattr(network, "outputs", 1)
+        self.kind, self.classes, self.signs = config.loss, config.loss != "squared" and outputs > 1, are_signs(aims)
+        self.shape = (len(X), outputs) if outputs > 1 else (len(X),)
+        if self.classes:
+            self.y = self.y.long()
+
+    def _mean(self, outputs: Tensor, aims: Tensor) -> Tensor:
+        n = len(aims)
+        wanted = aims[None] if self.classes else aims.reshape(1, n, -1)
+        return mean_losses(outputs.reshape(1, n, -1), wanted, self.kind)[0]
+
+    def _gradients(self, outputs: Tensor, aims: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(self._mean(outputs, aims), self.weights, materialize_grads=True)
+
+    @torch.no_grad()
+    def record(self) -> dict[str, float]:
+        """Loss, norm, and for classes the share that is wrong; for labels ±1 as for other steppers."""
+        if self.signs:
+            return super().record()
+        outputs = self.outputs()
+        found = {"loss": float(self._mean(outputs, self.y))}
+        if self.classes:
+            found["error"] = float((outputs.argmax(dim=1) != self.y).double().mean())
+        return found | {"norm": self.norm()}
+
+
+class SpanUpdates(MarginStepper):
     """Steps of a shallow GLN, which is linear in its weights: w = w₀ + Φᵀα throughout, so that α (n,) is all there is.
 
         f = f₀ + ΦΦᵀα,   (ΦΦᵀ)_ij = 1(c(x_i) = c(x_j)) ⟨x_i, x_j⟩,   v ← μ v + ∂ℓ/∂f,   α ← α − η v
@@ -62,7 +96,9 @@ class SpanUpdates:
     In float64. A step costs |B|·n instead of K·d, whatever the number of contexts K.
     """
 
-    def __init__(self, network: GatedLinearNetwork, X: np.ndarray, signs: np.ndarray) -> None:
+    def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray, config: Optimiser) -> None:
+        super().__init__(config.loss)
+        self.momentum = config.plain_momentum() or 0.0
         self.network, self.degree = network, network.degree
         with torch.no_grad():
             inputs, contexts = network.tensors(X)
@@ -74,12 +110,15 @@ class SpanUpdates:
         self.y = torch.as_tensor(signs, device=inputs.device)
         self.alpha, self.velocity = torch.zeros_like(self.y), torch.zeros_like(self.y)
         self.first_square = network.norm() ** 2
-        self.start = network.hidden_weights[0].detach().clone()
+        layer = network.one_layer()
+        assert layer is not None
+        self.weights = layer.hidden
+        self.start = self.weights.clone()
 
-    def step(self, batch: Tensor, slope: Loss, rate: float, momentum: float) -> None:
+    def step(self, batch: Tensor, rate: float) -> None:
         """One step on the batch."""
         outputs = self.first[batch] + self.kernel[batch] @ self.alpha
-        self.velocity.mul_(momentum).index_add_(0, batch, output_slopes(outputs, self.y[batch], slope))
+        self.velocity.mul_(self.momentum).index_add_(0, batch, output_slopes(outputs, self.y[batch], self.slope))
         self.alpha.sub_(self.velocity, alpha=rate)
 
     def outputs(self) -> Tensor:
@@ -95,21 +134,19 @@ class SpanUpdates:
     def write(self) -> None:
         """w = w₀ + Φᵀα, rounded to the network's dtype."""
         change = (self.alpha[:, None] * self.X).to(self.start.dtype)
-        self.network.hidden_weights[0].copy_(self.start.index_add(0, self.regions, change))
+        self.weights.copy_(self.start.index_add(0, self.regions, change))
 
 
-Updates: TypeAlias = WeightUpdates | SpanUpdates | TwoLayerUpdates
-
-
-def updates_of(network: GatedNetwork, X: np.ndarray, signs: np.ndarray) -> Updates:
-    """The cheapest way to train `network` on X (n, d) and signs (n,); all make the same steps up to rounding."""
-    if isinstance(network, GatedLinearNetwork) and network.degree == 1:
-        weights: int = network.hidden_weights[0].numel()
-        if len(X) <= min(SPAN_UP_TO, weights):
-            return SpanUpdates(network, X, signs)
-    if not has_one_layer(network) or network.outputs > 1:
-        return WeightUpdates(network, X, signs)
+def updates_of(network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> Stepper:
+    """The cheapest way to train `network` on X (n, d); all make the same steps up to rounding."""
+    if config.plain_momentum() is None or not are_signs(aims):
+        return TargetUpdates(network, X, aims, config)
+    layer = network.one_layer()
+    if layer is not None and layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
+        return SpanUpdates(network, X, aims, config)
+    if not has_one_layer(network) or getattr(network, "outputs", 1) > 1:
+        return WeightUpdates(network, X, aims, config)
     few = len(X) <= min(SPAN_UP_TO, SAMPLES_PER_INPUT * np.any(X, axis=0).sum())
     largest = torch.finfo(torch.promote_types(next(network.parameters()).dtype, torch.float32)).max
     squared = np.abs(X).max() < (largest / X.shape[1]) ** 0.5
-    return (TwoLayerSpanUpdates if few and squared else TwoLayerUpdates)(network, X, signs)
+    return (TwoLayerSpanUpdates if few and squared else TwoLayerUpdates)(network, X, aims, config)

@@ -172,10 +172,10 @@ def test_every_way_makes_the_steps_of_autograd(name, way, momentum):
     weights, outputs, norms = [], [], []
     for one in (way, WeightUpdates):
         network = copy.deepcopy(start)
-        model = one(network, inputs, Y)
+        model = one(network, inputs, Y, SGD(momentum=momentum))
         for seed in range(40):
             batch = torch.randperm(60, generator=torch.Generator().manual_seed(seed))[:25]
-            model.step(batch, MARGIN_SLOPES["logistic"], 0.1, momentum)
+            model.step(batch, 0.1)
         outputs.append(model.outputs().detach().numpy())
         norms.append(model.norm())
         model.write()
@@ -205,13 +205,13 @@ def test_the_way_follows_network_and_samples():
     wide = HyperplaneGates(2, 32).fit(X)
     deep = [hyperplanes(3, 2), hyperplanes(2, 2)]
     found = {
-        "few": updates_of(gln(), X[:20], Y[:20]),
-        "many": updates_of(gln(), X, Y),
-        "large": updates_of(gln(), 1e20 * X[:20], Y[:20]),
-        "shallow": updates_of(WAYS["shallow"][0](), X, Y),
-        "deep": updates_of(GatedLinearNetwork(deep), X, Y),
-        "wide": updates_of(GatedLinearNetwork(wide), X, Y),
-        "another's": updates_of(Doubled(12, 3), X, Y),
+        "few": updates_of(gln(), X[:20], Y[:20], SGD()),
+        "many": updates_of(gln(), X, Y, SGD()),
+        "large": updates_of(gln(), 1e20 * X[:20], Y[:20], SGD()),
+        "shallow": updates_of(WAYS["shallow"][0](), X, Y, SGD()),
+        "deep": updates_of(GatedLinearNetwork(deep), X, Y, SGD()),
+        "wide": updates_of(GatedLinearNetwork(wide), X, Y, SGD()),
+        "another's": updates_of(Doubled(12, 3), X, Y, SGD()),
     }
     assert {name: type(model) for name, model in found.items()} == {
         "few": TwoLayerSpanUpdates,

@@ -27,7 +27,7 @@ def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
     return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
 
 
-class GaLUNetwork(LayeredNetwork):
+class GaLUNetwork(LayeredNetwork, gated_linear=True):
     """Gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
 
     The gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U never:
@@ -63,8 +63,6 @@ class GaLUNetwork(LayeredNetwork):
     >>> bool(np.allclose(network.gates()(X) @ network.effective_weights(), network.decision_function(X), atol=1e-6))
     True
     """
-
-    is_gated_linear = True
 
     #: Whether the gates of every layer read the input.
     reads_input = False
@@ -164,7 +162,7 @@ class GaLUNetwork(LayeredNetwork):
         return super().config() | {"sharpness": self.sharpness}
 
 
-class GaLU0Network(GaLUNetwork):
+class GaLU0Network(GaLUNetwork, gated_linear=True):
     """A GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
 
     No gate changes in training, at any depth, so that the network is always linear on gated features: with a gate
@@ -179,8 +177,6 @@ class GaLU0Network(GaLUNetwork):
     >>> W.shape, bool(np.allclose(network.gates()(X) @ W, network.decision_function(X), atol=1e-6))
     ((20, 3), True)
     """
-
-    is_gated_linear = True
 
     reads_input = True
 

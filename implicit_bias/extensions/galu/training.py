@@ -8,22 +8,13 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch.optim.adam import adam
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, shown
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.extensions.galu.stack import Stack, tensors_of
 from implicit_bias.extensions.galu.stacked_gradients import gradients_of
 from implicit_bias.networks import LayeredNetwork
-from implicit_bias.training.optimisers import (
-    SGD,
-    Adam,
-    batches_per_epoch,
-    rates,
-    refuse_rates_beyond,
-    shuffled,
-    whole_epochs,
-)
+from implicit_bias.training.optimisers import Adam, Optimiser
 from implicit_bias.training.result import Interruptible, TrainingResult
 
 
@@ -31,7 +22,7 @@ def train_together(
     networks: Sequence[LayeredNetwork],
     X: ArrayLike,
     Y: ArrayLike,
-    config: Adam | SGD | None = None,
+    config: Optimiser | None = None,
     *,
     target: float | None = None,
     every: int = 500,
@@ -85,9 +76,9 @@ def train_together(
     """
     start = time.perf_counter()
     config = Adam() if config is None else config
-    if not isinstance(config, Adam | SGD):
+    if not isinstance(config, Optimiser):
         raise InputError(f"config must be an Adam(…) or SGD(…), not {shown(config)}")
-    refuse_rates_beyond(config, torch.float32)
+    config.refuse_rates_beyond(torch.float32)
     every = as_count(every, "every")
     check_callable(progress, "progress")
     bar = -np.inf if target is None else as_positive(target, "target")
@@ -131,45 +122,16 @@ def train_together(
 
 
 def _steps(
-    stack: Stack, X: Tensor, Y: Tensor, config: Adam | SGD, generator: torch.Generator
+    stack: Stack, X: Tensor, Y: Tensor, config: Optimiser, generator: torch.Generator
 ) -> Iterator[tuple[int, int]]:
     """Train; yields the number of each step once it is made, and of the last."""
     gradients, samples = gradients_of(stack, X, Y, config.loss), X.shape[-2]
-    many = batches_per_epoch(config, samples)
-    last = whole_epochs(config, samples) * many if isinstance(config, SGD) else int(config.steps)
-    update = _descent(stack.flat, config) if isinstance(config, SGD) else _adam(stack.flat)
+    many = config.batches_per_epoch(samples)
+    last = config.epochs(samples) * many if config.whole else int(config.steps)
+    update = config.update([stack.flat], fused=True)
     step = 0
-    for rate in rates(config, -(-last // many)):
-        for batch in shuffled(config, samples, generator)[: last - step]:
-            update(gradients.at(batch), rate)
+    for rate in config.rates(-(-last // many)):
+        for batch in config.shuffled(samples, generator)[: last - step]:
+            update([gradients.at(batch)], rate)
             step += 1
             yield step, last
-
-
-Update = Callable[[Tensor, float], None]
-
-
-def _adam(flat: Tensor) -> Update:
-    first, second, made = torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())
-
-    @torch.no_grad()
-    def update(gradient: Tensor, rate: float) -> None:
-        """One step of Adam."""
-        adam(
-            [flat], [gradient], [first], [second], [], [made], fused=True, amsgrad=False,
-            beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
-        )  # fmt: skip
-
-    return update
-
-
-def _descent(flat: Tensor, config: SGD) -> Update:
-    velocity = torch.zeros_like(flat)
-
-    @torch.no_grad()
-    def update(gradient: Tensor, rate: float) -> None:
-        """One step of descent with momentum."""
-        # Without momentum the velocity is the gradient: one pass less over the weights.
-        flat.sub_(velocity.mul_(config.momentum).add_(gradient) if config.momentum else gradient, alpha=rate)
-
-    return update

@@ -23,6 +23,7 @@ from implicit_bias.extensions.gated_flow.receptive_fields import ipr
 from implicit_bias.extensions.gated_flow.rings import Ring
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
+from implicit_bias.training.result import Interruptible
 
 #: How many times beyond those of the start, 1 and K · targets pre-activations or b₂ are when training has diverged.
 FAR = 1e8
@@ -195,8 +196,8 @@ def train_online(
     # A stream of its own: the samples' is begun from the bare seed.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
     kept: list[State] = []
-    latest, interrupted, change = None, False, None
-    try:
+    latest, change = None, None
+    with Interruptible() as run:
         for latest in descent(batches, W):
             if latest.step in times:
                 kept.append(_checked(latest, kept, units, lr))
@@ -206,17 +207,16 @@ def train_online(
                 change = _change(kept, looks[looks.index(latest.step) - 1])
                 if change <= (stay or 0.0):
                     break
-    except KeyboardInterrupt:
-        if latest is None:
-            raise
-        interrupted = True
-        if not kept or kept[-1] is not latest:
-            kept.append(_checked(latest, kept, units, lr))
+    if latest is None:
+        # Nothing was made that could be kept.
+        raise KeyboardInterrupt
+    if run.interrupted and (not kept or kept[-1] is not latest):
+        kept.append(_checked(latest, kept, units, lr))
     parts = (np.array([getattr(state, part) for state in kept]) for part in ("step", "W", "b", "c", "losses"))
     made, W, b, c, losses = parts
     shape = (len(kept), repeats, units)
     found = (made, W.reshape(*shape, n), b.reshape(shape), c, losses)
-    return OnlineTraining(chosen.name, lr, *found, change, interrupted)
+    return OnlineTraining(chosen.name, lr, *found, change, run.interrupted)
 
 
 def _looks(steps: int, stay: float | None) -> list[int]:

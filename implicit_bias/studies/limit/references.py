@@ -42,8 +42,7 @@ class Reference:
 
 def is_deep(network: GatedNetwork) -> bool:
     """Whether it has several gated layers."""
-    layers = len(network.shape) if isinstance(network, GatedLinearNetwork) else network.degree - 1
-    return layers > 1
+    return len(network.layer_shapes()) > 1
 
 
 def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
@@ -96,8 +95,7 @@ def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
 
     def ratio(network: GatedNetwork) -> float:
         """NaN while a GLN has the readout bias that training gives it."""
-        readout = network.readout if isinstance(network, GatedLinearNetwork) else None
-        if readout is not None and readout.bias.any():
+        if any(bias.any() for bias in network.readout_biases()):
             return float("nan")
         return bound.ratio(network, task.X_train, task.y_train)
 
