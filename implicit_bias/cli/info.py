@@ -50,7 +50,7 @@ def info(options: Namespace) -> Outcome:
         "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
         "solvers": solver_names(),
         "formulations": FORMULATIONS,
-        "networks": list(network_files.CLASSES) if network_files else [],
+        "networks": _networks(),
         "engines": list(ENGINES),
         "formats": {
             "samples": "CSV or NPZ",
@@ -104,6 +104,15 @@ def _torch() -> Any:
 def _network_files() -> Any:
     """The module that saves networks, or None without torch."""
     return import_module("implicit_bias.saving.networks") if _torch() else None
+
+
+def _networks() -> list[str]:
+    if not _torch():
+        return []
+    from implicit_bias import networks
+    from implicit_bias.saving.names import class_names
+
+    return class_names(networks, networks.GatedNetwork)
 
 
 def _texts(name: str, value: Any) -> list[str]:

@@ -1,6 +1,7 @@
 """Names by which files refer to classes of this package; a class of other code has none."""
 
 from importlib import import_module
+from inspect import isabstract
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -31,6 +32,17 @@ def named_class(name: str, package: ModuleType, base: type) -> Any:
     if not (isinstance(kind, type) and issubclass(kind, base)):
         raise KeyError(name)
     return kind
+
+
+def class_names(package: ModuleType, base: type) -> list[str]:
+    """Return the `class_name` of every concrete public subclass of `base` in the core package and all extensions."""
+    homes = {"": package} | {f" of {room}": _room(room) for room in _rooms()}
+    found = {name + suffix: getattr(home, name) for suffix, home in homes.items() for name in home.__all__}
+    return [
+        name
+        for name, kind in found.items()
+        if isinstance(kind, type) and issubclass(kind, base) and not isabstract(kind)
+    ]
 
 
 def _rooms() -> list[str]:
