@@ -79,7 +79,7 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     True
     """
     found: Any = model
-    if class_name(type(found), core_models) is None:
+    if not isinstance(found, Labelled) or class_name(type(found), core_models) is None:
         if isinstance(model, type) or not callable(getattr(model, "as_model", None)):
             raise InputError(
                 "model must be a MarginModel or a fitted estimator of this package, such as the last step of a "
