@@ -37,7 +37,6 @@ def info(options: Namespace) -> Outcome:
     from implicit_bias.saving import models as model_files
     from implicit_bias.saving import problems as problem_files
     from implicit_bias.saving import solutions as solution_files
-    from implicit_bias.saving.names import class_names
     from implicit_bias.solvers import solver_names
     from implicit_bias.studies.runner.engines import ENGINES, machine_kind
 
@@ -51,7 +50,7 @@ def info(options: Namespace) -> Outcome:
         "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
         "solvers": solver_names(),
         "formulations": FORMULATIONS,
-        "networks": class_names(network_files.networks, network_files.GatedNetwork) if network_files else [],
+        "networks": _networks(),
         "engines": list(ENGINES),
         "formats": {
             "samples": "CSV or NPZ",
@@ -105,6 +104,15 @@ def _torch() -> Any:
 def _network_files() -> Any:
     """The module that saves networks, or None without torch."""
     return import_module("implicit_bias.saving.networks") if _torch() else None
+
+
+def _networks() -> list[str]:
+    if not _torch():
+        return []
+    from implicit_bias import networks
+    from implicit_bias.saving.names import class_names
+
+    return class_names(networks, networks.GatedNetwork)
 
 
 def _texts(name: str, value: Any) -> list[str]:

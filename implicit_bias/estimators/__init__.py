@@ -4,13 +4,12 @@ The mathematics is that of the formulations and of `regression`. Several classes
 against the rest, or one problem of all.
 """
 
-from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
 from implicit_bias.estimators.gln import GLNClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
 from implicit_bias.estimators.one_class import OneClassMargin
 from implicit_bias.estimators.prices import MarginClassifierCV
 from implicit_bias.estimators.relu import GatedReLUClassifier, HiddenLayerClassifier
-from implicit_bias.estimators.separable import NotSeparableError
 
 __all__ = [
     "GLNClassifier",

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
-from implicit_bias._utils.checks import Array, InputError, one_of
+from implicit_bias._utils.checks import Array, InputError, one_of, shown
 from implicit_bias._utils.validation import (
     UnfittedError,
     as_weights,
@@ -21,19 +21,73 @@ from implicit_bias._utils.validation import (
     validated,
     with_class_weights,
 )
+from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.estimators.models import model_of
-from implicit_bias.estimators.samples import Posed, check_processes, merged
-from implicit_bias.estimators.separable import separated
 from implicit_bias.features.unkept import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.solvers import margin_path
 
 #: Weights that move no decision by more than this, of the margin 1 that they are to give, are as good as none.
 NOTHING = 1e-4
+#: Seed of the direction whose products with two rows differ unless the rows may be equal.
+_SEED = 1
+
+
+class NotSeparableError(InputError):
+    """Error of a hard margin that does not exist: no weights separate the samples; `certificate` holds the proof.
+
+    Attributes
+    ----------
+    certificate : Solution
+        Its `dual` λ (n,) ≥ 0 has Φᵀ(λ∘y) = 0 (a Farkas certificate).
+
+    Examples
+    --------
+    >>> from implicit_bias import GLNClassifier, NotSeparableError
+    >>> try:
+    ...     GLNClassifier(units=1, contexts=1, C=float("inf")).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+    ... except NotSeparableError as error:
+    ...     print(error.certificate.status.name, error.certificate.farkas_residual < 1e-12)
+    NOT_SEPARABLE True
+    """
+
+    def __init__(self, message: str, certificate: Solution) -> None:
+        super().__init__(message, certificate)
+        self.certificate = certificate
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """Samples, classes and margin problems of a fit.
+
+    `rows` (m,) are the indices of the samples with weight, `codes` (m,) their classes as indices. There is one problem
+    for each class, or one for the second of two classes, or one of all classes together (`svm_classes`) if `joint`.
+    """
+
+    rows: np.ndarray
+    classes: np.ndarray
+    codes: np.ndarray
+    problems: Iterator[MarginProblem]
+    joint: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The class that is +1 in each problem, in words."""
+        if self.joint:
+            return ["all classes"]
+        return [f"class {label}" for label in (self.classes if len(self.classes) > 2 else self.classes[1:])]
+
+    def support(self, solutions: Sequence[Solution]) -> np.ndarray:
+        """Indices among `rows` of the support vectors of any of the solutions."""
+        each = np.concatenate([solution.support for solution in solutions])
+        return np.unique(each // (len(self.classes) - 1) if self.joint else each)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -98,13 +152,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         UserWarning
             If slack is so cheap at this C that the weights are nothing, or all samples are put into one of two classes.
         """
-        posed = self._posed(X, y, sample_weight)
-        for problems, solutions in self._path([self.C], posed):
-            for name, problem, solution in zip(posed.names, problems, solutions, strict=True):
-                self._warn(solution, name, problem, alone=len(posed.classes) == 2)
+        data = self._fit_data(X, y, sample_weight)
+        for problems, solutions in self._path([self.C], data):
+            for name, problem, solution in zip(data.names, problems, solutions, strict=True):
+                self._warn(solution, name, problem, alone=len(data.classes) == 2)
         return self
 
-    def _posed(self, X: Any, y: Any, sample_weight: Any) -> Posed:
+    def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
         """The problems of a fit to these samples."""
         for name in ("fit_intercept", "free_intercept", "warm_start"):
             if not isinstance(getattr(self, name), bool | np.bool_):
@@ -118,17 +172,17 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
         problems = self._problems(inputs, codes, self._shared(inputs, seed, weight), seed, price)
-        return Posed(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
+        return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
-    def _path(self, prices: Sequence[Any], posed: Posed) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+    def _path(self, prices: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Fit at each of the prices in turn, from the solutions at the one before it: the problems and solutions."""
-        earlier = self._earlier(posed)
-        for problems, solutions in self._solved(posed, prices, earlier):
-            self.classes_, self.samples_, self._codes = posed.classes, posed.rows, posed.codes
+        earlier = self._earlier(data)
+        for problems, solutions in self._solved(data, prices, earlier):
+            self.classes_, self.samples_, self._codes = data.classes, data.rows, data.codes
             self._keep(problems, solutions)
-            support = posed.support(solutions)
-            self.support_ = posed.rows[support]
-            self.n_support_ = np.bincount(posed.codes[support], minlength=len(posed.classes))
+            support = data.support(solutions)
+            self.support_ = data.rows[support]
+            self.n_support_ = np.bincount(data.codes[support], minlength=len(data.classes))
             yield problems, solutions
 
     def _problems(
@@ -151,7 +205,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             yield problem.restated(y=y)
 
     def _solved(
-        self, posed: Posed, prices: Sequence[Any], earlier: list[Solution | None]
+        self, data: FitData, prices: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """At each price the problems, without their samples, which may be many, and their solutions."""
         problems: list[MarginProblem] = []
@@ -159,31 +213,31 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         def tasks() -> Iterator[Any]:
             """The solves, each problem made when its turn comes."""
             options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
-            for name, problem, start in zip(posed.names, posed.problems, earlier, strict=True):
+            for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.restated(features=features))
-                yield delayed(separated)(problem, prices, name, solver=self.solver, start=start, **options)
+                yield delayed(_separated)(problem, prices, name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
         for price, *solutions in zip(prices, *paths, strict=True):
             yield [problem.restated(C=price) for problem in problems], solutions
 
-    def _earlier(self, posed: Posed) -> list[Solution | None]:
+    def _earlier(self, data: FitData) -> list[Solution | None]:
         """What to start each problem from: NATIVE's last solution, if it is for samples of the same labels."""
-        nothing: list[Solution | None] = [None] * len(posed.names)
-        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, posed.classes)):
+        nothing: list[Solution | None] = [None] * len(data.names)
+        if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, data.classes)):
             return nothing
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
         native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
         native = native and len(earlier) == len(nothing)
-        return earlier if native and np.array_equal(self._codes, posed.codes) else nothing
+        return earlier if native and np.array_equal(self._codes, data.codes) else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
         """The samples that count, their weights (None: all alike), and the prices of their slack."""
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
-        rows, given = merged(X, np.unique(y, return_inverse=True)[1], given)
+        rows, given = _merged(X, np.unique(y, return_inverse=True)[1], given)
         y = y[rows]
         price = with_class_weights(given, self.class_weight, y)
         return rows, None if np.ptp(given) == 0 else given, price
@@ -216,7 +270,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
-        self._model = model_of(self, problems, solutions)
+        self._model = _model_of(self, problems, solutions)
         self.status_ = self._model.status
         self.certificate_: Any = solutions if several else solutions[0]
         self.gates_: Any = gates if several else gates[0]
@@ -285,3 +339,62 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             return diagram + summary({"": found[0]}, np.tile(groups, len(self.classes_)))
         positives = (self.classes_ if several else self.classes_[1:]).tolist()
         return diagram + summary(dict(zip(positives, found, strict=True)), groups)
+
+
+def check_processes(n_jobs: Any) -> None:
+    """Raise InputError if `n_jobs` is not a number of processes."""
+    if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise InputError(f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(n_jobs)}")
+
+
+def columns_of(estimator: Any) -> Columns | None:
+    """Names of an estimator's inputs if it was fitted to a data frame, else None."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else Columns(names.tolist(), [], "")
+
+
+def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Array]:
+    """Return the indices (m,) of the distinct samples with weight, and their weights (m,).
+
+    Equal samples of one class `codes` (n,) become one sample with the sum of their weights, so that weighting and
+    repeating are the same. If some are equal, or weights are not 1, the order is that of the samples' bytes: the same
+    for any order of the same samples.
+
+    >>> rows, weights = _merged(np.array([[2.0], [1.0], [2.0]]), np.array([0, 1, 0]), np.ones(3))
+    >>> rows.tolist(), weights.tolist()
+    ([0, 1], [2.0, 1.0])
+    """
+    rows = np.flatnonzero(given > 0)
+    weights = given[rows]
+    direction = np.random.default_rng(_SEED).uniform(1, 2, X.shape[1])
+    # Not by BLAS, whose sums may differ from row to row.
+    keys = np.einsum("ij,j->i", X[rows], direction)
+    alike = bool((weights == 1).all())
+    if alike and len(rows) == len(np.unique(keys)):
+        return rows, weights
+    # No −0, which equals 0 but is other bytes.
+    table = np.column_stack([X[rows], codes[rows]]) + 0.0
+    whole = np.ascontiguousarray(table).view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
+    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    if alike and len(first) == len(rows):
+        return rows, weights
+    return rows[first], np.bincount(place, weights, len(first)).astype(np.float64)
+
+
+def _separated(problem: MarginProblem, prices: Sequence[Any], name: str, **options: Any) -> list[Solution]:
+    """Solve a problem at each price; raise if it is interrupted or proved to have no solution."""
+    path = margin_path(problem, prices, **options)
+    if path[-1].status is Status.INTERRUPTED or len(path) < len(prices):
+        raise KeyboardInterrupt  # A search over many fits must end, too.
+    for solution in path:
+        if solution.status.inseparable:
+            message = f"{name}: {solution.status.value} (lower bound {solution.lower_bound:.3g})"
+            raise NotSeparableError(message, solution)
+    return path
+
+
+def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
+    first = problems[0]
+    shared = [one.restated(features=first.features) if one.gates is first.gates else one for one in problems]
+    constant, columns = bool(classifier.fit_intercept), columns_of(classifier)
+    return MarginModel(shared, solutions, classes=classifier.classes_, constant=constant, columns=columns)

@@ -16,11 +16,12 @@ from implicit_bias._utils.checks import Array, InputError, as_floats, one_of, sh
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import validated
-from implicit_bias.estimators.base import MarginClassifier
-from implicit_bias.estimators.models import expanded
-from implicit_bias.estimators.samples import Posed
+from implicit_bias.estimators.base import FitData, MarginClassifier
 from implicit_bias.features import KernelFeatures
+from implicit_bias.features.unkept import UnkeptFeatures
+from implicit_bias.gates import KernelExpansions
 from implicit_bias.gates.expansions import evaluated, function_of
+from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution
 from implicit_bias.norms import GroupLasso
@@ -113,10 +114,10 @@ class MultipleKernelClassifier(MarginClassifier):
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
 
     def _solved(
-        self, posed: Posed, prices: Sequence[Any], earlier: list[Solution | None]
+        self, data: FitData, prices: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        whole = list(posed.problems)
-        for problems, solutions in super()._solved(replace(posed, problems=iter(whole)), prices, earlier):
+        whole = list(data.problems)
+        for problems, solutions in super()._solved(replace(data, problems=iter(whole)), prices, earlier):
             each = [
                 _predicting(problem.restated(features=known.features), solution, self.tol)
                 for known, problem, solution in zip(whole, problems, solutions, strict=True)
@@ -142,7 +143,7 @@ class MultipleKernelClassifier(MarginClassifier):
         self.dual_coef_ = coefficients[..., used] if len(gates) > 1 else coefficients[0][:, used]
         self.support_vectors_ = features.samples[used]
         self.kernels_ = [function_of(kernel) for kernel in features.kernels]
-        self._model = expanded(self._model, features.kernels, features.samples, coefficients)
+        self._model = _expanded(self._model, features.kernels, features.samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
         """As for `GLNClassifier`; each kernel is computed once for all classes."""
@@ -249,3 +250,22 @@ def _predicting(problem: MarginProblem, solution: Solution, tol: float) -> tuple
             return np.outer(eta, lam), replace(solution, **vars(again))
     blocks = features.factors.transpose(1, 2, 0)
     return np.stack([scipy.linalg.lstsq(A, w)[0] for A, w in zip(blocks, solution.weights, strict=True)]), solution
+
+
+def _expanded(model: MarginModel, kernels: Sequence[Any], samples: Array, coefficients: Array) -> MarginModel:
+    """The model of kernels k_m with one feature for each: its part Σ_i a_mi k_m(x, x_i) of f, at norm 1.
+
+    `samples` are the x_i (s, d) and `coefficients` a (problems, k, s).
+    """
+    problems, solutions = [], []
+    for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):
+        sizes = length(solution.weights, axis=1)[:, None]
+        used = a.any(axis=0)
+        # An expansion has a sample, if only to multiply it by zero.
+        used[0] |= not used.any()
+        units = np.divide(a, sizes, out=np.zeros_like(a), where=sizes > 0)[:, used]
+        features = UnkeptFeatures((problem.features.n, len(kernels), 1), products=False)
+        gates = KernelExpansions(kernels, samples[used], units)
+        problems.append(problem.restated(features=features, gates=gates))
+        solutions.append(replace(solution, weights=sizes))
+    return replace(model, problems=problems, solutions=solutions)

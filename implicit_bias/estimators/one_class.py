@@ -12,9 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from implicit_bias._utils.checks import Array, InputError, as_positive, shown
 from implicit_bias._utils.validation import UnfittedError, validated
-from implicit_bias.estimators.base import NOTHING, MarginClassifier
+from implicit_bias.estimators.base import NOTHING, FitData, MarginClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
-from implicit_bias.estimators.samples import Posed
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
@@ -115,10 +114,10 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         # Each price starts from the solution at the one before it.
         estimator = clone(given).set_params(warm_start=True, free_intercept=False, class_weight=None)
         validated(estimator, X, reset=True, sparse=True)
-        posed, problem = _posed(estimator, samples, sample_weight)
-        self.C_, self.nu_ = _solved(estimator, posed, problem, nu)
+        data, problem = _fit_data(estimator, samples, sample_weight)
+        self.C_, self.nu_ = _solved(estimator, data, problem, nu)
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
-        scores = estimator.as_model().decision_function(samples[posed.rows])
+        scores = estimator.as_model().decision_function(samples[data.rows])
         if np.ptp(scores) <= max(NOTHING, estimator.tol):
             warnings.warn(
                 "all samples have the same score, which tells nothing: a constant alone keeps the margin; take a "
@@ -184,7 +183,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         return hasattr(self, "estimator_")
 
 
-def _posed(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[Posed, MarginProblem]:
+def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
     """The one-class problem of the samples X (n, p) on the features of a classifier."""
     rows, weight, price = estimator._weights(X, np.ones(len(X), dtype=int), sample_weight)
     if len(rows) < 2:
@@ -196,10 +195,10 @@ def _posed(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[P
     # The formulations ask for two classes.
     signs = np.where(np.arange(len(rows)) > 0, 1.0, -1.0)
     problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=price)
-    return Posed(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
+    return FitData(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
 
 
-def _solved(estimator: MarginClassifier, posed: Posed, problem: MarginProblem, nu: float) -> tuple[float, Array]:
+def _solved(estimator: MarginClassifier, data: FitData, problem: MarginProblem, nu: float) -> tuple[float, Array]:
     """Fit at the price C of the share ν, the root of v(C) − CνΣc for the optimum v(C), which is concave.
 
     Newton's steps come from above after the first, which starts below: v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀.
@@ -208,7 +207,7 @@ def _solved(estimator: MarginClassifier, posed: Posed, problem: MarginProblem, n
     least = smallest_price(problem) / nu
     price = least
     for _ in range(ATTEMPTS):
-        ((_, (solution,)),) = estimator._path([price], replace(posed, problems=iter([problem])))
+        ((_, (solution,)),) = estimator._path([price], replace(data, problems=iter([problem])))
         shares = np.array([solution.lower_bound, solution.objective]) / (price * total)
         slack = float(problem.sample_weight @ np.maximum(1 - solution.margins, 0))
         room = nu * total - slack

@@ -16,9 +16,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
 from implicit_bias._utils.validation import UnfittedError, as_weights, refusals, seed_of, validated
-from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.estimators.base import MarginClassifier, check_processes
 from implicit_bias.estimators.gln import GLNClassifier
-from implicit_bias.estimators.samples import check_processes
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.solvers.path import smallest_price
 
@@ -145,7 +144,7 @@ class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """The prices, ascending."""
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")
-            least = min(map(smallest_price, estimator._posed(X, y, weight).problems))
+            least = min(map(smallest_price, estimator._fit_data(X, y, weight).problems))
             return np.array([float(f"{price:.2g}") for price in least * np.geomspace(1, RANGE, count + 1)[1:]])
         try:
             prices = np.unique(as_reals(self.Cs))
@@ -200,8 +199,8 @@ def _fold(
     """The scores on the samples `test` of fits to `train` at each price, and their largest gaps."""
     scores, gaps = [], []
     weights = {} if weight is None else {"sample_weight": weight[test]}
-    posed = estimator._posed(X[train], y[train], None if weight is None else weight[train])
-    for _, solutions in estimator._path(prices, posed):
+    data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
+    for _, solutions in estimator._path(prices, data):
         try:
             with refusals():
                 scores.append(float(scorer(estimator, X[test], y[test], **weights)))

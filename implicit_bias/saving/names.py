@@ -35,11 +35,14 @@ def named_class(name: str, package: ModuleType, base: type) -> Any:
 
 
 def class_names(package: ModuleType, base: type) -> list[str]:
-    """Return the names of all concrete subclasses of `base` that are public, those of the core first."""
-    homes = [(package, ""), *((_room(room), f" of {room}") for room in _rooms())]
-    kinds = [(getattr(home, public), of) for home, of in homes for public in dir(home) if not public.startswith("_")]
-    subclasses = [(kind, of) for kind, of in kinds if isinstance(kind, type) and issubclass(kind, base)]
-    return [kind.__name__ + of for kind, of in subclasses if not isabstract(kind)]
+    """Return the `class_name` of every concrete public subclass of `base` in the core package and all extensions."""
+    homes = {"": package} | {f" of {room}": _room(room) for room in _rooms()}
+    found = {name + suffix: getattr(home, name) for suffix, home in homes.items() for name in home.__all__}
+    return [
+        name
+        for name, kind in found.items()
+        if isinstance(kind, type) and issubclass(kind, base) and not isabstract(kind)
+    ]
 
 
 def _rooms() -> list[str]:

@@ -233,6 +233,7 @@ def test_info(tmp_path, monkeypatch):
     assert document["machine"].endswith("cores")
     assert document["devices"][0] == "cpu"
     assert document["solvers"] == solver_names()
+    assert {"ReLUNetwork", "GaLUNetwork of galu"} <= set(document["networks"])
     assert list(document["data_sets"]) == dataset_names()
     assert document["data_sets"]["mnist"][str(raw / "train-images-idx3-ubyte")] == "damaged"
     assert document["data_sets"]["mnist"][str(raw / "t10k-images-idx3-ubyte")] == "missing"

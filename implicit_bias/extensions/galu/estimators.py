@@ -28,7 +28,7 @@ from implicit_bias._utils.validation import (
     with_class_weights,
 )
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.estimators.models import columns_of
+from implicit_bias.estimators.base import columns_of
 from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.galu.filters import FilterSearch, improve_filters, root_weights
 from implicit_bias.extensions.galu.model import LeastSquaresModel
