@@ -16,9 +16,9 @@ from implicit_bias import load_binary
 from implicit_bias.cli.execution import guarded
 from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of
 from implicit_bias.extensions.best_networks.relu.problem import patterned
+from implicit_bias.solvers.base import Options
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.native.cones import solve_in_cones
-from implicit_bias.solvers.options import Options
 
 #: The relative gap asked for.
 TOLERANCE = 1e-7

@@ -26,7 +26,7 @@ from implicit_bias import (
     solvers,
     svm_gln,
 )
-from implicit_bias.solvers.options import Options
+from implicit_bias.solvers.base import Options
 from tests.cases import (
     FEW_SAMPLES,
     NORMS,

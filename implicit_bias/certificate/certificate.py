@@ -6,9 +6,8 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_numbers
 from implicit_bias._utils.scaling import nearest_power_of_two
+from implicit_bias.certificate.bounds import Lower, Upper, correlation, farkas_residual, lower_bound, upper_bound
 from implicit_bias.certificate.cone import into_cone
-from implicit_bias.certificate.dual import Lower, farkas_residual, lower_bound, pulled
-from implicit_bias.certificate.primal import Upper, upper_bound
 from implicit_bias.certificate.rational import null_vector
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Certificate
@@ -60,7 +59,7 @@ def certify(
     if problem.hard and np.isinf(upper.bound) and farkas <= PERHAPS_ZERO * (1 + pull):
         proof = null_vector(problem, lower.lam, lower.mu)
         if proof is not None:
-            V = pulled(problem, *proof, precise=True)[0]
+            V = correlation(problem, *proof, precise=True)[0]
             farkas, _ = farkas_residual(problem, Lower(*proof, V, np.inf, np.inf))
             return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
     if problem.norm.needs_check:

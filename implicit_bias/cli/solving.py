@@ -23,8 +23,7 @@ from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import Frobenius, GroupLasso
 from implicit_bias.saving.models import load_model, save_model
 from implicit_bias.solvers import Progress, solve, solver_names
-from implicit_bias.solvers.options import Options
-from implicit_bias.solvers.progress import end_line, print_line
+from implicit_bias.solvers.base import Options, end_line, print_line
 
 #: The exit code of every status.
 CODES = {Status.OPTIMAL: 0, Status.NOT_SEPARABLE: 0, Status.NOT_SEPARABLE_BELOW: 0, Status.INTERRUPTED: 130}

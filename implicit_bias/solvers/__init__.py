@@ -2,12 +2,11 @@
 
 from implicit_bias.certificate import certify
 from implicit_bias.margin.solution import Certificate, Solution, Status
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Answer, Progress
+from implicit_bias.solvers.base import Options as Options
 from implicit_bias.solvers.dispatch import SOLVERS as SOLVERS
 from implicit_bias.solvers.dispatch import solve, solver_names
-from implicit_bias.solvers.options import Options as Options
 from implicit_bias.solvers.path import margin_path
-from implicit_bias.solvers.progress import Progress
 
 __all__ = [
     "Answer",

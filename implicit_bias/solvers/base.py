@@ -1,10 +1,156 @@
-"""What a solver of this package is: the structure it needs and the options it takes, as data, and how it is called."""
+"""What passes between `solve` and a solver: progress, options and answer; and the base class of the solvers."""
 
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_positive, shown
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.solvers.answer import Answer
-from implicit_bias.solvers.options import Options
+from implicit_bias.margin.solution import Solution, Status
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The state of a solve after an iteration of the native solver, handed to `solve(callback=…)`.
+
+    Attributes
+    ----------
+    iteration : int
+        Interior-point iterations so far, of all rounds.
+    seconds : float
+        Since the solver was called.
+    lower_bound, objective : float
+        Between these lies the optimum of the problem over all samples; `objective` is infinite as long as no weights
+        are known to separate.
+    gap : float
+        Relative gap of the present round: over all samples if the working set holds them all.
+    working_set, samples : int
+        Samples in the present round, and in all.
+
+    Examples
+    --------
+    >>> from implicit_bias.solvers import Progress
+    >>> print(Progress(7, 1.5, 1.70, 1.72, 1.2e-2, 500, 2000))
+      7  1.7 … 1.72  gap 1.2e-02  500 of 2000 samples  1.5 s
+    """
+
+    iteration: int
+    seconds: float
+    lower_bound: float
+    objective: float
+    gap: float
+    working_set: int
+    samples: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.iteration:3d}  {self.lower_bound:.8g} … {self.objective:.8g}  gap {self.gap:.1e}  "
+            f"{self.working_set} of {self.samples} samples  {self.seconds:.1f} s"
+        )
+
+
+def print_line(progress: Progress) -> None:
+    """Show progress on standard error: one line that renews itself on a terminal, else one line per iteration."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
+    else:
+        print(progress, file=sys.stderr, flush=True)
+
+
+def end_line() -> None:
+    """End the live line, so that what follows starts a new one."""
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+
+
+def as_tolerance(value: Any, name: str = "tol") -> float:
+    """A relative gap to ask for: below 1, which any two bounds keep."""
+    tolerance = as_positive(value, name)
+    if tolerance >= 1:
+        raise InputError(f"{name} is a relative gap and must be below 1, which any answer reaches; not {shown(value)}")
+    return tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """The options of `solve`; InputError for bad ones."""
+
+    tol: float
+    max_iterations: int | None = None
+    max_seconds: float | None = None
+    start: Solution | None = None
+    device: str = "cpu"
+    callback: Callable[[Progress], None] | None = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tol", as_tolerance(self.tol))
+        if self.max_iterations is not None:
+            object.__setattr__(self, "max_iterations", as_count(self.max_iterations, "max_iterations"))
+        if self.max_seconds is not None:
+            object.__setattr__(self, "max_seconds", as_positive(self.max_seconds, "max_seconds"))
+        if not isinstance(self.start, Solution | None):
+            raise InputError(f"start must be a Solution of an earlier solve, not {type(self.start).__name__}")
+        if self.start is not None:
+            as_floats(self.start.dual, "the dual of start", 1)
+        if not isinstance(self.verbose, int | np.bool_):
+            raise InputError(f"verbose must be True or False, not {type(self.verbose).__name__}")
+        if self.callback is not None and not callable(self.callback):
+            raise InputError(f"callback must be a function of a Progress, not {type(self.callback).__name__}")
+
+    @property
+    def special(self) -> frozenset[str]:
+        """The names of those given that not every solver takes."""
+        given = {name for name in ("max_seconds", "start", "callback") if getattr(self, name) is not None}
+        return frozenset(given if str(self.device) == "cpu" else given | {"device"})
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a solver claims. None of it is taken on trust: `solve` has the judge compute it again.
+
+    Attributes
+    ----------
+    weights : array, shape (k, d)
+    dual : array, shape (n,)
+        λ; zeros where the solver gave none.
+    iterations : int
+    stopped : Status, optional
+        Why the solver stopped early.
+    intercept : float
+    multipliers : array, shape (m,), optional
+        Of the problem's linear constraints.
+    reason : str
+        Why the solver gave up, if it knows: `Solution.reason` of an answer that is INACCURATE.
+
+    Examples
+    --------
+    A solver of your own is a function of a problem and options, here a perceptron. Its answer is judged like any other:
+
+    >>> import numpy as np
+    >>> from implicit_bias.solvers import Answer
+    >>> from implicit_bias import ConstantGate, solve, svm_gln
+    >>> def perceptron(problem, options):
+    ...     visits = np.zeros(problem.features.n)
+    ...     for step in range(1000):
+    ...         visits[problem.margins(problem.adjoint(visits)).argmin()] += 1
+    ...     return Answer(problem.adjoint(visits), dual=visits, iterations=1000)
+    >>> problem = svm_gln([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate())
+    >>> print(solve(problem, perceptron, tol=0.01).status.name)
+    OPTIMAL
+    """
+
+    weights: Array
+    dual: Array
+    iterations: int
+    stopped: Status | None = None
+    intercept: float = 0.0
+    multipliers: Array | None = None
+    reason: str = ""
 
 
 class Solver(ABC):

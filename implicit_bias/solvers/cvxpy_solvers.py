@@ -13,9 +13,7 @@ import numpy as np
 
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.answer import Answer
-from implicit_bias.solvers.base import Solver
-from implicit_bias.solvers.options import Options
+from implicit_bias.solvers.base import Answer, Options, Solver
 
 #: What the first-order solvers call their tolerances.
 EPSILONS = ("eps_abs", "eps_rel")

@@ -10,13 +10,10 @@ from implicit_bias._utils.checks import InputError, one_of, shown
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Certificate, Solution, Status
-from implicit_bias.solvers.answer import Answer
-from implicit_bias.solvers.base import Solver
+from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.diagnostics import obstacle
 from implicit_bias.solvers.native import NativeSolver, PreciseSolver
-from implicit_bias.solvers.options import Options
-from implicit_bias.solvers.progress import Progress
 from implicit_bias.solvers.separability import closed_sample, farkas_candidate, final, opposite_copies
 
 #: The solvers by name, the preferred ones first. What is called with a problem and options, and answers.

@@ -25,7 +25,7 @@ from implicit_bias import (
 )
 from implicit_bias.norms import Norm
 from implicit_bias.solvers import dispatch as door
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.cvxpy_solvers import CvxpySolver
 from implicit_bias.solvers.dispatch import SOLVERS
 from implicit_bias.studies.paper.studies import Config

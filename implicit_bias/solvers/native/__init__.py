@@ -6,9 +6,7 @@ import numpy as np
 
 from implicit_bias._utils.checks import shown
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.solvers.answer import Answer
-from implicit_bias.solvers.base import Solver
-from implicit_bias.solvers.options import Options
+from implicit_bias.solvers.base import Answer, Options, Solver
 
 #: Samples, and features and constraints, up to which PRECISE takes seconds.
 SAMPLES, FEATURES = 40, 400

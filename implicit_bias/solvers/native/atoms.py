@@ -13,7 +13,7 @@ from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution
 from implicit_bias.norms import GroupForm, NuclearNorm
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.group_set import Found, Solve, proved
 from implicit_bias.solvers.native.interior_point import Bounds
 

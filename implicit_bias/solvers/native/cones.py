@@ -24,7 +24,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import add_to_diagonal_
 from implicit_bias.solvers.native.factors import DenseFactor, Factor
 from implicit_bias.solvers.native.interior_point import Bounds, Program, descend, upper_bound

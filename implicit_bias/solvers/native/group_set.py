@@ -9,7 +9,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupForm
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.interior_point import Bounds
 
 #: Groups that all stay in, and so many times the samples of a first working set; more start as few.

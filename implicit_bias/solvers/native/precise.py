@@ -10,11 +10,10 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.solvers.native.kernels import GroupKernels
 from implicit_bias.solvers.native.lattice import rounded
-from implicit_bias.solvers.options import Options
 
 #: Bits of a number, and a largest margin that counts as none at them.
 BITS, NO_MARGIN = 200, 1e-30

@@ -10,15 +10,13 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
-from implicit_bias.solvers.answer import Answer
+from implicit_bias.solvers.base import Answer, Options, Progress, end_line, print_line
 from implicit_bias.solvers.native.atoms import solve_by_atoms
 from implicit_bias.solvers.native.chunked import scaled
 from implicit_bias.solvers.native.coordinate_ascent import ascend, many_priced
 from implicit_bias.solvers.native.group_set import Found, many, solve_by_groups
 from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.working_set import at_once, few, first_set, solve_in_rounds
-from implicit_bias.solvers.options import Options
-from implicit_bias.solvers.progress import Progress, end_line, print_line
 
 #: Interior-point iterations, of all rounds, after which the method gives up: a round needs 5 to 20, atoms many rounds.
 DEFAULT_ITERATIONS = 5000

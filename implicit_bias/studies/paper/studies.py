@@ -58,7 +58,7 @@ class Config:
         # What takes seconds to load, and help does without.
         from implicit_bias.datasets import dataset_names
         from implicit_bias.solvers import solver_names
-        from implicit_bias.solvers.options import as_tolerance
+        from implicit_bias.solvers.base import as_tolerance
         from implicit_bias.studies.runner.cells import SPLITS
         from implicit_bias.training.optimisers import SGD
 

@@ -26,7 +26,7 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers import solve
-from implicit_bias.solvers.options import as_tolerance
+from implicit_bias.solvers.base import as_tolerance
 
 if TYPE_CHECKING:
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork

@@ -24,9 +24,9 @@ from implicit_bias._utils.scaling import largest_entries, length, nearest_power_
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.extensions.best_networks.relu.network import basic, bound_of, network_of, units_of
 from implicit_bias.extensions.best_networks.relu.pricing import Pull, Rotated, listed, pull
+from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.solvers.native.cones import solve_in_cones
 from implicit_bias.solvers.native.interior_point import upper_bound
-from implicit_bias.solvers.options import as_tolerance
 
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
