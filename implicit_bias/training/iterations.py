@@ -10,10 +10,8 @@ from torch.nn.functional import softplus
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive
 from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.layer import LayerFunction, networks_of
-from implicit_bias.training.span import SpanFunction
+from implicit_bias.training.one_layer import LayerFunction, SpanFunction, WeightFunction, networks_of
 from implicit_bias.training.two_layers import has_one_layer
-from implicit_bias.training.weights import WeightFunction
 
 #: A norm may grow while the residual is below this multiple of the gap between the mean and the minimum margin.
 SLACK = 0.25

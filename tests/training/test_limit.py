@@ -28,13 +28,11 @@ from implicit_bias.metrics import alignment, inconsistency, optimality_ratio
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, ScaledIteration
-from implicit_bias.training.layer import values_at
 from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.losses import log_sum_exp
+from implicit_bias.training.one_layer import SpanFunction, WeightFunction, values_at
 from implicit_bias.training.result import TrainingResult
-from implicit_bias.training.span import SpanFunction
 from implicit_bias.training.stationarity import stationarity
-from implicit_bias.training.weights import WeightFunction
 from tests.cases import inputs
 
 X = inputs(n=60)
@@ -167,7 +165,7 @@ def test_steps_of_one_layer_are_those_of_autograd(kinds, y, kind, samples, monke
 @pytest.mark.parametrize("kind", ["gln", "frozen", "relu"])
 def test_products_of_single_precision_keep_the_values_of_the_weights(kind, samples, monkeypatch):
     """V of all units is off by the rounding of single precision, however many steps; all tables have doubles."""
-    monkeypatch.setattr("implicit_bias.training.layer.SINGLE_FROM", samples)
+    monkeypatch.setattr("implicit_bias.training.one_layer.SINGLE_FROM", samples)
     stepper = ScaledIteration(MarginFunction(ONE_LAYER[kind](), X[:samples], Y[:samples]), LossScaled())
     function, off = stepper.function, []
     assert function.precision is np.float32
@@ -183,7 +181,7 @@ def test_products_of_single_precision_keep_the_values_of_the_weights(kind, sampl
 def test_products_of_single_precision_lead_to_the_same_limit(kind, monkeypatch):
     """By both ways the normalised margin comes within what is asked of the certified one."""
     for least in (len(Y), 2000):
-        monkeypatch.setattr("implicit_bias.training.layer.SINGLE_FROM", least)
+        monkeypatch.setattr("implicit_bias.training.one_layer.SINGLE_FROM", least)
         network = ONE_LAYER[kind]()
         problem = svm_gln(X, Y, network.gates()) if kind == "gln" else svm_lc(X, Y, network)
         best = solve(problem)
