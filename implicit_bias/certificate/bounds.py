@@ -175,7 +175,7 @@ def lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = F
 
 
 def _proved(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> Lower:
-    """What λ and μ prove by their best multiple; V = Φᵀ(λ∘y) − Eᵀμ, its rows known up to `error`."""
+    """Return the bound of the best multiple of λ and μ; V = Φᵀ(λ∘y) − Eᵀμ, its rows known up to `error`."""
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
     priced, n = float((lam / problem.prices).max()), len(lam)
     size = max(size, 1 / LARGEST**1.05)
