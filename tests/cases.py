@@ -166,7 +166,7 @@ def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **
 GROUP_NORMS = ("frobenius", "group lasso", "uneven groups", "weighted groups", "predictor L2")
 #: Norms that a kind of features refuses: separate coordinates for each kernel share no rows, and blocks no inputs.
 UNSUITABLE = {"kernels": ("nuclear", "predictor L2"), "blocks": ("predictor L2",), "own": ("predictor L2",)}
-#: Gates, norm and kind of features: every gate, every norm with every kind, and shapes of groups that meet no other way.
+#: Gates, norm and kind of features: every gate, every norm with every kind, and the other shapes of groups.
 CASES = [
     *((gate, "group lasso", "gated") for gate in GATES if gate != "contexts 2"),
     *(("contexts 2", norm, kind) for norm in NORMS for kind in FEATURES if norm not in UNSUITABLE.get(kind, ())),
