@@ -186,7 +186,9 @@ TRIPLES = [
 ]
 #: Those of gated features whose norms are sums of group norms.
 PAIRS = [
-    (gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("groups") is None
+    (gate, norm)
+    for gate, norm, kind in TRIPLES
+    if kind == "gated" and problem(gate, norm).unsupported("groups") is None
 ]
 
 

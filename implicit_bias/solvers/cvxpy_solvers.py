@@ -66,7 +66,7 @@ class CvxpySolver(Solver):
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
-        unit = problem.restated(features=rows, C=problem.C * scale, required_margin=required)
+        unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         settings = self.asked(options)
