@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import zlib
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def variants(gate, norm):
     weights = np.linspace(0.5, 2.0, problem(gate, norm).features.n)
     parts = [{"intercept": True}, {}, {"required_margin": weights, "sample_weight": weights[::-1]}]
     kinds = ["gated"] if norm.startswith("predictor") else ["gated", "kernels"]
-    place = PAIRS.index((gate, norm))
+    place = zlib.crc32(f"{gate}, {norm}".encode())
     every = list(itertools.product((0.3, np.inf), parts, kinds))
     for C, changes, kind in (every[place % len(every)], every[(5 * place + 3) % len(every)]):
         case = problem(gate, norm, C)
