@@ -153,7 +153,7 @@ def build(samples: LabelledSamples, options: Namespace) -> list[MarginProblem]:
     first = replace(first, **{name: values for name, values in own.items() if values is not None})
     if first.hard and samples.sample_weight is not None:
         warnings.warn("sample weights have no effect on a hard margin; give a finite --C", stacklevel=2)
-    return [first, *(first.restated(y=samples.signs(positive)) for positive in positives[1:])]
+    return [first, *(first.replace(y=samples.signs(positive)) for positive in positives[1:])]
 
 
 def _plain(samples: LabelledSamples, X: Array, y: Array, options: Namespace) -> MarginProblem:
