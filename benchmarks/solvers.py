@@ -55,7 +55,9 @@ class ReducedDual:
         with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
             # CVXPY warns of inaccurate answers; the certificate says so with a number.
             warnings.simplefilter("ignore")
-            program.solve(solver=self.solver, canon_backend="SCIPY", **CVXPY_SOLVERS[self.solver].asked(Options(tol)))
+            program.solve(
+                solver=self.solver, canon_backend="SCIPY", **CVXPY_SOLVERS[self.solver].translated(Options(tol))
+            )
         if lam.value is None or any(cone.dual_value is None for cone in cones):
             return certify(problem, np.zeros((features.k, len(V))), np.zeros(features.n))
         weights = np.zeros((features.k, features.d))
