@@ -40,15 +40,6 @@ class CvxpySolver(Solver):
         """A time limit, if it has one."""
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
-    def translated(self, options: Options) -> dict[str, Any]:
-        """The options under the solver's own names."""
-        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
-        if options.max_iterations is not None:
-            settings[self.limit_option] = min(options.max_iterations, MOST_ITERATIONS)
-        if options.max_seconds is not None and self.time_option is not None:
-            settings[self.time_option] = options.max_seconds
-        return settings
-
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Also refuse if the package is not installed: ECOS has none for Python 3.13 and newer."""
         if find_spec(self.name.lower()) is None:
@@ -69,7 +60,11 @@ class CvxpySolver(Solver):
         unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
-        settings = self.translated(options)
+        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
+        if options.max_iterations is not None:
+            settings[self.limit_option] = min(options.max_iterations, MOST_ITERATIONS)
+        if options.max_seconds is not None and self.time_option is not None:
+            settings[self.time_option] = options.max_seconds
         with warnings.catch_warnings():
             # CVXPY warns of inaccurate answers; the certificate has a number for it.
             warnings.simplefilter("ignore")

@@ -39,7 +39,6 @@ class Alternation:
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu import alternate_convex_search
     >>> rng = np.random.default_rng(0)
     >>> features = GatedFeatures(rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 6)))
     >>> found = alternate_convex_search(features, rng.normal(size=(50, 3)), steps=20)
@@ -74,6 +73,8 @@ def alternate_convex_search(
     which ΦᵀΦ is formed once), for B on the hidden activations G ∘ XAᵀ (n × k). The loss never rises; the problem as a
     whole is not convex, so that another seed may end elsewhere. Memory 16·(kd)² bytes.
 
+    Raises InputError for targets that do not fit the features, or values out of range.
+
     Parameters
     ----------
     features : GatedFeatures
@@ -86,11 +87,6 @@ def alternate_convex_search(
     seed : int
         Of the first A and B, N(0, 1/d) and N(0, 1/k); NumPy's PCG64.
     progress : callable(step, loss), optional
-
-    Raises
-    ------
-    InputError
-        For targets that do not fit the features, or values out of range.
 
     References
     ----------

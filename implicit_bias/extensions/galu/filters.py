@@ -60,7 +60,6 @@ class FilterSearch:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu import improve_filters
     >>> rng = np.random.default_rng(0)
     >>> found = improve_filters(rng.normal(size=(100, 5)), rng.normal(size=100), units=6, steps=50)
     >>> found.accepted > 0, bool(np.all(np.diff(found.history) <= 0)), found.gates().transform(np.ones((1, 5))).shape
@@ -104,6 +103,8 @@ def improve_filters(
     several targets share the filters, and have weights of their own. A step costs one update of rank d of the inverse
     Gram matrix, O(min(n, kd)²·d), instead of a solution.
 
+    Raises InputError for bad arrays or counts, and for both or neither of `units` and `directions`.
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -123,11 +124,6 @@ def improve_filters(
         Seed of NumPy's PCG64.
     progress : callable(step, steps), optional
 
-    Raises
-    ------
-    InputError
-        For bad arrays or counts, and for both or neither of `units` and `directions`.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz, first version, section 4.1.1, Algorithm 1, for one target; its filters are drawn
@@ -136,7 +132,6 @@ def improve_filters(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu import improve_filters
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(200, 8)), rng.normal(size=200)
     >>> first, last = improve_filters(X, y, units=10, steps=0), improve_filters(X, y, units=10, steps=200)
@@ -227,7 +222,6 @@ class GateSearch:
     Examples
     --------
     >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.galu import search_gates
     >>> X, y = nonlinear_gaussian_process(n=8, length_scales=(1.0, 0.5), gain=3.0).sample(200)
     >>> found = search_gates(X, y, units=3, restarts=2, steps=30)
     >>> found.losses.shape, bool((found.losses <= found.first).all()), found.best.directions.shape
@@ -259,7 +253,6 @@ def search_gates(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu import search_gates
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> found = search_gates(X, abs(X[:, 0]), units=4, restarts=3, steps=100)
     >>> bool(found.losses.min() < 0.5 * found.first.min())
