@@ -153,8 +153,16 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) ->
         if candidate is not None:
             proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
             bounds = max(bounds, proof, key=lambda one: one.lower_bound)
-    how = {"iterations": answer.iterations, "seconds": 0.0, "solver": name, "tol": tol, "reason": answer.reason}
-    return _concluded(problem, Solution(**vars(bounds), status=Status.INACCURATE, **how), answer.stopped)
+    found = Solution(
+        **vars(bounds),
+        status=Status.INACCURATE,
+        iterations=answer.iterations,
+        seconds=0.0,
+        solver=name,
+        tol=tol,
+        reason=answer.reason,
+    )
+    return _concluded(problem, found, answer.stopped)
 
 
 def _ended(stopped: Status | None) -> bool:
