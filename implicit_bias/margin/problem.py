@@ -20,7 +20,7 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.features import Features
-from implicit_bias.features.check import check_features
+from implicit_bias.features.base import check_features
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.norms import Norm
 
@@ -137,6 +137,13 @@ class MarginProblem:
         # What vanishes is too small, not zero.
         check_range(np.maximum(prices, TINY), "the prices C times sample_weight")
         check_range(np.maximum(scaled, TINY), "the prices in units of the features")
+
+    def weighted(self, sample_weight: Array) -> MarginProblem:
+        """The same problem with sample weights (n,), of which only the prices are checked again."""
+        problem = self.restated(sample_weight=sample_weight)
+        if not problem.hard:
+            problem._check_prices()
+        return problem
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.features), repr(self.norm), "hard margin" if self.hard else f"C={self.C:g}"]

@@ -59,7 +59,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     if prices.ndim != 1 or prices.size == 0:
         raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
     path: list[Solution] = []
-    points = [replace(problem, C=price) for price in prices.tolist()]
+    points = [problem if price == problem.C else replace(problem, C=price) for price in prices.tolist()]
     for before, point in zip([points[0], *points], points, strict=False):
         warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
         known = _still(path[-1], before, point) if path else None
