@@ -84,7 +84,7 @@ def solve(options: Namespace) -> Outcome:
     classes = samples.classes
     positives = classes[1:] if len(classes) == 2 else classes
     first = _problem(samples, positives[0], options)
-    problems = {positive: first.restated(y=samples.signs(positive)) for positive in positives}
+    problems = {positive: first.replace(y=samples.signs(positive)) for positive in positives}
     features = first.features
     sizes = [counted(features.n, "sample"), counted(features.d, "input"), counted(features.k, "gate")]
     print(", ".join([*sizes, repr(first.norm)]))

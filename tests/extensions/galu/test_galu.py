@@ -20,9 +20,8 @@ from implicit_bias import (
     svm_lc,
     train,
 )
-from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, stacked_gradients, train_together
-from implicit_bias.extensions.galu.stack import Stack, tensors_of
-from implicit_bias.extensions.galu.stacked_gradients import AutogradGradients, WrittenGradients, gradients_of
+from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, train_together
+from implicit_bias.extensions.galu.stack import AutogradGradients, Stack, WrittenGradients, gradients_of, tensors_of
 from implicit_bias.gates import ProductGates
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork
 from implicit_bias.training.losses import mean_losses
@@ -205,11 +204,10 @@ def test_networks_train_together_as_each_would_alone(name, loss, outputs, optimi
 
 @pytest.mark.parametrize(("loss", "outputs"), [(loss, q) for loss in LOSSES for q in (1, 3)])
 @pytest.mark.parametrize("name", [*NETWORKS, "deep relu", "deep readout"])
-def test_written_gradients_are_those_of_autograd(name, loss, outputs, monkeypatch):
+def test_written_gradients_are_those_of_autograd(name, loss, outputs):
     build = NETWORKS.get(name) or DEEP[name.removeprefix("deep ")]
     rng = np.random.default_rng(2)
     for shared, kept in ((True, 2**28), (False, 2**28), (False, 0)):
-        monkeypatch.setattr(stacked_gradients, "KEPT", kept)
         stack = Stack([build(seed=seed, outputs=outputs) for seed in (1, 2, 3)])
         inputs = X if shared else rng.normal(size=(3, 40, 4))
         shape = inputs.shape[:-1]
@@ -218,8 +216,8 @@ def test_written_gradients_are_those_of_autograd(name, loss, outputs, monkeypatc
         else:
             targets = rng.integers(0, 3, size=shape) if outputs > 1 else rng.choice([-1.0, 1.0], size=shape)
         tensors, batch = tensors_of(stack, inputs, targets, loss), torch.tensor([3, 1, 17, 30, 5])
-        written = gradients_of(stack, *tensors, loss)
-        assert isinstance(written, WrittenGradients)
+        assert isinstance(gradients_of(stack, *tensors, loss), WrittenGradients)
+        written = WrittenGradients(stack, *tensors, loss, kept=kept)
         torch.testing.assert_close(written.at(batch), AutogradGradients(stack, *tensors, loss).at(batch))
 
 

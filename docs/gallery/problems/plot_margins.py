@@ -1,6 +1,6 @@
 """
-Margins, hard and soft
-======================
+Hard and soft margins
+=====================
 
 A hard margin asks :math:`y_i (\\Phi W)_i \\ge 1` of every sample. At the solution the samples that carry it, those with
 λ_i > 0, have a margin of exactly 1: the support vectors. A soft margin sells slack at the price C,

@@ -1,6 +1,6 @@
 """
-Which kernels a margin takes
-============================
+Kernels selected by the margin
+==============================
 
 Units are not the only groups that a margin can choose from. With a kernel in each unit's place the group lasso becomes
 multiple-kernel learning: the largest margin in the sum of the kernels' spaces, in which most kernels have no weight.

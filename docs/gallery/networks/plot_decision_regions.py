@@ -40,7 +40,7 @@ for name, solution in solutions.items():
 # %%
 # Scores on a grid. The inconsistency of two models is the share of the grid on which their labels differ. This is one
 # draw of data and hyperplanes after 3200 steps, far from the limit: over 31 such draws SVM-GLN was the nearer of the
-# two in 21. :doc:`plot_2_path_to_the_limit` goes on to the limit itself.
+# two in 21. :doc:`plot_path_to_the_limit` goes on to the limit itself.
 
 low, high = points.min(axis=0) - 0.35, points.max(axis=0) + 0.35
 u, v = np.meshgrid(np.linspace(low[0], high[0], 400), np.linspace(low[1], high[1], 400))

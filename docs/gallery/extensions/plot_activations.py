@@ -1,6 +1,6 @@
 """
-What an activation cannot tell apart
-====================================
+Inputs that an activation cannot distinguish
+============================================
 
 A wide two-layer network trains no faster in any direction than the smallest eigenvalue of its Gram matrix allows,
 

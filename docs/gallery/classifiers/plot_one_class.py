@@ -1,6 +1,6 @@
 """
-One class, and gates of your own
-================================
+Outliers with custom gates
+==========================
 
 With labels of one class only, the margin problem asks for the smallest W that keeps all samples at a distance from
 zero:

@@ -1,6 +1,6 @@
 """
-A proof that nothing separates
-==============================
+A proof of inseparability
+=========================
 
 If no weights W give every sample a positive margin, there are λ ≥ 0, not all zero, with
 

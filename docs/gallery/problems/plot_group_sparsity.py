@@ -1,6 +1,6 @@
 """
-Sparsity of the units
-=====================
+Sparsity of units
+=================
 
 The norm of SVM-GLN, :math:`\\sum_h \\|\\zeta_h\\|_2`, is a group lasso with one group per unit: it has corners where a
 whole unit is zero, and its solution uses some units only. The Frobenius norm

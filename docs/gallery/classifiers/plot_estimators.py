@@ -1,6 +1,6 @@
 """
-The estimators side by side
-===========================
+Comparison of the estimators
+============================
 
 The classifiers behave as scikit-learn's do. Here they meet four data sets in the plane, with a linear model and an RBF
 support vector machine beside them. Number: accuracy on the test samples.

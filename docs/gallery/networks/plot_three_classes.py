@@ -1,6 +1,6 @@
 """
-Three classes, and what outputs share
-=====================================
+Three classes with shared or separate units
+===========================================
 
 Softmax descent on a network of several outputs is seen to tend to a margin problem of all classes at once. Which one
 depends on what the outputs share: with units of their own the norm is a group lasso, with shared units a sum of

@@ -1,5 +1,5 @@
 """
-How a receptive field grows
+Growth of a receptive field
 ===========================
 
 Patterns on a ring of 40 pixels: smooth ones in one class, rough ones in the other. A network whose two gates ask for

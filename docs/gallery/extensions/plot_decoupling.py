@@ -1,6 +1,6 @@
 """
-What decoupling costs
-=====================
+The cost of decoupling
+======================
 
 A ReLU unit reads and gates with one vector, a gated linear unit (Fiat, Malach & Shalev-Shwartz, 2019) with two, and
 its gate is drawn and never trained. Does that cost accuracy? It depends on what the gates have to find. Both targets

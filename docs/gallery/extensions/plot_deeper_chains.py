@@ -1,6 +1,6 @@
 """
-What more layers do to the best network
-=======================================
+The best network with more layers
+=================================
 
 Chains of L linear units behind the same gates cost ‖ζ‖^(2/L) a unit. With two layers that is a norm, which spreads the
 weights over many units; with more it is concave, and prefers few. The optimum is then one of many local ones: it is

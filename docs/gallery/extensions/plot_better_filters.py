@@ -1,6 +1,6 @@
 """
-What Algorithm 1 finds
-======================
+Better filters by Algorithm 1
+=============================
 
 Algorithm 1 of the first version of *Decoupling Gating from Linearity* (Fiat, Malach & Shalev-Shwartz) improves the
 filters of a GaLU layer without a gradient: it draws a new filter for a random unit, and keeps it if the least loss does

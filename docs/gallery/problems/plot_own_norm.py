@@ -1,6 +1,6 @@
 """
-A norm of your own
-==================
+A custom norm
+=============
 
 Which weights are smallest depends on the norm, and a norm is a function: ``ExpressionNorm`` takes any that CVXPY can
 write. Here a linear classifier tells threes from eights in images of 8 × 8 pixels, under three norms: the Frobenius
