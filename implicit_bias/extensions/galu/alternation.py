@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, as_count, as_fraction, as_seed, as_targets, check_callable, check_range
 from implicit_bias._utils.scaling import length
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import check_open
 from implicit_bias.features.gated import GatedFeatures, as_gated
 
@@ -109,7 +110,7 @@ def alternate_convex_search(
     tol = as_fraction(tol, "tol")
     check_callable(progress, "progress")
     history, converged = [search.loss()], False
-    try:
+    with Interruptible():
         for step in range(1, steps + 1):
             before = history[-1]
             for half in (search.better_hidden, search.better_readout):
@@ -120,8 +121,6 @@ def alternate_convex_search(
             converged = before - history[-1] <= tol * before
             if converged:
                 break
-    except KeyboardInterrupt:
-        pass
     loss = search.loss()
     seconds = time.perf_counter() - start
     return Alternation(search.A, search.B, loss, np.array(history), converged, seconds)

@@ -23,6 +23,7 @@ from implicit_bias._utils.checks import (
     dimensions,
 )
 from implicit_bias._utils.scaling import nearest_power_of_two
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
 from implicit_bias.extensions.galu.rank_updates import least_value
 from implicit_bias.features import GatedFeatures
@@ -153,8 +154,8 @@ def improve_filters(
         return _gates(filters, sharpness).transform(X)
 
     form = least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
-    history, accepted, interrupted = [form.value], 0, False
-    try:
+    history, accepted = [form.value], 0
+    with Interruptible() as run:
         for step in range(steps):
             unit, candidate = int(rng.integers(len(filters))), rng.normal(size=filters.shape[1:])
             if form.replace(unit, gates(candidate[None])[:, 0]):
@@ -163,8 +164,6 @@ def improve_filters(
             history.append(min(form.value, history[-1]))
             if progress is not None:
                 progress(step + 1, steps)
-    except KeyboardInterrupt:
-        interrupted = True
     wanted = root * targets
     solution = least_squares(
         GatedFeatures(root * X, gates(filters)), wanted if dimensions(y) == 2 else wanted[:, 0], ridge=ridge
@@ -172,7 +171,7 @@ def improve_filters(
     lowered = np.array(history) / len(X) * to**2
     seconds = time.perf_counter() - start
     added = form.shift / len(X) * by**2
-    return FilterSearch(filters, solution, lowered, added, accepted, interrupted, seconds, sharpness)
+    return FilterSearch(filters, solution, lowered, added, accepted, run.interrupted, seconds, sharpness)
 
 
 def root_weights(sample_weight: Any, samples: int) -> Array:

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, shown
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.threads import Interruptible, one_thread
 from implicit_bias.extensions.galu.stack import Stack, gradients_of, tensors_of
 from implicit_bias.networks import LayeredNetwork
 from implicit_bias.training.optimisers import Adam, Optimiser
-from implicit_bias.training.result import Interruptible, TrainingResult
+from implicit_bias.training.result import TrainingResult
 
 
 def train_together(

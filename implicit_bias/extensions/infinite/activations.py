@@ -58,8 +58,14 @@ class Strip:
     bound: float
 
 
-#: Rounding error of a closed form of few operations, for points of any lengths.
-FEW_ROUNDINGS = 16.0
+def _few_roundings(lengths: Array) -> float:
+    """Return the rounding error of a closed form of few operations, for points of any lengths."""
+    return 16.0
+
+
+def _no_bend(longest: float) -> float:
+    """Return the bound of |∂E/∂θ| of a mean that changes no faster than the angle."""
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -97,9 +103,9 @@ class Activation:
     derivative: Callable[[Any], Numbers]
     pair: Callable[[GaussianPairs], Numbers] | None = None
     dual: Callable[[GaussianPairs], Numbers] | None = None
-    rounding: Callable[[Array], float] = lambda lengths: FEW_ROUNDINGS
-    dual_rounding: Callable[[Array], float] = lambda lengths: FEW_ROUNDINGS
-    bend: Callable[[float], float] = lambda longest: 1.0
+    rounding: Callable[[Array], float] = _few_roundings
+    dual_rounding: Callable[[Array], float] = _few_roundings
+    bend: Callable[[float], float] = _no_bend
     slope_stretch: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None
