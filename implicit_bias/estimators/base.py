@@ -312,7 +312,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _is_joint(self) -> bool:
-        """Whether the one certificate is that of several classes."""
+        """True if one certificate covers several classes."""
         return len(self.classes_) > 2 and not isinstance(self.certificate_, list)
 
     @property

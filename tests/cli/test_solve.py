@@ -96,8 +96,8 @@ class Terminal(io.StringIO):
 
 def test_a_long_solve_shows_its_progress_on_a_terminal(samples):
     rng = np.random.default_rng(0)
-    np.savez("long.npz", X=rng.normal(size=(4000, 60)), y=rng.integers(0, 2, 4000))
-    done = interrupted("", "solve", "long.npz", "--units", 60, "--C", 1, "--tol", 1e-9, terminal=True)
+    np.savez("long.npz", X=rng.normal(size=(6000, 60)), y=rng.integers(0, 2, 6000))
+    done = interrupted("", "solve", "long.npz", "--units", 100, "--C", 1, "--tol", 1e-9, terminal=True)
     first, line = done.stderr.split("\r\x1b[K")
     assert done.returncode == 130
     assert "gap" not in first
