@@ -23,7 +23,6 @@ from implicit_bias import (
 )
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.extensions.galu import least_squares
-from implicit_bias.solvers.native import working_set
 
 if "fork" not in multiprocessing.get_all_start_methods():
     pytest.skip("this system does not fork", allow_module_level=True)
@@ -33,14 +32,13 @@ HANGS = 120
 
 
 @pytest.fixture
-def samples(monkeypatch):
-    """More than the native solver leaves to one thread; and a torch whose two threads have worked."""
-    monkeypatch.setattr(working_set, "MANY_SAMPLES", 200)
+def samples():
+    """As many as the native solver takes all at once, on all threads; and a torch whose two threads have worked."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     assert torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))[0, 0] == 1500
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 12))
+    X = rng.normal(size=(1000, 12))
     yield X, np.where(X[:, 0] + 0.1 > 0, 1.0, -1.0)
     torch.set_num_threads(before)
 

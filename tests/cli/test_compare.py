@@ -1,18 +1,22 @@
-"""Comparisons and problems of one's own, as the scripts run them."""
+"""`implicit-bias compare`: tables, figures, records, and what is refused."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias import Status, load_model
-from tests.cli.commands import run
+from implicit_bias import __version__
+from implicit_bias.cli.compare import readable
+from tests.cli.commands import answer, run
 
 REQUIRED = {
     *("dataset", "train_size", "units", "contexts", "seed", "model", "status", "error", "inconsistency"),
     *("expected_inconsistency", "objective", "gap", "iterations", "seconds"),
 }
+
+
 SMALL = ["--train-size", "60", "--seeds", "1", "2", "--steps", "60", "--jobs", "1"]
 
 
@@ -94,56 +98,59 @@ def test_an_unwritable_output_is_refused_before_the_work(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.fixture
-def samples(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    y = np.where(X[:, 0] > 0, "up", "down")
-    X[:, 0] += np.where(y == "up", 0.5, -0.5)
-    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=y)
-    table.to_csv(tmp_path / "samples.csv", index=False)
-    gates = (X[:, :2] > -10).astype(float)
-    np.savez(tmp_path / "samples.npz", X=X, y=y, gates=gates, groups=np.array([0, 0]))
-    return tmp_path
+def test_a_comparison_as_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ("--train-size", 60, "--seeds", "1,2", "--units", 3, "--steps", 60, "--jobs", 1)
+    code, document = answer("compare", "gln", *small)
+    assert code == 0
+    assert [row["model"] for row in document["summary"]] == ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]
+    assert len(document["rows"]) == 8
+    assert document["record"]["versions"]["implicit-bias"] == __version__
+    assert all(Path(path).is_file() for path in document["files"])
 
 
-@pytest.mark.parametrize("formulation", ["svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear"])
-def test_own_problems(samples, formulation):
-    done = run("solve", samples / "samples.csv", "--formulation", formulation, "--C", "10", "--units",
-               "4", "--out", samples / "s.npz")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "class +1 is 'up'" in done.stdout
-    assert load_model(samples / "s.npz").solutions[0].status is Status.OPTIMAL
+def test_results_of_other_settings_are_not_replaced(tmp_path):
+    """A run may add settings to those of the folder."""
 
+    def compared(*options):
+        small = ("--train-size", 60, "--units", 3, "--jobs", 1, "--out", tmp_path)
+        done = run("compare", "gln", *small, *options)
+        return done, (tmp_path / "comparison.csv").read_bytes()
 
-def test_a_start_is_of_the_same_labels(samples):
-    first, again = samples / "s.npz", samples / "again.npz"
-    assert run("solve", samples / "samples.csv", "--C", "1", "--keep-samples", "--out", first).returncode == 0
-    assert load_model(first).problems[0].features.X.shape == (40, 4)
-    assert run("solve", samples / "samples.csv", "--C", "2", "--start", first, "--out", again).returncode == 0
-    table = pd.read_csv(samples / "samples.csv")
-    table.iloc[::-1].to_csv(samples / "turned.csv", index=False)
-    done = run("solve", samples / "turned.csv", "--start", first, "--out", samples / "turned.npz")
-    assert done.returncode == 2
-    assert "of samples with other labels, or in another order" in done.stderr
-    table[:39].to_csv(samples / "fewer.csv", index=False)
-    assert "is of 40 samples" in run("solve", samples / "fewer.csv", "--start", first).stderr
-
-
-def test_own_gates(samples):
-    out = samples / "s.npz"
-    done = run("solve", samples / "samples.npz", "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert load_model(out).solutions[0].weights.shape == (2, 4)
-    done = run("solve", samples / "samples.npz", "--formulation", "svm-l2", "--out", samples / "t.npz")
-    assert done.returncode == 2
-    assert not (samples / "t.npz").exists()
-
-
-def test_own_problem_that_is_not_separable(samples):
-    X = np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0]])
-    np.savez(samples / "n.npz", X=X, y=[0, 1, 1])
-    done = run("solve", samples / "n.npz", "--formulation", "linear", "--out", samples / "s.npz")
+    done, first = compared("--seeds", 1, 2, "--steps", 30)
     assert done.returncode == 0
-    assert "NOT_SEPARABLE" in done.stdout
-    assert load_model(samples / "s.npz").solutions[0].farkas_residual <= 1e-10
+    assert "2 of 2 cells 100% |##########|" in done.stderr
+    for options, words in [
+        (("--seeds", 1, 3, "--steps", 30), "holds results of seed 2, which"),
+        (("--seeds", 1, 2, "--steps", 31), "holds results of steps 30, which"),
+        (("--seeds", 1, 2, "--steps", 30, "--as-published"), "holds results of versions corrected, which"),
+    ]:
+        done, table = compared(*options)
+        assert (done.returncode, table) == (2, first)
+        assert words in done.stderr
+        assert "--out" in done.stderr
+    done, table = compared("--seeds", 1, 2, 3, "--steps", 30)
+    assert done.returncode == 0
+    assert set(pd.read_csv(tmp_path / "comparison.csv").seed) == {1, 2, 3}
+
+
+def test_a_comparison_says_of_what_no_certified_row_can_be_that_it_is_proved():
+    cell = {"study": "compare_gln", "dataset": "digits", "train_size": 9, "units": 1, "contexts": 2, "seed": 1}
+    cell |= {"momentum": 0.0, "version": "corrected", "split": "published", "cutoff": "median", "seconds": 0.1}
+    cell |= {"inconsistency": np.nan, "expected_inconsistency": np.nan}
+    rows = [cell | {"model": "GD-GLN", "status": "TRAINED", "error": 0.1}]
+    rows += [cell | {"model": "SVM-L2", "status": "NOT_SEPARABLE", "error": np.nan}]
+    *_, last = readable(pd.DataFrame(rows)).splitlines()
+    assert last.startswith("1 × SVM-L2 has no solution to certify, which is proved: no weights separate")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_ctrl_c_during_the_work_leaves_no_traceback(tmp_path, monkeypatch, options):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("implicit_bias.studies.runner.engines.compute", interrupted)
+    done = run("compare", "gln", "--jobs", 1, "--out", tmp_path, *options)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "interrupted: nothing was finished"
+    assert not options or json.loads(done.stdout)["error"] == "interrupted: nothing was finished"
