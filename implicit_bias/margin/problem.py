@@ -21,7 +21,7 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.features import Features
-from implicit_bias.features.check import check_features
+from implicit_bias.features.base import check_features
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.norms import GroupForm, Norm
 

@@ -136,15 +136,12 @@ class _Search:
         self.gram = features.weight_gram()
 
     def activations(self) -> Array:
-        """G ∘ XAᵀ, shape (n, k)."""
         return self.features.gate_values * (self.features.X @ self.A.T)
 
     def missing(self) -> Array:
-        """Y − (G ∘ XAᵀ)Bᵀ, shape (n, q)."""
         return self.Y - self.activations() @ self.B.T
 
     def loss(self) -> float:
-        """(1/n)‖·‖² of what is missing."""
         return float(length(self.missing())) ** 2 / self.features.n
 
     def better_hidden(self, loss: float) -> None:

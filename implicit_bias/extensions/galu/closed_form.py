@@ -23,8 +23,6 @@ VISIBLE = 1e-5
 CORRECTIONS = 10
 #: A ridge of this many times the squares of the features leaves nothing of the weights.
 STRONGEST = 1e100
-#: Entries of Φ that are held at once.
-AT_ONCE = 2**25
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from implicit_bias._utils.checks import (
 from implicit_bias._utils.scaling import nearest_power_of_two
 from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
-from implicit_bias.extensions.galu.rank_updates import LeastValue, least_value
+from implicit_bias.extensions.galu.rank_updates import least_value
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates
 
@@ -150,12 +149,18 @@ def improve_filters(
     by, to = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
     check_range(np.array([by, to / by]), "the inputs X and the targets over them", 1e-140, 1e140)
     root = root_weights(sample_weight, len(X))
-    gates = partial(_gate_values, X, sharpness=sharpness)
+
+    def gates(filters: Array) -> Array:
+        return _gates(filters, sharpness).transform(X)
+
     form = least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
     history, accepted = [form.value], 0
     with Interruptible() as run:
         for step in range(steps):
-            accepted += _renewed(filters, form, gates, rng)
+            unit, candidate = int(rng.integers(len(filters))), rng.normal(size=filters.shape[1:])
+            if form.replace(unit, gates(candidate[None])[:, 0]):
+                filters[unit] = candidate
+                accepted += 1
             history.append(min(form.value, history[-1]))
             if progress is not None:
                 progress(step + 1, steps)
@@ -178,20 +183,6 @@ def root_weights(sample_weight: Any, samples: int) -> Array:
         raise InputError("sample_weight must hold numbers of at least 0, not all of them 0")
     weight = weight / weight.max()
     return np.sqrt(weight / np.mean(weight)).reshape(samples, 1)
-
-
-def _gate_values(X: Array, filters: Array, sharpness: float | None) -> Array:
-    return _gates(filters, sharpness).transform(X)
-
-
-def _renewed(filters: Array, form: LeastValue, gates: Callable[[Array], Array], rng: np.random.Generator) -> bool:
-    """Whether a fresh filter takes the place of one."""
-    unit = int(rng.integers(len(filters)))
-    candidate: Array = rng.normal(size=filters.shape[1:])
-    kept = form.replace(unit, gates(candidate[None])[:, 0])
-    if kept:
-        filters[unit] = candidate
-    return kept
 
 
 def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
