@@ -59,7 +59,7 @@ class LayeredNetwork(GatedNetwork):
             self.register_buffer(f"filters{index}", values)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
-        """What fixed gates need besides the weights; nothing here."""
+        """Draw the filters of fixed gates; none here."""
         return []
 
     def filters(self) -> list[Tensor]:
