@@ -14,7 +14,7 @@ from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork, Tensors
 
 
-class ReLUNetwork(LayeredNetwork, gated_linear=True):
+class ReLUNetwork(LayeredNetwork, kind="relu"):
     """A ReLU network without biases, f(x) = W^{(L+1)} relu(W^{(L)} … relu(W^{(1)} x)); GD-ReLU has one hidden layer.
 
     Parameters
@@ -60,7 +60,7 @@ class ReLUNetwork(LayeredNetwork, gated_linear=True):
         return frozen
 
 
-class FrozenReLUNetwork(LayeredNetwork, gated_linear=True):
+class FrozenReLUNetwork(LayeredNetwork, kind="gated"):
     """A ReLU network with frozen gates: a_h = 1(⟨u_h, z⟩ ≥ 0) ⟨w_h, a⟩, z the activations of the frozen copy u.
 
     With one hidden layer f(x) = Σ_h w^{(2)}_h 1(⟨u_h, x⟩ ≥ 0) ⟨w^{(1)}_h, x⟩. Usually made by `ReLUNetwork.freeze()`;
@@ -106,7 +106,7 @@ class FrozenReLUNetwork(LayeredNetwork, gated_linear=True):
         return X
 
 
-class LinearNetwork(LayeredNetwork):
+class LinearNetwork(LayeredNetwork, kind="linear"):
     """A linear network f(x) = W^{(L+1)} … W^{(1)} x: what a GaLU network of the same shape is without its gates.
 
     Parameters as for `ReLUNetwork`.
