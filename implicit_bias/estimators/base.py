@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -193,16 +193,18 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         Or that of all classes, in which every pair of a sample and another class has the sample's price.
         """
         if self.multi_class != "ovr" and codes.max() > 1:
-            yield replace(self._joint_problem(X, codes, gates, seed), sample_weight=np.repeat(price, codes.max()))
+            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=np.repeat(price, codes.max()))
+            joint.check_prices()
+            yield joint
             return
         problem: MarginProblem | None = None
         for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
             y = np.where(codes == code, 1.0, -1.0)
             if problem is None or gates is None:
-                problem = replace(
-                    self._problem(X, y, gates, seed), sample_weight=price, intercept=bool(self.free_intercept)
-                )
-            yield problem.restated(y=y)
+                found = self._problem(X, y, gates, seed)
+                problem = found.replace(sample_weight=price, intercept=bool(self.free_intercept))
+                problem.check_prices()
+            yield problem.replace(y=y)
 
     def _solved(
         self, data: FitData, prices: Sequence[Any], earlier: list[Solution | None]
@@ -215,12 +217,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
             for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
-                problems.append(problem.restated(features=features))
+                problems.append(problem.replace(features=features))
                 yield delayed(_separated)(problem, prices, name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
         for price, *solutions in zip(prices, *paths, strict=True):
-            yield [problem.restated(C=price) for problem in problems], solutions
+            yield [problem.replace(C=price) for problem in problems], solutions
 
     def _earlier(self, data: FitData) -> list[Solution | None]:
         """What to start each problem from: NATIVE's last solution, if it is for samples of the same labels."""
@@ -395,6 +397,6 @@ def _separated(problem: MarginProblem, prices: Sequence[Any], name: str, **optio
 
 def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
     first = problems[0]
-    shared = [one.restated(features=first.features) if one.gates is first.gates else one for one in problems]
+    shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
     constant, columns = bool(classifier.fit_intercept), columns_of(classifier)
     return MarginModel(shared, solutions, classes=classifier.classes_, constant=constant, columns=columns)

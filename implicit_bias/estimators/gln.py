@@ -102,7 +102,7 @@ class GLNClassifier(MarginClassifier):
             return replace(svm_gln(X, y, gates, self.C), norm=self.norm)
         kind = one_of(self.norm, ("group-lasso", "predictor-l2", "frobenius"), "norm")
         if kind == "frobenius":
-            return replace(svm_gln(X, y, gates, self.C), norm=Frobenius(), name="SVM-Fro")
+            return svm_gln(X, y, gates, self.C).replace(norm=Frobenius(), name="SVM-Fro")
         return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates, self.C)
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
@@ -111,4 +111,4 @@ class GLNClassifier(MarginClassifier):
         if not isinstance(self.norm, str) or self.norm not in known:
             raise InputError(f"multi_class={self.multi_class!r} takes norm={' or '.join(map(repr, known))}")
         problem = svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
-        return replace(problem, norm=Frobenius()) if self.norm == "frobenius" else problem
+        return problem.replace(norm=Frobenius()) if self.norm == "frobenius" else problem

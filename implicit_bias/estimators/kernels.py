@@ -119,13 +119,13 @@ class MultipleKernelClassifier(MarginClassifier):
         whole = list(data.problems)
         for problems, solutions in super()._solved(replace(data, problems=iter(whole)), prices, earlier):
             each = [
-                _predicting(problem.restated(features=known.features), solution, self.tol)
+                _predicting(problem.replace(features=known.features), solution, self.tol)
                 for known, problem, solution in zip(whole, problems, solutions, strict=True)
             ]
             # What predicts stands where gates do.
             yield (
                 [
-                    problem.restated(gates=(known.features, found))
+                    problem.replace(gates=(known.features, found))
                     for known, problem, (found, _) in zip(whole, problems, each, strict=True)
                 ],
                 [solution for _, solution in each],
@@ -133,7 +133,7 @@ class MultipleKernelClassifier(MarginClassifier):
 
     def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
-        super()._keep([problem.restated(gates=None) for problem in problems], solutions)
+        super()._keep([problem.replace(gates=None) for problem in problems], solutions)
         features, coefficients = gates[0][0], np.stack([found for _, found in gates])
         coefficients = coefficients / features.scales[:, None]
         used = coefficients.any(axis=(0, 1))
@@ -266,6 +266,6 @@ def _expanded(model: MarginModel, kernels: Sequence[Any], samples: Array, coeffi
         units = np.divide(a, sizes, out=np.zeros_like(a), where=sizes > 0)[:, used]
         features = UnkeptFeatures((problem.features.n, len(kernels), 1), products=False)
         gates = KernelExpansions(kernels, samples[used], units)
-        problems.append(problem.restated(features=features, gates=gates))
+        problems.append(problem.replace(features=features, gates=gates))
         solutions.append(replace(solution, weights=sizes))
     return replace(model, problems=problems, solutions=solutions)

@@ -18,8 +18,8 @@ from implicit_bias.features.base import Features
 if TYPE_CHECKING:
     import cvxpy as cp
 
-#: Single entries whose dual norms are asked for, to bound that of an error.
-ENTRIES = 1000
+#: Numbers that are read for norms of single entries, a few seconds' worth: about 20 000 weights.
+WORK = 10**9
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +122,10 @@ class Norm(ABC):
         """True if `value`, `dual` and `expression` are compared when a problem is built and at its answer."""
         return not vars(type(self)).get("verified", False)
 
+    def matrices(self, W: Array) -> Array:
+        """Weights (k, d) as the matrices (H, ·, ·) whose singular values the norm is about; W alone by default."""
+        return self.of_gates(W)[None]
+
     def dual_bound(self, lengths: Array) -> float | None:
         """sup ‖V‖_* over all V whose rows have at most these lengths (k,), for the rounding of V; None if not known."""
         return None
@@ -146,10 +150,9 @@ class Norm(ABC):
     def dual_upper(self, V: Array, error: Array | None = None) -> float:
         """No less than ‖V′‖_* of any V′ whose rows differ from those of V by at most the lengths `error` (k,).
 
-        ‖V′‖_* ≤ ‖V‖_* + ‖V′ − V‖_*, the latter by `dual_bound`, and the rounding of both. Without `dual_bound`,
-        ‖δ‖_* ≤ Σ_jl |δ_jl| max(‖E_jl‖_*, ‖−E_jl‖_*) over single entries E_jl; of more than `ENTRIES`, or if `dual` is
-        no formula, the dual norm is taken to grow by no larger a share than the length of V: an estimate, no bound.
-        Infinity for V that is not finite.
+        ‖V′‖_* ≤ ‖V‖_* + ‖V′ − V‖_*, the latter by `dual_bound` or, without it, by `entries`, and the rounding of both.
+        Infinity for V that is not finite. If a solver computes `dual` (`has_formula` is False), the result is as good
+        as that solver: the dual norm is then assumed to grow by no larger a share than the length of V.
 
         >>> import numpy as np
         >>> from implicit_bias import GroupLasso
@@ -168,15 +171,31 @@ class Norm(ABC):
         """`dual_upper` for V and lengths of about 1, but for a share `rounding`."""
         size = self.number("dual", V) if V.any() else 0.0
         more = self.dual_bound(error) if error.any() else 0.0
-        columns = 1 if self.rotation_invariant else V.shape[1]
-        if more is None and self.has_formula and len(V) * columns <= ENTRIES:
-            units = np.eye(len(V) * columns).reshape(-1, len(V), columns)
-            entries = [max(self.number("dual", unit), self.number("dual", -unit)) for unit in units]
-            rows = np.linalg.norm(np.reshape(entries, (-1, columns)), axis=1)
+        if more is None and self.has_formula:
+            rows = np.linalg.norm(self.entries("dual", V.shape), axis=1)
             more = float(rows[error > 0] @ error[error > 0])
-        if more is None:
-            more = size * length(error) / length(V) if V.any() else inf
+        elif more is None:
+            more = size * float(length(error) / length(V)) if V.any() else inf
         return size + more
+
+    def entries(self, name: str, shape: tuple[int, int]) -> Array:
+        """max(‖E_jl‖, ‖−E_jl‖) of single entries E_jl, by `value` or `dual`: any V has ‖V‖ ≤ Σ_jl |V_jl| ‖±E_jl‖.
+
+        Shape (k, d), or (k, 1) if rotations keep the norm; all infinite if that takes more than `WORK`. A norm must not
+        change once it is made: its entries are computed once.
+        """
+        known = vars(self).setdefault("_entries", {})
+        columns = 1 if self.rotation_invariant else shape[1]
+        if (name, shape) not in known:
+            found = np.full((shape[0], columns), inf)
+            if 2 * found.size * shape[0] * shape[1] <= WORK:
+                unit = np.zeros(shape)
+                for place in np.ndindex(found.shape):
+                    unit[place] = 1.0
+                    found[place] = max(self.number(name, unit), self.number(name, -unit))
+                    unit[place] = 0.0
+            known[name, shape] = found
+        return np.asarray(known[name, shape])
 
     def refuses(self, features: Features) -> str | None:
         """Why the norm does not take these features; None if it does."""

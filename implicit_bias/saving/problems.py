@@ -58,9 +58,15 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
     if not features.kept:
         samples = False
     if samples and not _known(all_features, features):
-        raise InputError(f"{type(features).__name__} are code of your own or lie elsewhere; a file holds neither")
+        raise InputError(
+            f"{type(features).__name__} are code of your own or lie elsewhere, which a file does not hold: "
+            "take features of this package, or add the class to implicit_bias.features with its `made_of`"
+        )
     if not _known(all_norms, norm):
-        raise InputError(f"{norm!r} is code of your own, which a file does not hold; take a norm of this package")
+        raise InputError(
+            f"{norm!r} is code of your own, which a file does not hold: take a norm of this package, "
+            "or add the class to implicit_bias.norms with its `made_of`"
+        )
     arrays = _parts(features, features.made_of) if samples else {}
     arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}
     arrays |= _parts(problem, ("y", "C", "required_margin", "sample_weight"))
@@ -76,7 +82,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
     if isinstance(problem, ClassMarginProblem):
         arrays["classes"] = np.asarray(problem.classes)
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
-    about |= {} if samples else {"unkept": [*features.shape, features.gated]}
+    about |= {"features": type(features).__name__} if samples else {"unkept": [*features.shape, features.gated]}
     return about | told, arrays
 
 
@@ -135,7 +141,9 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
     saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
     features: all_features.Features
     if "unkept" not in about:
-        made = next(kind for kind in saved if set(kind.made_of) <= set(arrays))
+        # Files of earlier versions do not name the class.
+        named = [kind for kind in saved if kind.__name__ == about.get("features", kind.__name__)]
+        made = next(kind for kind in named if set(kind.made_of) <= set(arrays))
         features = made(*(arrays[name] for name in made.made_of))
     else:
         *sizes, gated = about["unkept"]

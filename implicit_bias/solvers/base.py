@@ -161,7 +161,7 @@ class Solver(ABC):
     """
 
     name: str
-    #: The structure that a problem must have, as `MarginProblem.lacks` names it.
+    #: The structure that a problem must have, as `MarginProblem.unsupported` names it.
     needs: str = "cone"
     #: Of the options that not every solver has, those it takes.
     takes: frozenset[str] = frozenset()
@@ -181,4 +181,4 @@ class Solver(ABC):
             return "start, callback and device are options of NATIVE"
         if missing:
             return "it has no time limit; use CLARABEL, OSQP or SCS"
-        return problem.lacks(self.needs)
+        return problem.unsupported(self.needs)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Solver
@@ -65,7 +66,7 @@ class CvxpySolver(Solver):
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
-        unit = problem.restated(features=rows, C=problem.C * scale, required_margin=required)
+        unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         settings = self.asked(options)
@@ -73,13 +74,11 @@ class CvxpySolver(Solver):
             # CVXPY warns of inaccurate answers; our certificate says so with a number.
             warnings.simplefilter("ignore")
             given = {"solver": self.name, "canon_backend": "SCIPY", "verbose": options.verbose} | settings
-            try:
-                # ECOS refuses some programs with a ValueError.
-                with contextlib.suppress(cp.SolverError, ValueError):
-                    _interruptibly(lambda: program.solve(**given))
-            except KeyboardInterrupt:
-                nowhere = np.zeros((features.k, features.d))
-                return Answer(nowhere, np.zeros(features.n), -1, Status.INTERRUPTED)
+            # ECOS refuses some programs with a ValueError.
+            with Interruptible() as run, contextlib.suppress(cp.SolverError, ValueError):
+                _on_a_thread(lambda: program.solve(**given))
+        if run.interrupted:
+            return Answer(np.zeros((features.k, features.d)), np.zeros(features.n), -1, Status.INTERRUPTED)
         taken = time.perf_counter() - begin
         weights, dual = program.weights.value, program.margin_constraint.dual_value
         b = program.intercept.value
@@ -98,7 +97,7 @@ class CvxpySolver(Solver):
         )
 
 
-def _interruptibly(action: Callable[[], Any]) -> None:
+def _on_a_thread(action: Callable[[], Any]) -> None:
     """Run `action` on a thread, so that Ctrl-C is answered at once: compiled solvers let it wait until they are done.
 
     All of them let other threads run meanwhile. One that is given up ends by itself, unheard, or with the process.

@@ -6,7 +6,7 @@ from implicit_bias._utils.checks import LARGEST, Array
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Certificate
+from implicit_bias.margin.solution import Solution
 
 #: Sizes this many times apart are told.
 APART = 1e4
@@ -14,19 +14,25 @@ APART = 1e4
 MOST, KNOWN = 300, 1e-8
 
 
-def obstacle(problem: MarginProblem, certificate: Certificate, tol: float) -> str:
-    """What in the data explains a gap above `tol`: margins lost in rounding, sizes far apart, prices out of scale.
+def diagnose(problem: MarginProblem, found: Solution) -> str:
+    """Explain what in the data keeps the gap above `tol`: margins lost in rounding, or sizes far apart.
 
     Examples
     --------
-    >>> from implicit_bias import ConstantGate, certify, svm_gln
+    >>> from implicit_bias import ConstantGate, solve, svm_gln
+    >>> from implicit_bias.solvers import Answer
     >>> problem = svm_gln([[1e6, 1.0], [-1e6, 2e-6]], [1, -1], ConstantGate())
-    >>> obstacle(problem, certify(problem, [[1.0, 1.0]], [1.0, 1.0]), 1e-6)
+    >>> diagnose(problem, solve(problem, lambda *_: Answer([[1.0, 1.0]], [1.0, 1.0], 0)))
     'input 0 is 1e+06 times as large as input 1: bring the inputs to one scale'
     """
-    features, W = problem.features, certificate.weights
-    blur = UNIT * (features.magnitudes(W) + abs(certificate.intercept)) / problem.required_margin
-    if certificate.objective < np.inf and problem.hard and blur.max() > tol / 10:
+    features, norm, W = problem.features, problem.norm, found.weights
+    constrained = problem.constraints is not None
+    by_entries = constrained or (norm.has_formula and norm.dual_bound(np.zeros(features.k)) is None)
+    if norm.needs_check and by_entries and np.isinf(norm.entries("value", W.shape)).all():
+        remedy = "use fewer gates or inputs" if constrained else "give it the method `dual_bound`"
+        return f"{norm!r} is of so many weights that its rounding is not bounded: {remedy}"
+    blur = UNIT * (features.magnitudes(W) + abs(found.intercept)) / problem.required_margin
+    if found.objective < np.inf and problem.hard and blur.max() > found.tol / 10:
         i = int(blur.argmax())
         return (
             f"the margin of sample {i} is {UNIT / blur[i]:.0e} of the sum of its terms' sizes, which double precision "
@@ -46,19 +52,19 @@ def obstacle(problem: MarginProblem, certificate: Certificate, tol: float) -> st
     price = 0.0 if problem.hard else float(problem.prices.max() * features.row_norms().max())
     if not problem.hard and not 1 / APART < price < APART:
         return f"C is {price:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
-    if not certificate.objective < np.inf:
-        reach = certificate.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)
+    if not found.objective < np.inf:
+        reach = found.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)
         least = f"; margins are at most {1 / reach:.0e} of the features' lengths" if reach > 1 / LARGEST else ""
         return f"no weights that separate were found{least}"
-    if not problem.norm.has_formula and certificate.gap <= 10 * KNOWN:
+    if not problem.norm.has_formula and found.gap <= 10 * KNOWN:
         return f"the dual norm of {problem.norm!r} is computed, to {KNOWN:.0e} only: give its formula as dual="
     if problem.constraints is not None:
         return (
-            f"the constraints leave little room: the solver made no progress below {certificate.gap:.0e}; "
+            f"the constraints leave little room: the solver made no progress below {found.gap:.0e}; "
             "state them without near duplicates, write near equalities as equalities, or loosen tol"
         )
     return (
-        f"the samples' features are nearly dependent: the solver made no progress below {certificate.gap:.0e}; "
+        f"the samples' features are nearly dependent: the solver made no progress below {found.gap:.0e}; "
         "scale the inputs alike, or loosen tol"
     )
 

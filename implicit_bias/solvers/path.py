@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_reals
+from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
@@ -59,17 +60,17 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     if prices.ndim != 1 or prices.size == 0:
         raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
     path: list[Solution] = []
-    points = [replace(problem, C=price) for price in prices.tolist()]
+    points = [problem.replace(C=as_positive(price, "C", infinite=True)) for price in prices.tolist()]
+    for point in points:
+        point.check_prices()
     for before, point in zip([points[0], *points], points, strict=False):
         warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
         known = _still(path[-1], before, point) if path else None
-        try:
+        with Interruptible() as run:
             path.append(solve(point, **(options | warm)) if known is None else known)
-        except KeyboardInterrupt:
-            if not path:
-                raise
-            break
-        if path[-1].status is Status.INTERRUPTED:
+        if run.interrupted and not path:
+            raise KeyboardInterrupt
+        if run.interrupted or path[-1].status is Status.INTERRUPTED:
             break
     return path
 

@@ -1,6 +1,7 @@
 """Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ, μ ≥ 0 the multipliers of linear constraints."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -29,22 +30,29 @@ SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
 MATRICES = 3
 
 
-def closed_sample(problem: MarginProblem) -> Array | None:
-    """λ = e_i for a sample with φ(x_i) = 0, whose margin is 0 for every W; None if there is none.
+def evident_conflict(problem: MarginProblem) -> Array | None:
+    """λ of samples that alone prove a hard margin impossible, found without a solver; None if there are none.
 
-    A free intercept gives it a margin: then one such sample of each class is a proof.
+    One sample with φ(x_i) = 0, whose margin is 0 for every W; with a free intercept, one of each class. Or two with
+    equal inputs and gates and opposite labels.
     """
-    closed = problem.features.closed()
-    classes = [closed & (problem.y == sign) for sign in (1, -1)] if problem.intercept else [closed]
-    if not all(members.any() for members in classes):
+    if not problem.hard:
         return None
-    lam = np.zeros(problem.features.n)
-    lam[[np.flatnonzero(members)[0] for members in classes]] = 1.0
+    closed, y = problem.features.closed(), problem.y
+    classes = [closed & (y == sign) for sign in (1, -1)] if problem.intercept else [closed]
+    if all(members.any() for members in classes):
+        rows: Any = [int(np.argmax(members)) for members in classes]
+    else:
+        rows = _opposite_copies(problem)
+    if rows is None:
+        return None
+    lam = np.zeros(len(closed))
+    lam[rows] = 1.0
     return lam
 
 
-def opposite_copies(problem: MarginProblem) -> Array | None:
-    """λ = e_i + e_j for equal inputs and gates with opposite labels; None if there are none, or inputs are not at hand.
+def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
+    """Two samples with equal inputs and gates and opposite labels; None without, or if inputs are not available.
 
     Copies are next to each other in the order of a random projection, up to its rounding.
     """
@@ -59,9 +67,7 @@ def opposite_copies(problem: MarginProblem) -> Array | None:
         near = place[second] - place[first] <= NEIGHBOURS * features.row_norms()[first]
     for i, j in np.stack([first, second], 1)[near & (y[first] != y[second])]:
         if (features.X[i] == features.X[j]).all() and (features.gate_values[i] == features.gate_values[j]).all():
-            lam = np.zeros(features.n)
-            lam[[i, j]] = 1.0
-            return lam
+            return np.array([i, j])
     return None
 
 
@@ -84,8 +90,8 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     return _searched(problem)
 
 
-def final(proof: Certificate) -> bool:
-    """Whether Φᵀ(λ∘y) is zero but for rounding, of more samples than rational arithmetic takes: nobody proves more."""
+def is_final(proof: Certificate) -> bool:
+    """True if Φᵀ(λ∘y) is zero up to rounding for more samples than rational arithmetic takes: no solver proves more."""
     return proof.farkas_residual <= ENOUGH and int((proof.dual > 0).sum()) > INDEPENDENT
 
 
@@ -96,7 +102,7 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
     if constraints is not None:
         E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
         constraints = replace(constraints, E=sp.csr_array(E))
-    return problem.restated(features=features.in_units(units), constraints=constraints)
+    return problem.replace(features=features.in_units(units), constraints=constraints)
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:

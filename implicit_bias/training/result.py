@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.threads import Interruptible
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,7 @@ def drive(
     step = recorded = 0
     end = "max_steps"
     record(0)
-    try:
+    with Interruptible() as run:
         if show is not None:
             show(0)
         for step, converged in enumerate(steps, 1):
@@ -105,8 +106,6 @@ def drive(
             if converged or time.perf_counter() > deadline:
                 end = "converged" if converged else "max_seconds"
                 break
-    except KeyboardInterrupt:
-        end = "interrupted"
     if recorded < step:
         record(step)
-    return end
+    return "interrupted" if run.interrupted else end

@@ -23,6 +23,8 @@ T = TypeVar("T")
 NOTHING: list[Any] = [{"a": 1}, object(), 1j]
 #: Another number of dimensions, where an input may have it.
 DIMENSIONS = ("one dimension more", "one dimension less")
+#: The file in a case's folder that code inside of another file makes where it runs.
+MARKER = "code was executed"
 
 
 class Wrong(Exception):  # noqa: N818

@@ -66,7 +66,8 @@ def _whole(values: Any) -> list[int]:
     return [v // divisor for v in wide]
 
 
-def _positive(values: Any) -> Any:
+def positive(values: Any) -> Any:
+    """The positive parts."""
     return np.where(values > 0, values, 0)
 
 
@@ -74,7 +75,8 @@ def _positive(values: Any) -> Any:
 class Exact:
     """A margin problem in Fractions, weights as vectors of k·d numbers.
 
-    The norm is Σ c ‖w_members‖ over `groups` (c, members), or that of a GLN's predictors for `units` = (H, K).
+    The norm is Σ c ‖w_members‖ over `groups` (c, members), that of a GLN's predictors for `units` = (H, K), or the sum
+    of the singular values of a matrix of shape `nuclear`, in floats.
     """
 
     rows: Any
@@ -86,9 +88,12 @@ class Exact:
     intercept: bool
     E: Any
     equal: Any
+    nuclear: tuple[int, int] | None = None
 
     def value(self, w: Any) -> Fraction:
         """‖w‖."""
+        if self.nuclear is not None:
+            return Fraction(np.linalg.norm(w.astype(float).reshape(self.nuclear), "nuc"))
         if self.units is None:
             return sum((c * root(sum(w[members] ** 2)) for c, members in self.groups), NEVER)
         W, K = w.reshape(*self.units, -1), self.units[1]
@@ -97,6 +102,8 @@ class Exact:
 
     def dual(self, v: Any) -> Fraction | None:
         """‖v‖_*; None if it is infinite."""
+        if self.nuclear is not None:
+            return Fraction(np.linalg.norm(v.astype(float).reshape(self.nuclear), 2))
         if self.units is None:
             return max(root(sum(v[members] ** 2)) / c for c, members in self.groups)
         V, K = v.reshape(*self.units, -1), self.units[1]
@@ -115,7 +122,7 @@ class Exact:
         for at, i in sorted((m / g, i) for i, (m, g) in enumerate(zip(self.required, f, strict=True)) if g > 0):
             if slope < 0:
                 t, slope = at, slope + self.prices[i] * f[i]
-        return t * value + self.prices @ _positive(self.required - t * f)
+        return t * value + self.prices @ positive(self.required - t * f)
 
     def lower(self, lam: Any, mu: Any) -> Fraction | None:
         """What the best multiple of λ and μ proves; None if that is infinite."""
@@ -136,7 +143,7 @@ class Exact:
     def outside(self, w: Any) -> float:
         """By how much w violates E, as a share of Σ|e_j| max|w_j|: 0 if it does not, up to a bit of each entry."""
         pull = self.E @ w
-        excess = np.where(self.equal, abs(pull), _positive(pull))
+        excess = np.where(self.equal, abs(pull), positive(pull))
         if not any(excess > 0) or (all(excess <= ULP * (abs(self.E) @ abs(w))) and self._near(w)):
             return 0.0
         sizes = abs(self.E).sum(axis=1)
@@ -162,7 +169,7 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
         if problem.prices is not None or problem.separable():
             wrong["false proof"] = inf
     else:
-        wrong |= _lower_faults(problem, found)
+        wrong |= lower_faults(problem, found)
     if objective < inf:
         if not (np.isfinite(w).all() and np.isfinite(found.intercept)) or (found.intercept and not problem.intercept):
             return wrong | {"no numbers": inf}
@@ -182,7 +189,8 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
     return wrong
 
 
-def _lower_faults(problem: Exact, found: Solution) -> dict[str, float]:
+def lower_faults(problem: Exact, found: Solution) -> dict[str, float]:
+    """What is wrong with a lower bound and its dual."""
     if found.lower_bound == 0:
         return {}
     lam, mu = fractions(found.dual), fractions(found.multipliers)

@@ -17,14 +17,11 @@ import torch
 
 import implicit_bias as ib
 from tests.fuzz import problems
-from tests.fuzz.draw import Draw, Given, expect
+from tests.fuzz.draw import MARKER, Draw, Given, expect
 from tests.fuzz.networks import DTYPES, network
 from tests.fuzz.strategies import never
 from tests.fuzz.table import entry, row
 from tests.fuzz.values import alike
-
-#: The file that a payload makes where its code runs.
-MARKER = "code was executed"
 
 
 class Payload:

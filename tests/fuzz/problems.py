@@ -162,8 +162,9 @@ def prices_in_range(raw: Raw) -> bool:
     if np.isinf(raw.C):
         return True
     size = np.sqrt(np.sum(raw.blocks**2, axis=(1, 2))).max() or np.longdouble(1)
+    prices = np.longdouble(raw.C) * raw.sample_weight * np.ones(len(raw.y))
     # A sum of squares is not computed alike everywhere: near the ends of the range both is right.
-    return in_range(raw.prices, raw.prices * raw.m * size * 10, raw.prices * raw.m * size / 10)
+    return in_range(prices, prices * raw.required * size * 10, prices * raw.required * size / 10)
 
 
 def group_norm(draw: Draw, k: int) -> tuple[Norm, dict[str, Any]]:

@@ -40,27 +40,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from common import START_LIMIT, Child, markdown, surroundings, surroundings_line  # noqa: E402
 
-from tests.fuzz import (  # noqa: E402, F401
-    audit,
-    best,
-    chains,
-    classifiers,
-    comparisons,
-    files,
-    fits,
-    gates,
-    grams,
-    networks,
-    parts,
-    patterns,
-    solving,
-    theorems,
-    training,
-)
-from tests.fuzz.draw import Draw, Refused, Wrong  # noqa: E402
-from tests.fuzz.table import ENTRIES, Entry, records, uncovered, wheel  # noqa: E402
+from tests.fuzz import audit  # noqa: E402
+from tests.fuzz.draw import MARKER, Draw, Refused, Wrong  # noqa: E402
+from tests.fuzz.table import ENTRIES, Entry, load_entries, uncovered, wheel  # noqa: E402
 
-records()
+load_entries()
 
 #: Seconds that a case may take, and bytes that it may add to its process.
 LIMIT, MEMORY = 60.0, 6 * 2**30
@@ -125,7 +109,7 @@ def run_entry(entry: Entry, random: Random) -> Result:
         except Exception:
             # Whatever else a case raises is a finding.
             ending, trace = "raised", traceback.format_exc()
-        if (Path(folder) / files.MARKER).exists():
+        if (Path(folder) / MARKER).exists():
             ending, trace = "wrong", "CODE INSIDE A FILE WAS EXECUTED\n" + trace
     return Result(0, entry.name, ending, answer, draw.story, trace, time.perf_counter() - begin)
 

@@ -26,6 +26,9 @@ class Entry:
 
 
 ENTRIES: dict[str, Entry] = {}
+#: The modules of cases: case number i is about entry i, in this order.
+MODULES = ("networks", "classifiers", "comparisons", "files", "fits", "gates", "grams", "parts", "patterns", "solving")
+MODULES += ("theorems", "training")
 
 
 def entry(about: Any, share: int = 2) -> Callable[[Callable[[Draw], Any]], Callable[[Draw], Any]]:
@@ -107,8 +110,10 @@ def record(kind: Any, draw: Draw) -> Any:
     return draw.call(kind, **{name: part(hints[name]) for name in needed})
 
 
-def records() -> None:
-    """Entries about the public records that nothing else is about: they are printed and pickled."""
+def load_entries() -> None:
+    """Register all entries, in the order that numbers them; records that none is about are printed and pickled."""
+    for module in MODULES:
+        import_module(f"tests.fuzz.{module}")
     for name in uncovered():
         kind = public_callables()[name]
 

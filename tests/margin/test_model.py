@@ -38,7 +38,7 @@ from implicit_bias import (
 from implicit_bias.datasets.tables import Columns, read_inputs, read_samples
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from tests.cases import problem
-from tests.cli.commands import run
+from tests.cli.commands import interrupted, run
 
 X, CODES = (part[np.arange(150) != 142] for part in load_iris(return_X_y=True))  # Without the copy of a sample.
 NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]
@@ -548,16 +548,8 @@ def test_a_time_limit_is_shared_by_the_classes_and_predict_warns(table):
     assert "stopped at the time limit" in run("predict", "iris-model.npz", "iris.csv").stderr
 
 
-def test_ctrl_c_keeps_the_classes_that_are_done(table, monkeypatch):
-    from implicit_bias.cli import solving
-
-    def interrupted_at_the_second(problem, *options, **more):
-        found = solve(problem, *options, **more)
-        second = problem.y[75] > 0
-        return dataclasses.replace(found, status=Status.INTERRUPTED) if second else found
-
-    monkeypatch.setattr(solving, "solve", interrupted_at_the_second)
-    assert run("solve", "iris.csv", *SOLVE).returncode == 130
+def test_ctrl_c_keeps_the_classes_that_are_done(table):
+    assert interrupted("class 'setosa'", "solve", "iris.csv", *SOLVE, "--verbose").returncode == 130
     kept = load_model("iris-model.npz")
     assert [one.status.name for one in kept.solutions] == ["OPTIMAL", "INTERRUPTED"]
     assert "has no answer" in run("predict", "iris-model.npz", "iris.csv").stderr

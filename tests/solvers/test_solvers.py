@@ -24,8 +24,7 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.norms import Norm
-from implicit_bias.solvers import dispatch as door
-from implicit_bias.solvers.base import Answer
+from implicit_bias.solvers.base import Answer, Solver
 from implicit_bias.solvers.cvxpy_solvers import CvxpySolver
 from implicit_bias.solvers.dispatch import SOLVERS
 from implicit_bias.studies.paper.studies import Config
@@ -173,9 +172,13 @@ def test_a_limit_of_the_next_solver_takes_nothing_back(monkeypatch):
     case = MarginProblem(GatedFeatures(X), [1, 1], Frobenius())
     alone = solve(case, "NATIVE")
     assert alone.status is Status.NOT_SEPARABLE_BELOW
-    nothing = Answer(np.zeros((1, 2)), np.zeros(2), 0, Status.TIME_LIMIT)
-    monkeypatch.setattr(CvxpySolver, "__call__", lambda *given: nothing)
-    monkeypatch.setattr(door, "AFTERWARDS", ("CLARABEL",))
+
+    class Slow(Solver):
+        def __call__(self, problem, options):
+            return Answer(np.zeros((1, 2)), np.zeros(2), 0, Status.TIME_LIMIT)
+
+    for name in ("CLARABEL", "PRECISE", "ECOS"):
+        monkeypatch.setitem(SOLVERS, name, Slow())
     found = solve(case, max_seconds=1000)
     assert found.status is Status.NOT_SEPARABLE_BELOW
     assert found.lower_bound == alone.lower_bound

@@ -21,6 +21,8 @@ from implicit_bias.saving.problems import gate_parts, gates_of
 class LeastSquaresModel(Labelled):
     """A fitted `GaLURegressor` or `GaLUClassifier` as what predicts: f(x) = ⟨W, Φ(x)⟩ + b.
 
+    Raises InputError if these do not belong together.
+
     Parameters
     ----------
     gates : Gates, fitted
@@ -31,11 +33,6 @@ class LeastSquaresModel(Labelled):
     classes, constant, columns, dtype : optional, by keyword
         As for `MarginModel`: classes are two for one target, or one for each of more targets; without them f(x) itself
         is predicted.
-
-    Raises
-    ------
-    InputError
-        If these do not belong together.
 
     Examples
     --------

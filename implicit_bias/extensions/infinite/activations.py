@@ -91,7 +91,6 @@ class Activation:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.activations import activation
     >>> tanh = activation("tanh")
     >>> tanh.derivative(np.array([0.0, 1.0])).round(4).tolist(), tanh.is_exact
     ([1.0, 0.42], False)
@@ -130,7 +129,6 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.activations import leaky_relu
     >>> gram_matrix([[1.0, 0.0], [0.0, 2.0]], leaky_relu(0.5)).values.tolist()
     [[0.625, 0.0], [0.0, 2.5]]
     """
@@ -162,7 +160,6 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.activations import elu
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], elu()).values.round(4).tolist()
     [[0.6681, 0.3754], [0.3754, 0.6681]]
@@ -195,7 +192,6 @@ def polynomial(coefficients: ArrayLike) -> Activation:
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.activations import polynomial
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], polynomial([0, 0, 1])).values.round(4).tolist()
     [[4.0, 1.44], [1.44, 4.0]]
     """
@@ -239,7 +235,6 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     Examples
     --------
     >>> import torch
-    >>> from implicit_bias.extensions.infinite.activations import custom_activation
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
     >>> wave = custom_activation(torch.sin)
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], wave).values.round(6).tolist()
@@ -335,7 +330,6 @@ def activation(name: str | Activation) -> Activation:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.activations import activation
     >>> float(activation("gelu").derivative(0.0))
     0.5
     """

@@ -51,7 +51,6 @@ def deep_gram(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.depth import deep_gram
     >>> X = [[1.0, 0.0], [0.8, 0.6]]
     >>> [deep_gram(X, "tanh", layers).values[0, 1].round(4).item() for layers in (1, 4, 16)]
     [0.3357, 0.2969, 0.1497]

@@ -42,7 +42,6 @@ class SmallestEigenvalue:
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.eigenvalues import smallest_eigenvalue
     >>> opposite = [[1.0, 0.0], [-1.0, 0.0]]
     >>> [smallest_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
     [True, False]
@@ -78,18 +77,15 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     samples: positive exactly if no sample repeats and those x_i whose opposite −x_i is a sample too are linearly
     independent (one x_i of each such pair).
 
+    Raises InputError for what is not a symmetric matrix, for entries whose largest is neither 0 nor between 1e-280 and
+    1e280, and for digits that the matrix does not hold.
+
     Parameters
     ----------
     gram : Gram, or array of shape (n, n)
         An array is taken as exact.
     digits : int, optional
         Refuse to answer with fewer correct digits.
-
-    Raises
-    ------
-    InputError
-        For what is not a symmetric matrix, for entries whose largest is neither 0 nor between 1e-280 and 1e280, and for
-        digits that the matrix does not hold.
 
     References
     ----------
@@ -98,7 +94,6 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.eigenvalues import smallest_eigenvalue
     >>> X = np.random.default_rng(0).normal(size=(20, 3))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]
     >>> round(smallest_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
@@ -268,7 +263,6 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.eigenvalues import circle_eigenvalue
     >>> print(circle_eigenvalue(41, "erf"))
     λ_min = 2.49204e-23 ± 1.2e-39
     """

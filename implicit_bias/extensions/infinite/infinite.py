@@ -45,7 +45,6 @@ class NetworkKernels:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.infinite import InfiniteNetwork
     >>> kernels = InfiniteNetwork("relu", layers=1, weight_variance=2.0).kernels([[1.0, 0.0], [0.0, 1.0]])
     >>> kernels.nngp.values.round(4).tolist(), kernels.ntk.values.round(4).tolist()
     ([[1.0, 0.3183], [0.3183, 1.0]], [[2.0, 0.3183], [0.3183, 2.0]])
@@ -87,6 +86,8 @@ class InfiniteNetwork:
     with W and b drawn from N(0, 1), n → ∞ units a layer and L hidden layers (the parametrisation of neural tangent
     kernels, where σ_w and σ_b are factors and not trained).
 
+    Raises InputError for unknown names and numbers outside these ranges.
+
     Parameters
     ----------
     activation : str or Activation
@@ -96,11 +97,6 @@ class InfiniteNetwork:
     weight_variance, bias_variance : float
         σ_w² from 1e-10 to 1e10, and σ_b², which may be 0.
 
-    Raises
-    ------
-    InputError
-        For unknown names and numbers outside these ranges.
-
     References
     ----------
     Lee et al. (2018), "Deep neural networks as Gaussian processes"; Jacot, Gabriel & Hongler (2018), "Neural tangent
@@ -108,7 +104,6 @@ class InfiniteNetwork:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.infinite import InfiniteNetwork
     >>> network = InfiniteNetwork("relu", layers=2, weight_variance=2.0, bias_variance=0.1)
     >>> kernels = network.kernels([[1.0, 0.0], [0.6, 0.8]])
     >>> kernels.nngp.values.round(4).tolist(), kernels.ntk.values.round(4).tolist()
@@ -147,6 +142,9 @@ class InfiniteNetwork:
         and what later layers make of either; condition numbers of lengths are by quadrature, and count twice: they are
         estimates, which `is_certified` takes for granted.
 
+        Raises InputError as `gram_matrix` does, for numbers of columns that differ, and for pre-activations whose
+        standard deviations leave 1e-60 to 1e60.
+
         Parameters
         ----------
         X, Z : array, shape (n, d) and (m, d)
@@ -156,15 +154,8 @@ class InfiniteNetwork:
         progress : callable(pairs, all pairs), optional
             Called after every block of pairs.
 
-        Raises
-        ------
-        InputError
-            As `gram_matrix` does, for numbers of columns that differ, and for pre-activations whose standard deviations
-            leave 1e-60 to 1e60.
-
         Examples
         --------
-        >>> from implicit_bias.extensions.infinite.infinite import InfiniteNetwork
         >>> kernels = InfiniteNetwork("swish", layers=3).kernels([[1.0, 0.0], [0.6, 0.8]], [[0.0, 2.0]])
         >>> kernels.ntk.values.round(6).tolist(), kernels.ntk.is_certified
         ([[0.011871], [0.088518]], True)

@@ -39,8 +39,6 @@ class Prediction:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.infinite import InfiniteNetwork
-    >>> from implicit_bias.extensions.infinite.prediction import predict
     >>> found = predict(InfiniteNetwork("relu"), [[1.0, 0.0]], [2.0], [[1.0, 0.0], [0.0, 1.0]], time=0.0)
     >>> found.mean.tolist(), found.deviation.round(4).tolist()
     ([0.0, 0.0], [0.5, 0.5])
@@ -75,6 +73,9 @@ def predict(
     Θ stays what it is at first, so that the flow is linear in f_0 ~ N(0, K). With `trained="readout"` only the last
     layer trains and Θ is K; at t = ∞ this is the posterior of the Gaussian process with the prior K.
 
+    Raises InputError as `InfiniteNetwork.kernels` does, for what is no network, and if t = ∞ without a ridge while Θ is
+    singular up to rounding.
+
     Parameters
     ----------
     network : InfiniteNetwork
@@ -91,20 +92,12 @@ def predict(
     progress : callable(pairs, all pairs), optional
         Called after every block of pairs of the three kernels.
 
-    Raises
-    ------
-    InputError
-        As `InfiniteNetwork.kernels` does, for what is no network, and if t = ∞ without a ridge while Θ is singular up
-        to rounding.
-
     References
     ----------
     Lee et al. (2019), "Wide neural networks of any depth evolve as linear models under gradient descent".
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.infinite import InfiniteNetwork
-    >>> from implicit_bias.extensions.infinite.prediction import predict
     >>> network = InfiniteNetwork("erf", layers=2, weight_variance=1.5, bias_variance=0.1)
     >>> found = predict(network, [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], [[0.0], [0.5]])
     >>> found.mean.round(4).tolist(), found.deviation.round(4).tolist()

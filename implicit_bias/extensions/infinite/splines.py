@@ -105,6 +105,10 @@ def spline(
     and its like with exponentials follow by Stein's lemma from probabilities of normal wedges and moments of a
     truncated normal. In doubles only. σ' has no impulses: where σ itself jumps they do not count in E[σ'σ'].
 
+    Raises InputError for breakpoints that do not ascend, pieces that are too many, too few or of a higher degree,
+    exponentials that grow without bound or have the rate 0, a σ that is constant between all breakpoints, and sizes
+    outside 1e-60 … 1e60, those of a e^{κz} at the ends of its piece among them.
+
     Parameters
     ----------
     breaks : array, shape (k,)
@@ -114,17 +118,9 @@ def spline(
     exponentials : list of k + 1 lists of (a, κ), optional
         What is added to each piece; on the first κ > 0, on the last κ < 0.
 
-    Raises
-    ------
-    InputError
-        For breakpoints that do not ascend, pieces that are too many, too few or of a higher degree, exponentials that
-        grow without bound or have the rate 0, a σ that is constant between all breakpoints, and sizes outside
-        1e-60 … 1e60, those of a e^{κz} at the ends of its piece among them.
-
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.splines import spline
     >>> hardtanh = spline([-1, 1], [[-1], [0, 1], [1]])
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], hardtanh).values.round(6).tolist()
     [[0.682689, 0.308321], [0.308321, 0.682689]]
