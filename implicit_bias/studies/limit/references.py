@@ -15,7 +15,7 @@ from implicit_bias.gates import ConstantGate, ReLUGates
 from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.metrics import alignment, error, inconsistency, optimality_ratio
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.networks.base import to_array
 from implicit_bias.solvers import solve
 
@@ -52,13 +52,18 @@ def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
 
 def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
     """The margin problem of one layer's present gates."""
-    if not isinstance(network, GatedLinearNetwork):
+    if not _has_contexts(network):
         return svm_lc(X, y, network)
     return svm_shallow(X, y, ConstantGate()) if network.degree == 1 else svm_gln(X, y, network.gates())
 
 
+def _has_contexts(network: GatedNetwork) -> bool:
+    layer = network.one_layer()
+    return layer is not None and layer.chosen
+
+
 def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    if isinstance(network, GatedLinearNetwork):
+    if _has_contexts(network):
         return _certified(margin_problem(network, task.X_train, task.y_train), task)
     gates: ReLUGates = network.gates()
     return _behind(gates.directions_.tobytes(), task)

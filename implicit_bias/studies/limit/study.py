@@ -96,26 +96,22 @@ def _config(settings: Settings, label: str, steps: int, margin: float) -> LossSc
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
     """The published training, with the rows of its start and of epochs 1, 2, 4, … if it is measured, and its end."""
-    config, table = SGD(momentum=settings["momentum"]), Rows()
-    each, start = -(-len(task.y_train) // config.batch_size), time.perf_counter()
-    epochs = config.epochs(len(task.y_train))
-    shown = {epochs}
+    config, table, start = SGD(momentum=settings["momentum"]), Rows(), time.perf_counter()
+    each, epochs = config.batches_per_epoch(len(task.y_train)), config.epochs(len(task.y_train))
     # The way of learned gates is that of `learned-relu`.
-    if settings["network"] not in FROZEN_AFTERWARDS:
-        shown |= {0, *(2**k for k in range(epochs.bit_length()))}
+    way = settings["network"] not in FROZEN_AFTERWARDS
+    every = [each * 2**k for k in range(epochs.bit_length())] if way else []
 
-    def record(epoch: int, epochs: int) -> None:
+    def record(step: int, steps: int) -> None:
         """Append the row of an epoch that is shown."""
-        if measure is None or epoch not in shown:
+        if measure is None or not (way or step == steps):
             return
         margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()
         sizes = {"margin": margin, "norm": norm, "normalised_margin": over_power(margin, norm, network.degree)}
-        passed = {"step": float(epoch * each), "seconds": time.perf_counter() - start}
+        passed = {"step": float(step), "seconds": time.perf_counter() - start}
         table.append(passed | sizes | measure(network))
 
-    record(0, epochs)
-    given = (network, task.X_train, task.y_train, config)
-    done = train(*given, seed=settings["seed"], every=epochs, progress=record, progress_at=shown)
+    done = train(network, task.X_train, task.y_train, config, seed=settings["seed"], every=every, progress=record)
     return table, "interrupted" if done.interrupted else "finished"
 
 

@@ -16,7 +16,7 @@ from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, draw_hyperplanes
 from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.norms import GroupForm, GroupLasso, Norm
 from implicit_bias.studies.paper.studies import FAULTS, check_faults
 
@@ -145,7 +145,7 @@ def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faul
     """
     check_faults(faults)
     lost = "lost cutoffs" in faults and context_bits(gates.contexts) > 0
-    if not lost or not isinstance(network, GatedLinearNetwork):
+    if not lost or all(contexts == 1 for _, contexts in network.layer_shapes()):
         return network.decision_function(X)
     _, random = draw_hyperplanes(gates.n_features_in_, len(gates.directions_), gates.seed)
     reloaded = copy.deepcopy(network)

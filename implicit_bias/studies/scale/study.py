@@ -13,7 +13,7 @@ from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.margin.formulations import svm_hl, svm_l2, svm_rc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.metrics import error
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.studies.limit.networks import begun, driven
 from implicit_bias.studies.limit.references import margin_problem
 from implicit_bias.studies.limit.verdicts import REACHED
@@ -103,7 +103,7 @@ def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row:
 
 def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iterable[MarginProblem]:
     X, y = task.X_train, task.y_train
-    if isinstance(network, GatedLinearNetwork):
+    if settings["network"] == "gln":
         gates = network.gates()
         yield from (svm_l2(X, y, gates), replace(svm_shallow(X, y, gates), name="SVM-Fro"))
     elif isinstance(network, ReLUNetwork):
