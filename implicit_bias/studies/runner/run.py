@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias._utils.version import __version__
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.engines import Engine, local, machine_kind
@@ -105,16 +106,14 @@ def run(
     left = sorted((cell for cell in cells if cell not in found.results), key=lambda cell: -cell.cost)
     for cell in left:
         cell.data()
-    try:
+    with Interruptible() as attempt:
         for cell, result in (engine or local())(left) if left else ():
             if store is not None:
                 store.put(cell, result)
             found.keep(cell, result)
             show(cell, False)
-    except KeyboardInterrupt as stop:
-        found.partial |= dict(stop.args)
-        found.interrupted = True
-    found.seconds = time.perf_counter() - start
+    found.partial |= dict(attempt.carried)
+    found.interrupted, found.seconds = attempt.interrupted, time.perf_counter() - start
     return found
 
 
