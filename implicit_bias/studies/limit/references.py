@@ -1,4 +1,4 @@
-"""What a network is held against: the certified optimum behind its gates, or the bound for several gated layers."""
+"""References of a network: the certified optimum behind its gates, or the bound for several gated layers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ class Reference:
 
 
 def is_deep(network: GatedNetwork) -> bool:
-    """Whether it has several gated layers."""
+    """True if the network has several gated layers."""
     return len(network.layer_shapes()) > 1
 
 
 def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """That of a network's present gates; None if these cannot separate the samples."""
+    """Reference of a network's present gates; None if these cannot separate the samples."""
     return (_bounded if is_deep(network) else _solved)(network, task)
 
 
@@ -109,14 +109,14 @@ def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
 
 
 class Measurer:
-    """What is measured for every row of the table, of networks with the same gates, or with gates that learn.
+    """Measurements of every row of the table, for networks with the same gates, or with gates that learn.
 
     Errors and inconsistencies are on the validation set. The reference is that of the network's present gates; learned
     gates of several layers, or of many units, have one at the end only (`measured` with `last`), for it takes long.
     """
 
-    def __init__(self, task: BinaryTask) -> None:
-        self.task = task
+    def __init__(self, task: BinaryTask, followed_up_to: float = FOLLOWED_UP_TO) -> None:
+        self.task, self.followed_up_to = task, followed_up_to
         self.inputs: tuple[torch.Tensor, torch.Tensor | None] | None = None
         self.reference: Reference | None = None
         self.asked = False
@@ -149,11 +149,11 @@ class Measurer:
         return 1 / (network.degree * (1 + tolerance) * found.optimum * (1 - found.gap))
 
     def inseparable(self, network: GatedNetwork) -> bool:
-        """Whether these gates, if fixed, cannot separate the samples."""
+        """True if the gates are fixed and cannot separate the samples."""
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
-        """That of fixed gates, found once, or of gates that learn, found anew."""
+        """Reference of fixed gates, computed once, or of gates that learn, computed again."""
         if isinstance(network, ReLUNetwork) and not last and (is_deep(network) or self._is_large(network)):
             return None
         if isinstance(network, ReLUNetwork) or not self.asked:
@@ -161,7 +161,7 @@ class Measurer:
         return self.reference
 
     def _is_large(self, network: ReLUNetwork) -> bool:
-        return len(self.task.y_train) ** 2 * network.units[0] > FOLLOWED_UP_TO
+        return len(self.task.y_train) ** 2 * network.units[0] > self.followed_up_to
 
     @torch.no_grad()
     def scores(self, network: GatedNetwork) -> Array:
