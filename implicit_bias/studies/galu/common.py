@@ -80,22 +80,13 @@ def image_rows(
 
 
 def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
-    """The part of a table that was trained by "SGD", or by "Adam" where nothing is said.
-
-    >>> table = pd.DataFrame({"loss": [1.0, 2.0], "optimiser": [np.nan, "SGD"]})
-    >>> [trained_by(name, table).loss.tolist() for name in ("Adam", "SGD")]
-    [[1.0], [2.0]]
-    """
+    """The part of a table that was trained by "SGD", or by "Adam" where nothing is said."""
     named = table.get("optimiser", pd.Series(index=table.index, dtype=object)).fillna("Adam")
     return table[named == optimiser]
 
 
 def at_every_size(found: pd.Series) -> bool | None:
-    """Whether all of some answers hold: no if any does not, undecided if all of fewer than `SIZES` do.
-
-    >>> [at_every_size(pd.Series(held)) for held in ([True, False], [True, True], [True] * 3)]
-    [False, None, True]
-    """
+    """Whether all of some answers hold: no if any does not, undecided if all of fewer than `SIZES` do."""
     return False if not found.all() else True if len(found) >= SIZES else None
 
 

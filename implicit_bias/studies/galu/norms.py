@@ -87,12 +87,7 @@ def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def correlations(table: pd.DataFrame) -> dict[str, float]:
-    """Pearson's, of gap and norm: over the means of the noise levels, and over single fits; NaN if there are too few.
-
-    >>> fits = pd.DataFrame({"sigma_y": [0, 1, 2], "train_loss": 0.0, "test_loss": [1.0, 2.0, 3.0]})
-    >>> correlations(fits.assign(l2=[2.0, 3.0, 4.0], l1=[3.0, 2.0, 1.0]))
-    {'l2 means': 1.0, 'l2 fits': 1.0, 'l1 means': -1.0, 'l1 fits': -1.0}
-    """
+    """Correlations of gap and norm, over means of the noise levels and over single fits; NaN if there are too few."""
     return {
         f"{norm} {of}": round(float(part.gap.corr(part[norm])), 6) if len(part) > 2 else float("nan")
         for norm in NORMS

@@ -1,14 +1,13 @@
 """Are biases needed? Activations, labels and widths without, with hidden biases b_k, and with the output bias b₂ too.
 
-g = 3, ξ = (3, 1), n = 40, 300 fresh samples a step until fields stay; both biases on the Gaussian clone as well.
 Without biases erf(wᵀx), and sigmoid(wᵀx) − ½, are odd, and x and −x are equally likely in each class: the best such
-unit is silent, w = 0. Starts as in `gain`; lr 0.2 for ReLU, 1 for sigmoid and erf.
+unit is silent, w = 0.
 """
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import LOCAL, NAMES, beside, sinusoid, whiskers
 from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, seconds, stayed
 from implicit_bias.studies.runner import COLOURS, Settings, Verdict, decide, panels, product, where
 
@@ -30,7 +29,6 @@ STYLES = {
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Three activations, two widths and pairs of labels, three kinds of biases; quick: one unit, fewer steps."""
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
         own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}
@@ -61,8 +59,7 @@ def draw(table: pd.DataFrame) -> Figure:
         names = [f"{NAMES[activation]}, y {LABELS[label]}" for activation, label in settings]
         ax.set_yticks(range(0, -len(names), -1), names)
         ax.set(title=f"K = {units}", xlabel="IPR, median and quartiles", xlim=(0, None))
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return axes[0, 0].figure
+    return beside(axes)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -79,11 +76,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         without, both = iprs["no biases"], iprs["both"]
         text = f"{texts['both']}; with hidden biases alone {texts['hidden']}; the clone's IPR up to {clone:.2f}"
         found.append(decide(f"{name} localizes with both biases", text, both.min(), "above", LOCAL, of))
-        if activation == "relu":
-            found.append(
-                decide(f"{name} localizes without biases", texts["no biases"], without.min(), "above", LOCAL, of)
-            )
-        else:
-            claim = f"{name} does not localize without biases"
-            found.append(decide(claim, texts["no biases"], without.max(), "at most", LOCAL, of))
+        does, least = ("localizes", True) if activation == "relu" else ("does not localize", False)
+        value, relation = (without.min(), "above") if least else (without.max(), "at most")
+        found.append(decide(f"{name} {does} without biases", texts["no biases"], value, relation, LOCAL, of))
     return [*found, stayed(table)]

@@ -26,12 +26,7 @@ PROCESSES = ("NLGP", "Gaussian")
 
 
 def process_of(settings: Settings) -> RingProcess:
-    """The nonlinear Gaussian process of the settings, labels 1 and `label`, or its clone.
-
-    >>> from implicit_bias.studies.localization.networks import ONE, process_of
-    >>> process_of(ONE | {"gain": 3.0, "process": "Gaussian"}).gain is None
-    True
-    """
+    """The nonlinear Gaussian process of the settings, labels 1 and `label`, or its clone."""
     scales, labels = (settings["xi0"], settings["xi1"]), (1.0, settings["label"])
     process = nonlinear_gaussian_process(settings["n"], scales, settings["gain"], labels)
     return process.clone() if settings["process"] == "Gaussian" else process
@@ -49,17 +44,11 @@ def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTrain
 
 
 def spread(fields: Array) -> dict[str, float]:
-    """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length.
-
-    >>> spread([[0.0, 2.0, 0.0, 0.0]])
-    {'ipr_low': 1.0, 'ipr': 1.0, 'ipr_high': 1.0, 'frequency': 0.0, 'length': 2.0}
-    """
-    low, middle, high = np.quantile(ipr(fields), (0.25, 0.5, 0.75))
-    return {
-        **{"ipr_low": float(low), "ipr": float(middle), "ipr_high": float(high)},
-        "frequency": float(np.median(peak_frequency(fields))),
-        "length": float(np.median(np.linalg.norm(fields, axis=-1))),
-    }
+    """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length."""
+    quartiles = np.quantile(ipr(fields), (0.25, 0.5, 0.75)).tolist()
+    waves, length = np.median(peak_frequency(fields)), np.median(np.linalg.norm(fields, axis=-1))
+    names = ("ipr_low", "ipr", "ipr_high")
+    return dict(zip(names, quartiles, strict=True)) | {"frequency": float(waves), "length": float(length)}
 
 
 def end(training: OnlineTraining) -> dict[str, float]:
@@ -80,11 +69,7 @@ def seconds(settings: Settings) -> float:
 
 
 def stayed(table: pd.DataFrame) -> Verdict:
-    """Whether the fields of all cells stay at their ends, by a table whose rows say `end`.
-
-    >>> stayed(pd.DataFrame({"made": [10, 80], "change": [0.01, 0.03]})).found
-    'in 1 of 2 trainings of 10 to 80 steps; IPRs change by up to 0.030 in the second half'
-    """
+    """Whether the fields of all cells stay at their ends, by a table whose rows say `end`."""
     ends = table[["made", "change"]].dropna().drop_duplicates()
     stay = f"in {(ends.change <= STAY).sum()} of {len(ends)} trainings of {ends.made.min()} to {ends.made.max()} steps"
     text = f"{stay}; IPRs change by up to {ends.change.max():.3f} in the second half"

@@ -1,7 +1,6 @@
 """Pixel gates in closed form: IPR and loss of the best weights behind a gate 1(x_i ≥ 0), without any training.
 
-w = A_11⁻¹ b_1 and ⟨(y − ŷ)²⟩ = ⟨y²⟩ − bᵀA⁻¹b of the gates 1(x_i ≥ 0) and 1(x_i < 0), n = 40, labels 1 and 0, for
-several pairs of length-scales; held against 20 000 samples.
+w = A_11⁻¹ b_1 and ⟨(y − ŷ)²⟩ = ⟨y²⟩ − bᵀA⁻¹b of the gates 1(x_i ≥ 0) and 1(x_i < 0), held against samples.
 """
 
 import numpy as np
@@ -26,7 +25,6 @@ FIELDS = {0.01: "0.75", 1.0: "0.5", 3.0: "#56B4E9", 100.0: "#0072B2"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Four pairs of length-scales, thirteen gains; quick: two pairs, four gains."""
     steps = np.geomspace(0.01, 100.0, 9).round(4).tolist()
     gains = list(FIELDS) if quick else sorted({*FIELDS, *steps, 2.0, 5.0})
     pairs = [DRAWN, (1.0, 2.0)] if quick else list(PAIRS)
