@@ -24,9 +24,9 @@ CLAIM = (
 FRESH = 9
 #: Correlations that show a linear relation.
 LINEAR = 0.9
-#: What the ways to fit are called; those of SGD have a rate each.
+#: Names of the fits of both layers, one for each rate of SGD.
 TRAINED = {"both layers": "Adam", "both layers, SGD at 0.01": "SGD at 0.01", "both layers, SGD at 0.1": "SGD at 0.1"}
-#: Columns, and what figures and verdicts call them.
+#: Columns, with their names in figures and in verdicts.
 NORMS = {"l2": ("$\\|w\\|_2^2$", "‖w‖₂²"), "l1": ("$\\|w\\|_1^2$", "‖w‖₁²")}
 
 
@@ -43,9 +43,9 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each fit: train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁² and, in closed form, rank Φ.
+    """Rows of train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁² and, in closed form, rank Φ.
 
-    If both layers are trained: sigma_y and seed of each network, and ‖A‖² + ‖α‖² as all_l2.
+    Networks with both layers trained have their sigma_y and seed, and ‖A‖² + ‖α‖² as all_l2.
     """
     m, seed, k, d = (settings[name] for name in ("m", "seed", "units", "d"))
     if settings["fit"] not in TRAINED:
@@ -96,7 +96,6 @@ def correlations(table: pd.DataFrame) -> dict[str, float]:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Gap against both norms, every fit and the means of the noise levels; a row for each way to fit."""
     axes = panels(TITLE, columns=2, rows=table.fit.nunique())
     for row, (fit, part) in zip(axes, table.groupby("fit", sort=False), strict=True):
         means, fits = gaps(part).values()
@@ -109,7 +108,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The correlations over the means of the noise levels, of each way to fit."""
     enough = table.groupby("fit").sigma_y.nunique() > 2
     if enough.sum() < 2 or not enough.get("least squares", False):
         return [Verdict.undecided(CLAIM, "two ways to fit, each at three noise levels")]

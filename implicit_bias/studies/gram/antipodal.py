@@ -36,7 +36,7 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    """By activation: alone and paired (median λ_min, NaN where its error hides it), error (median, paired)."""
+    """Table by activation: alone and paired (median λ_min, NaN if its error hides it), error (median, paired)."""
     found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
     middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
     middle = middle.set_axis(["alone", "paired"], axis=1)
@@ -61,7 +61,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """In which share of the draws activations are singular, and what is left to the others."""
     hidden = table[table.pair].assign(share=table.least.abs() <= table.error).groupby("activation").share.mean()
     found = _medians(table).assign(share=100 * hidden)
     parity, unit = found.index.isin(PARITY), " % of the draws"

@@ -38,7 +38,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The medians of all activations after the fewest layers and the most."""
     found = quartiles(table, "layers")
     few, many = table.layers.min(), table.layers.max()
     ends = [f"at L = {L}: {listed(found.xs(L, level='layers').apply(as_text, axis=1))}" for L in (many, few)]

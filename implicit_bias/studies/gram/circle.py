@@ -23,9 +23,9 @@ CLOSED = ("relu", "selu", "elu", "gelu", "erf")
 SERIES = ("swish", "tanh")
 #: λ_min n of ReLU for many points.
 LIMIT = 0.25
-#: How many percent off it count as near.
+#: Largest distance from it, in percent.
 NEAR = 2
-#: How many times as large a power of n counts as a faster fall.
+#: Ratio of the powers of n from which on a fall counts as faster.
 STEEPER = 3
 
 
@@ -55,7 +55,6 @@ def _powers(table: pd.DataFrame) -> pd.Series:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """λ_min against n on two logarithmic axes, and ReLU's λ_min n."""
     ax, other = panels(TITLE, columns=2, size=(4.2, 3.4))[0]
     for activation in ordered(table.activation):
         own = table[table.activation == activation].sort_values("n")
@@ -73,7 +72,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """ReLU's limit and the powers of n by which the eigenvalues fall at last."""
     falls, last = _powers(table), table.sort_values("n").groupby("activation")[["n", "least"]].last()
     steeper = falls.filter(items=SMOOTH).min() / falls.filter(items=JUMP).max()
     relu = last.reindex(["relu"]).iloc[0]

@@ -42,7 +42,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def growth(table: pd.DataFrame) -> pd.Series:
-    """By activation: the median at the most layers over that at the fewest; 0 if it is hidden, NaN of one depth.
+    """Ratio, by activation, of the median at the most layers to that at the fewest; 0 if hidden, NaN of one depth.
 
     Where the first is hidden its bound stands for it, which makes the growth look smaller than it is.
     """
@@ -54,7 +54,6 @@ def growth(table: pd.DataFrame) -> pd.Series:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How the medians of smooth activations change from the fewest layers to the most."""
     texts, decided = quartiles(table, "layers").apply(as_text, axis=1), []
     for name, times in growth(table).reindex([name for name in ACTIVATIONS if name in SMOOTH]).items():
         path = texts[texts.index.isin([name], level="activation")].droplevel("activation")

@@ -21,9 +21,9 @@ ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf"
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)
 #: Digits of multiprecision, by dimension and activation.
 DIGITS = {(2, "gelu"): 90, (2, "erf"): 90, (3, "swish"): 18, (3, "softplus"): 18}
-#: How many times as large counts as far larger.
+#: Ratio from which on an eigenvalue counts as far larger.
 FAR = 100
-#: What part of ReLU's counts as as large.
+#: Share of ReLU's from which on an eigenvalue counts as as large.
 NEAR = 0.1
 
 
@@ -52,7 +52,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Jumping against smooth activations in the lowest dimension, and how far all are from ReLU's in the highest."""
     found = quartiles(table, "d")
     upper, texts = found.upper.unstack("activation"), found.apply(as_text, axis=1)
     few, many = upper.index[[0, -1]]

@@ -15,7 +15,7 @@ TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"
 CLAIM = "On data of low dimension smooth activations lead to slow training: the wider the networks, the more so."
 ACTIVATIONS = ("relu", "selu", "swish", "tanh")
-#: How many times as fast counts as faster.
+#: Ratio from which on training counts as faster.
 SLOWER = 2
 
 
@@ -30,12 +30,12 @@ cost = speed.cost
 
 
 def _speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Those of `speed`, by the width as well."""
+    """The table of `speed.speeds`, by the width as well."""
     return pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
 
 
 def ratios(table: pd.DataFrame) -> pd.Series:
-    """By width, with that of the flow last: the median speed where σ' jumps over that where σ is smooth."""
+    """Ratio, by width and last of the flow, of the median speed where σ' jumps to that where σ is smooth."""
     found = _speeds(table)
     names, units = (found.index.get_level_values(level) for level in ("activation", "units"))
     jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))
@@ -45,7 +45,6 @@ def ratios(table: pd.DataFrame) -> pd.Series:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Losses at every width with the flow's, and speeds against the width."""
     widths = sorted(set(table.units))
     axes = panels(TITLE, columns=len(widths) + 1, size=(3.1, 2.9))[0]
     for ax, units in zip(axes, widths, strict=False):
@@ -63,7 +62,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How many times as fast networks train where σ' jumps, at each width and as flow."""
     times = ratios(table)
     names = (f"k = {name}" if name != "flow" else name for name in times.index)
     listed = ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))

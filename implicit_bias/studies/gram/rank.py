@@ -29,14 +29,14 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """For the first points up to `most`: n, index, eigenvalue of G over the largest, and the error bound likewise."""
+    """Rows (n, index, eigenvalue, error) of the first n points; eigenvalues and bounds over the largest eigenvalue."""
     X = unit_points(settings["most"], settings["d"], settings["seed"])
     sigma = polynomial([0.0] * settings["degree"] + [1.0])
     found = []
     for n in range(settings["step"], settings["most"] + 1, settings["step"]):
         gram = gram_matrix(X[:n], sigma)
         values = np.linalg.eigvalsh(gram.values)[::-1]
-        # LAPACK's own rounding beside that of the entries.
+        # LAPACK's own rounding in addition to that of the entries.
         error = float(gram.error + 4 * n * np.finfo(float).eps * values[0]) / values[0]
         pairs = enumerate(values / values[0], start=1)
         found += [{"n": n, "index": i, "eigenvalue": float(value), "error": error} for i, value in pairs]
@@ -48,7 +48,7 @@ def cost(settings: Settings) -> float:
 
 
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """By degree, d and n: rank (eigenvalues above the error), kept and cut (the last above and the first below)."""
+    """Table by degree, d and n: rank (eigenvalues above the error), kept and cut (the last above, the first below)."""
     above, keys = table.eigenvalue > table.error, ["degree", "d", "n"]
     kept = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
     return kept.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())
@@ -60,7 +60,6 @@ def ceiling(degree: int, d: int) -> int:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Rank against the number of points, and the eigenvalues of the most points, in the highest dimension."""
     own, d = table[table.d == table.d.max()], table.d.max()
     found = ranks(own).droplevel("d")
     ax, other = panels(TITLE, columns=2, size=(4.0, 3.3))[0]
@@ -82,7 +81,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether every rank is min(n, number of monomials), and the gap in the eigenvalues."""
     found = ranks(table).reset_index()
     found["monomials"] = [ceiling(degree, d) for degree, d in zip(found.degree, found.d, strict=True)]
     beyond = found[found.n > found.monomials]

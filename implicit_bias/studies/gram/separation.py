@@ -30,7 +30,7 @@ ACTIVATIONS = ("relu", "selu", "elu", "gelu", "tanh")
 NOT_SMOOTH = ("relu", "selu", "elu")
 #: The power of δ up to which a fall counts as that of a first derivative that jumps.
 SLOW = 1.5
-#: What part of ReLU's λ_min counts as large.
+#: Share of ReLU's λ_min that counts as large.
 NEAR = 0.1
 
 
@@ -49,7 +49,7 @@ def cost(settings: Settings) -> float:
 
 
 def _powers(table: pd.DataFrame, over: str) -> pd.Series:
-    """The power of n or of δ like which λ_min falls, by activation: of a line through the logarithms that are seen."""
+    """Exponent of n or of δ in λ_min, by activation, from a line through the logarithms above their error."""
     fits = {}
     for name, own in table[table.least > table.error].groupby("activation"):
         fits[name] = power(own.set_index(over)["least"]) if len(set(own.n)) > 1 else float("nan")
@@ -57,7 +57,6 @@ def _powers(table: pd.DataFrame, over: str) -> pd.Series:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """λ_min against n, medians with bounds, and every draw against δ."""
     axes = panels(TITLE, columns=2, size=(4.2, 3.6))
     (left, right), found = axes[0], quartiles(table, "n")
     for name in ordered(table.activation):
@@ -74,7 +73,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How λ_min of the activations that are not smooth falls, and ELU's beside ReLU's."""
     falls, apart = _powers(table, "n"), _powers(table, "apart")
     found = quartiles(table, "n")
     last, texts = found.upper.xs(table.n.max(), level="n"), found.apply(as_text, axis=1)

@@ -40,7 +40,7 @@ TASKS = [
 FEW = 10
 #: Rank correlations above which an order counts as that of the eigenvalues.
 RANKED = 0.7
-#: How many times as fast counts as faster.
+#: Ratio from which on training counts as faster.
 SLOWER = 2
 #: The share of the first loss at which a network counts as trained; speeds are taken up to there.
 TRAINED = 1e-6
@@ -113,7 +113,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
-    """The losses at the recorded steps over the first one; None from where they leave floating point."""
+    """The losses at the recorded steps over the first one; None from the first that overflows."""
     (W, a), kept, losses = start(settings), set(_recorded(settings["steps"])), []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(settings["steps"] + 1):
@@ -131,8 +131,10 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """By task, rate and activation: measured and flow, the mean rate per step at which the residual decays until the
-    loss is TRAINED or the steps end; worst, ηλ_min.
+    """Speeds by task, rate and activation.
+
+    measured and flow are the mean rates per step at which the residual decays until the loss is TRAINED or the steps
+    end; worst is ηλ_min.
     """
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
@@ -141,14 +143,13 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def decay(step: pd.Series, loss: pd.Series) -> float:
-    """−½ log(loss)/step where the loss is first TRAINED, else at the end; NaN of losses that leave floating point."""
+    """−½ log(loss)/step where the loss is first TRAINED, else at the end; NaN of losses that overflow."""
     done = np.flatnonzero(loss <= TRAINED)
     at = int(done[0]) if len(done) else len(loss) - 1
     return float(-np.log(loss.iloc[at]) / (2 * step.iloc[at]))
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Losses against steps with the flow's, a panel for each task at its own rates, and speeds against ηλ_min."""
     own = table[table.rate == "own"]
     own = own if len(own) else table
     dimensions = sorted(own.d.unique())
@@ -189,7 +190,6 @@ def _scatter(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Rank correlations of speed and ηλ_min in each task, and what a jump of σ' is worth in few and many dimensions."""
     found = speeds(table).dropna()
     tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
     ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
@@ -204,7 +204,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    """How many times as fast networks train where σ' jumps as where σ is smooth, in words and as a number."""
+    """Ratio of the speed of networks where σ' jumps to that where σ is smooth, in words and as a number."""
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()

@@ -1,4 +1,4 @@
-"""Points of the sphere, their smallest eigenvalues, and one look for each activation: what the figures share."""
+"""Points of the sphere, their smallest eigenvalues, and the style of each activation, for all figures."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -35,7 +35,7 @@ def unit_points(n: int, d: int, *seed: int) -> Array:
 
 
 def each_draw(settings: Settings, measured: Callable[[Array], dict[str, float]]) -> Rows:
-    """A row for each draw of points: its number, and what is measured of the points, shape (n, d)."""
+    """A row for each draw of points (n, d): its number, and the measures of the points."""
     n, d, seed = (settings[name] for name in ("n", "d", "seed"))
     return [{"draw": turn} | measured(unit_points(n, d, seed, turn)) for turn in range(settings["draws"])]
 
@@ -63,9 +63,9 @@ def ordered(activations: Iterable[str]) -> list[str]:
 
 
 def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
-    """By activation and `over`: middle, low, high of `least` (quartiles); bound alone where the error hides them.
+    """Table by activation and `over`: middle, low, high of `least` (quartiles); bound alone if the error hides them.
 
-    `upper` is the middle, or the bound where there is none.
+    `upper` is the middle, or else the bound.
     """
     parts = table.assign(top=table.least + table.error).groupby(["activation", over])
     found = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
@@ -81,14 +81,14 @@ def number(value: float) -> str:
 
 
 def power(values: pd.Series) -> float:
-    """The power of its index like which a positive series grows, by least squares on logarithms; NaN of one place."""
+    """Exponent of the index in a positive series, by least squares on logarithms; NaN of one place."""
     if values.count() < 2:
         return float("nan")
     return float(np.polyfit(np.log(values.index), np.log(values), 1)[0])
 
 
 def as_text(found: pd.Series) -> str:
-    """A median of `quartiles`, or below what it lies: '0.50', '< 1.0e-12'."""
+    """A median of `quartiles`, or its upper bound: '0.50', '< 1.0e-12'."""
     return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
 
 

@@ -18,7 +18,7 @@ CLAIM = "The Gram matrix of k units comes as near to its mean as 1/√k, and its
 ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
 #: The power of k that is claimed.
 HALF = -0.5
-#: How near counts as that.
+#: Largest distance from it.
 NEAR = 0.1
 
 
@@ -47,7 +47,7 @@ def cost(settings: Settings) -> float:
 
 
 def _exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """The powers of k that the mean ‖Ĝ − G‖/‖G‖ and the standard deviation of λ_min over draws follow: off, spread.
+    """Exponents of k in the mean ‖Ĝ − G‖/‖G‖ (off) and in the standard deviation of λ_min over draws (spread).
 
     By least squares on logarithms, of each activation; NaN of fewer than two widths, or draws.
     """
@@ -57,7 +57,6 @@ def _exponents(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """λ_min of the sampled matrices with that of the mean, and the relative error with 1/√k."""
     axes = panels(TITLE, columns=2, size=(4.2, 3.3))
     ax, other = axes[0]
     for activation in ordered(table.activation):
@@ -75,7 +74,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The powers of k of the matrix and of the spread of λ_min, and one activation's smallest eigenvalues."""
     found = _exponents(table)
     lead = ordered(found.index)[0]
     own = table[table.activation == lead].groupby("width")

@@ -20,7 +20,7 @@ cost = seconds
 #: An output bias is descended with the same rate, and stable below 2.
 RATES = SATURATING | {"relu": {"lr": 0.2, "steps": 16_000}, "sigmoid": {"scale": 1.0, "lr": 1.0, "steps": 32_000}}
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
-#: Whether there are b_k and b₂, by what is said of them.
+#: Kinds of biases: whether there are b_k, and b₂.
 KINDS = {"no biases": (False, False), "hidden": (True, False), "both": (True, True)}
 STYLES = {
     **{("NLGP", "both"): ("blue", "o"), ("NLGP", "hidden"): ("green", "s"), ("NLGP", "no biases"): ("sky", "D")},
@@ -32,7 +32,7 @@ def grid(quick: bool) -> list[Settings]:
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
         own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}
-        # Units alone that are silent in the end are noise, which never stays.
+        # Single units that are silent in the end are noise, which never stays.
         most = 16_000 if cell["activation"] == "sigmoid" else 4000
         own |= {"repeats": 12, "steps": most} if cell["units"] == 1 else {}
         base = ONE | RATES[cell["activation"]] | cell | own | ({"steps": 400, "repeats": 6} if quick else {})
@@ -43,7 +43,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Median and quartiles of IPR: a panel per width, a line per activation and pair of labels."""
     settings = [(activation, label) for activation in NAMES for label in LABELS]
     widths = sorted(table.units.unique())
     axes = panels(TITLE, columns=len(widths), size=(3.8, 3.2))
@@ -63,7 +62,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Where fields are local with biases, and where without; the claims are of every pair of labels and width."""
     found, of = [], " in every setting"
     clone = where(table, process="Gaussian").ipr.max()
     for activation, name in NAMES.items():

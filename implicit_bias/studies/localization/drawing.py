@@ -1,4 +1,4 @@
-"""How the figures of localization are drawn, and what counts as local."""
+"""Style of the figures of localization, and the IPR that counts as local."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.localization.networks import N
 from implicit_bias.studies.runner import COLOURS, ribbon
 
-#: An IPR from which a field counts as localized: twice 3/n, that of white noise.
+#: An IPR from which on a field counts as localized: twice 3/n, that of white noise.
 LOCAL = 6 / N
 STYLES: dict[str, dict[str, Any]] = {
     "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},

@@ -16,7 +16,7 @@ REVISION = 2
 cost = seconds
 #: Fields per panel.
 SHOWN = 4
-#: The share of Σw² that a field's pixels are counted for.
+#: Share of Σw² that the counted pixels of a field hold.
 MOST = 0.9
 LINES = ("blue", "red", "green", "purple")
 PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
@@ -43,7 +43,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per field: its IPR, and how many pixels hold nine tenths of Σw²."""
+    """A row per field: its IPR, and the number of pixels that hold nine tenths of Σw²."""
     found, names = [], ["units", "process", "gain", "unit"]
     for key, part in table.groupby(names):
         w = part.sort_values("pixel").weight.to_numpy(float)
@@ -74,7 +74,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How local the median field is at the largest gain, and that of the clone."""
     found, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):

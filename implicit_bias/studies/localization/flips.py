@@ -24,15 +24,15 @@ cost = seconds
 #: Held-out samples.
 HELD_OUT = 4000
 GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
-#: The share of the flips that are over where gates count as settled.
+#: Share of the flips after which gates count as settled.
 MOST = 0.75
-#: How far from its place at the end, in pixels, a field is in place.
+#: Largest distance of a field in place from its place at the end, in pixels.
 NEAR = 2
-#: The share of the fields in place when the place is there.
+#: Share of the fields in place from which on the place is there.
 PLACED = 0.75
-#: The cosine of fields that only grow.
+#: Least cosine of fields that only grow.
 ALONG = 0.9
-#: A share of the time that is early, and of the IPR's way that is none to speak of.
+#: Share of the time that counts as early, and of the IPR's way that counts as none.
 EARLY = 0.1
 
 
@@ -72,7 +72,7 @@ def placed(w: Array, last: Array) -> float:
 
 
 def _shape_and_place(part: pd.DataFrame) -> pd.Series:
-    """Of a cell: `placed` when IPR has come a tenth of its way at most, and `cosine` when half the length is there."""
+    """`placed` of a cell when IPR has come a tenth of its way at most, and `cosine` at half the length."""
     part = part.sort_values("time")
     gone = (part.ipr - part.ipr.iloc[0]) / (part.ipr.iloc[-1] - part.ipr.iloc[0])
     before = part.iloc[max(int(np.argmax(gone > EARLY)) - 1, 0)]
@@ -83,8 +83,7 @@ def _shape_and_place(part: pd.DataFrame) -> pd.Series:
 def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
     """Shares of the time and of the way of the median IPR that are gone when `MOST` of a cell's flips are over.
 
-    Not counted are those that noise makes in the end: as many as flip between the last two times. None where no more
-    than these flip.
+    Flips by noise are not counted: as many as flip between the last two times. None if no more than these flip.
     """
     part = part.sort_values("time")
     noise = part.recent.iloc[-1]
@@ -96,7 +95,7 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
     return float(row.time / part.time.iloc[-1]), float(way)
 
 
-#: What the rows of panels show: an axis and its columns, a solid line and a dashed one.
+#: Rows of panels: an axis and its columns, a solid line and a dashed one.
 SHOWN = {
     "share of gates that flip": ("flips", "recent"),
     "place, direction": ("placed", "cosine"),
@@ -136,7 +135,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How much of the time and of the fields' way is gone when most flips are over, in cells whose fields localize."""
     found, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):

@@ -37,7 +37,7 @@ OTHERS = {
     "pixel": ("green", "pixel gates"),
     "chosen": ("purple", "pixel gates chosen up front"),
 }
-#: The share of units whose place a choice up front must find.
+#: Share of units whose place a choice up front must find.
 FOUND = 0.75
 
 
@@ -55,7 +55,7 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """A row per kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
 
-    network is the median IPR of the network itself at that time, loss half of what the closed form says of its samples.
+    network is the median IPR of the network itself at that time, loss half of the loss in closed form over its samples.
     """
     training = trained(settings, record=100)
     last = training.steps[-1]
@@ -79,7 +79,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y: Array) -> dict[str, float]:
-    """Fields at the end that the flow leads to from time t on, with the gates 1(uᵀx > 0) of directions (R, K, n)."""
+    """Fields at the end of the flow from time t on, with the gates 1(uᵀx > 0) of directions (R, K, n)."""
     units, rest = directions.shape[1], training.times[-1] - training.times[t]
     flows: list[Any] = [
         gradient_flow(GatedFeatures(X, (X @ u.T > 0).astype(float)), w / units, [rest], y=y)
@@ -124,7 +124,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _way(part: pd.DataFrame) -> tuple[str, float]:
-    """From when on the frozen gates of a cell suffice, and how much of its way the network has come by then, in %."""
+    """Time from which on frozen gates suffice, in words, and the network's share of its way by then, in %."""
     own = where(part, gates="own").sort_values("time")
     first, late, last = own.iloc[0], own.iloc[-2], own.iloc[-1]
     start = " (one start)" if last.repeats == 1 else ""
@@ -139,7 +139,6 @@ def _way(part: pd.DataFrame) -> tuple[str, float]:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """From when on frozen gates suffice, and what those of the start and of no training lead to."""
     found = []
     for units in (ONE["units"], TEN["units"]):
         ways = [_way(part) for _, part in where(table, units=units).groupby("gain")]

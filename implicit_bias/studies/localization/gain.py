@@ -33,7 +33,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel per activation: IPR against gain of the process and of its clone."""
     there = [activation for activation in NAMES if activation in set(table.activation)]
     axes = panels(TITLE, columns=len(there), size=(3.0, 2.9))
     for ax, activation in zip(axes[0], there, strict=True):
@@ -48,7 +47,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _fall(part: pd.DataFrame) -> tuple[float, str]:
-    """By how much medians of IPR fall most as the gain grows, and from which gain to which; NaN of a single gain."""
+    """Largest fall of the medians of IPR as the gain grows, and its gains; NaN of a single gain."""
     if len(part) < 2:
         return float("nan"), ""
     part = part.sort_values("gain")
@@ -59,7 +58,6 @@ def _fall(part: pd.DataFrame) -> tuple[float, str]:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Where fields localize and the clone's do not, and where IPRs fall with the gain by more than the clone's vary."""
     found = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)

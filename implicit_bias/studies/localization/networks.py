@@ -1,4 +1,4 @@
-"""What the figures of localization share: processes and networks by their settings, and how local these become."""
+"""Processes and networks of the figures by their settings, and measures of locality."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from implicit_bias.extensions.gated_flow.online import OnlineTraining, train_onl
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide
 
 N = 40
-#: How much a unit's IPR may change on average in the second half of a training whose fields stay.
+#: Largest mean change of a unit's IPR in the second half of a training whose fields stay.
 STAY = 0.02
 COMMON: Settings = {"n": N, "batch": 500, "biases": False, "output_bias": False, "label": 0.0}
 #: One ReLU unit, and forty: length-scales, the rate, and the most steps until fields stay.
@@ -33,7 +33,7 @@ def process_of(settings: Settings) -> RingProcess:
 
 
 def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
-    """The networks of the settings when their fields stay, on their process unless there are other data."""
+    """Networks of the settings, trained until their fields stay, on their process or on other data."""
     given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "output_bias", "repeats", "seed")}
     given |= {"batch_size": settings["batch"], "record": [], "stay": STAY} | options
     data = process_of(settings) if data is None else data
@@ -52,7 +52,7 @@ def spread(fields: Array) -> dict[str, float]:
 
 
 def end(training: OnlineTraining) -> dict[str, float]:
-    """The steps that were made, and how much IPRs changed in the second half of them."""
+    """The number of steps, and the mean change of IPRs in the second half of them."""
     return {"made": int(training.steps[-1]), "change": float(training.change or 0.0)}
 
 
@@ -63,13 +63,13 @@ def one_row(settings: Settings, data: Any = None) -> Rows:
 
 
 def seconds(settings: Settings) -> float:
-    """About how long the training takes on one core, if it ends after half of the most steps."""
+    """Approximate seconds of the training on one core, if it ends after half of the most steps."""
     units = settings["units"] * settings["repeats"]
     return float(settings["steps"] / 2 * settings["batch"] * (2e-6 + 2e-8 * units))
 
 
 def stayed(table: pd.DataFrame) -> Verdict:
-    """Whether the fields of all cells stay at their ends, by a table whose rows say `end`."""
+    """Verdict on the fields of all cells: their change in the second half of training is small."""
     ends = table[["made", "change"]].dropna().drop_duplicates()
     stay = f"in {(ends.change <= STAY).sum()} of {len(ends)} trainings of {ends.made.min()} to {ends.made.max()} steps"
     text = f"{stay}; IPRs change by up to {ends.change.max():.3f} in the second half"

@@ -47,7 +47,6 @@ def _name_of(row: pd.Series) -> str:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Median and quartiles of IPR of every variant."""
     table = table.assign(name=table.apply(_name_of, axis=1))
     names = list(dict.fromkeys(table.name))
     axes = panels(TITLE, size=(6.2, 3.4))
@@ -65,7 +64,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether all variants localize, or any."""
     variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
     least, best = variants.iloc[0], variants.iloc[-1]
     texts = [f"median IPR {row.ipr:.3f} ({_name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]

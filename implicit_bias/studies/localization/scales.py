@@ -19,7 +19,7 @@ SOURCE = "nonlinear Gaussian process"
 CLAIM = "Fields localize where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂."
 REVISION = 2
 cost = seconds
-#: A share of units that does not count.
+#: Share of units that counts as few.
 FEW = 0.1
 STYLES: dict[tuple[float, float], dict[str, Any]] = {
     (2.0, 1.0): {"color": COLOURS["blue"], "marker": "o", "label": "ξ₁ > ξ₂: (2, 1)"},
@@ -51,7 +51,6 @@ def _summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """IPR against gain, and every unit's IPR against its peak frequency at g = 3."""
     found, shift = _summary(table), np.random.default_rng(0)
     axes = panels(TITLE, columns=2, size=(4.0, 3.1))
     for order, style in STYLES.items():
@@ -70,7 +69,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """IPR and frequency of the median unit at the gain that both orders share last, and which units are local."""
     local, waves = (where(_summary(table), xi0=one, xi1=two).set_index("gain") for one, two in STYLES)
     gains = local.index.intersection(waves.index)
     # Below a gain of 1 the data are all but Gaussian.

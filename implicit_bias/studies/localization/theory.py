@@ -24,7 +24,7 @@ TIMES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 #: A share of ‖w‖ that the steps and the samples explain.
 NEAR = 0.1
 REVISION = 2
-#: What joins the diagonal from one entry to the next, as a share of its mean.
+#: Increment from one diagonal entry to the next, as a share of their mean.
 RAMP = 1e-8
 
 
@@ -45,7 +45,7 @@ def moments_of(settings: Settings) -> Moments:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row per time: how far descent is from the flow in closed form and as printed, against its own size."""
+    """A row per time: distance of descent from the flow in closed form and as printed, over the size of the flow."""
     process, pixel, moments = process_of(settings), settings["n"] // 2, moments_of(settings)
     rng = np.random.default_rng([settings["seed"], 5])
     start = rng.normal(size=(moments.k, settings["n"])) / np.sqrt(settings["n"])
@@ -89,8 +89,11 @@ def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
 
 
 def _eigenvectors(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors, the same on every machine: a small ramp tells equal eigenvalues apart, and the sum
-    of an eigenvector's entries, weighted by the ramp's roots, is positive."""
+    """Eigenvalues and eigenvectors, the same on every machine.
+
+    A small ramp separates equal eigenvalues. The sum of an eigenvector's entries, weighted by the ramp's roots, is
+    positive.
+    """
     ramp = np.arange(1.0, len(A) + 1)
     values, P = np.linalg.eigh(A + np.diag(RAMP * np.trace(A) / len(A) * ramp))
     return values, P * np.sign(np.sqrt(ramp) @ P)
@@ -101,7 +104,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Distance against time, a panel a case."""
     there = [case for case in CASES if case in set(table.case)]
     axes = panels(TITLE, columns=len(there), size=(2.6, 2.6))
     for ax, case in zip(axes[0], there, strict=True):
@@ -114,7 +116,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The largest distances of each case."""
     found = []
     for case, name in CASES.items():
         part = where(table, case=case)

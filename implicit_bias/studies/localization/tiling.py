@@ -43,7 +43,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row for tilings and one for all sets: the least loss found, that on fresh samples, how many sets, and which."""
+    """A row for tilings and one for all sets: the least loss, that on fresh samples, number of sets, best set."""
     process = process_of(settings)
     found = {"pixels": _pixels, "half-spaces": _half_spaces, "any": _any}[settings["family"]](process, settings)
     return [
@@ -114,7 +114,7 @@ def _pair(orbit: OrbitMoments, mean: Array, i: int, j: int) -> Array:
 
 
 def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """A set of places that exchanges one at a time, worse ones with a probability that falls to none."""
+    """Simulated annealing: exchange one place at a time, for a worse one with a probability that falls to 0."""
     rng = np.random.default_rng([settings["seed"], settings["units"]])
     now = tuple(int(i) for i in rng.permutation(n)[: settings["units"]])
     value = loss(now)
@@ -164,12 +164,12 @@ def _any(process: RingProcess, settings: Settings) -> Found:
 
 
 def _chosen(X: Array, y: Array, w: Array, sets: Array) -> Array:
-    """Which of the sets of gates (s, K) comes nearest to the targets with weights (K, n): the gates (m, K)."""
+    """The gates (m, K), for each sample the set of (s, K) that comes nearest to the target with weights (K, n)."""
     return np.asarray(sets[np.abs(X @ w.T @ sets.T - y[:, None]).argmin(axis=1)])
 
 
 def _left(X: Array, y: Array, w: Array, sets: Array) -> float:
-    """⟨(y − ŷ)²⟩ where every sample has the set of gates that suits it best."""
+    """⟨(y − ŷ)²⟩ if every sample has the set of gates that suits it best."""
     return float(np.mean(np.abs(X @ w.T @ sets.T - y[:, None]).min(axis=1) ** 2))
 
 
@@ -178,7 +178,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The least loss against the number of gates."""
     axes = panels(TITLE, size=(7.0, 3.4))
     ax = axes[0, 0]
     for (family, kind), part in table.groupby(["family", "kind"], sort=False):
@@ -193,7 +192,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How much more tilings lose than other sets, for each family and number of gates."""
     found = []
     for family in ("pixels", "any"):
         for K in sorted(table.units.unique()):
