@@ -21,7 +21,7 @@ from implicit_bias.studies.localization import (
     theory,
     tiling,
 )
-from implicit_bias.studies.localization.networks import MANY, ONE, process_of, spread, stayed, trained
+from implicit_bias.studies.localization.networks import ONE, process_of, spread, stayed, trained
 from implicit_bias.studies.runner import product
 from tests.studies.pages import outcomes, page_of, told
 
@@ -29,7 +29,6 @@ TINY = {"steps": 20, "batch": 20, "repeats": 2, "seed": 3}
 PROCESS = {"process": "NLGP", "gain": 3.0}
 #: Cells of kinds that the quick run's cheapest cells are not.
 CELLS = [
-    (frozen, MANY | PROCESS | TINY | {"units": 2, "times": 3, "samples": 200}),
     (pulses, pulses.grid(True)[2] | TINY),
     (tiling, tiling.grid(True)[3] | {"samples": 400}),
     (tiling, tiling.grid(True)[4] | {"samples": 200}),

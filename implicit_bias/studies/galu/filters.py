@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from implicit_bias.extensions.galu import improve_filters
 from implicit_bias.studies.galu.common import means, repeats
 from implicit_bias.studies.galu.gaussian import ADAM, by_kind, draw_losses, samples, trained, training_cost, widths
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, product
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, product
 
 TITLE = "Loss of GaLU with random filters, with better filters, and of ReLU"
 SOURCE = "first version, figure 2"
@@ -76,4 +76,4 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     ends = [f"{closed[d, share]:.0%} (d = {d}, kd/m = {share:g})" for d, share in closed.index[[0, -1]]]
     told = f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)} sizes"
     claim = f"{name} closes most of the gap between GaLU and ReLU"
-    return [Verdict(claim, told, f"above {MOST:.0%} at every size", bool(closed.min() > MOST))]
+    return [decide(claim, told, 100 * closed.min(), "above", 100 * MOST, "% at every size")]

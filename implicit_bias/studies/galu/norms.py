@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.galu import least_squares, noisy_clusters
 from implicit_bias.gates import ReLUGates
 from implicit_bias.studies.galu.common import fits, runs
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, finished, panels, product
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
 
 TITLE = "Generalisation gap against the norm of the weights"
 SOURCE = "first version, figure 4 and section 4.2.1"
@@ -115,11 +115,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     claims |= {fit: f"if {how} trains both layers, it does not grow linearly with" for fit, how in TRAINED.items()}
     found = []
     for fit in (fit for fit in claims if fit in enough):
-        part, linear = table[table.fit == fit], fit not in TRAINED
+        part = table[table.fit == fit]
         correlation, over = correlations(part), f"over the means of {part.sigma_y.nunique()} noise levels"
         for norm, (_, text) in NORMS.items():
             value, single = correlation[f"{norm} means"], correlation[f"{norm} fits"]
             told = f"correlation {value:.3f} {over}, {single:.3f} over {len(part)} single fits"
-            threshold = f"{'above' if linear else 'at most'} {LINEAR} over the means"
-            found.append(Verdict(f"{claims[fit]} {text}", told, threshold, bool((value > LINEAR) == linear)))
+            relation = "at most" if fit in TRAINED else "above"
+            found.append(decide(f"{claims[fit]} {text}", told, value, relation, LINEAR, " over the means"))
     return found
