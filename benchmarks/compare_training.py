@@ -12,7 +12,7 @@ from common import run, timed
 from implicit_bias import Adam, ReLUNetwork
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, train_together
 from implicit_bias.extensions.galu import training as stacked
-from implicit_bias.extensions.galu.stacked_gradients import AutogradGradients, gradients_of
+from implicit_bias.extensions.galu.stack import AutogradGradients, gradients_of
 from implicit_bias.networks import LayeredNetwork
 
 #: Of the GaLU study: samples, inputs, outputs, units of the hidden layers, networks, loss, and steps that are measured.

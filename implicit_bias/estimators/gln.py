@@ -7,9 +7,9 @@ import numpy as np
 from implicit_bias._utils.checks import Array, InputError, one_of
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates
-from implicit_bias.gates.thresholds import Cutoff
+from implicit_bias.gates.hyperplanes import Cutoff
 from implicit_bias.margin.classes import svm_classes
-from implicit_bias.margin.formulations import svm_gln, svm_l2
+from implicit_bias.margin.formulations import svm_gln, svm_l2, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import Frobenius, Norm
 
@@ -39,7 +39,7 @@ class GLNClassifier(MarginClassifier):
     n_jobs : int, optional
         Processes that share the classes between them; −1 for one per core. The answer is the same.
     warm_start : bool
-        Start from the solutions of the last `fit`, if it was on the same samples, at another C say.
+        Start from the solutions of the last `fit`, if it was on the same samples, for example at another C.
     class_weight : dict, 'balanced' or None
         Multiplies the prices of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
     random_state : int, RandomState or None
@@ -102,7 +102,7 @@ class GLNClassifier(MarginClassifier):
             return replace(svm_gln(X, y, gates, self.C), norm=self.norm)
         kind = one_of(self.norm, ("group-lasso", "predictor-l2", "frobenius"), "norm")
         if kind == "frobenius":
-            return replace(svm_gln(X, y, gates, self.C), norm=Frobenius(), name="SVM-Fro")
+            return svm_shallow(X, y, gates, self.C).replace(name="SVM-Fro")
         return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates, self.C)
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
@@ -111,4 +111,4 @@ class GLNClassifier(MarginClassifier):
         if not isinstance(self.norm, str) or self.norm not in known:
             raise InputError(f"multi_class={self.multi_class!r} takes norm={' or '.join(map(repr, known))}")
         problem = svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
-        return replace(problem, norm=Frobenius()) if self.norm == "frobenius" else problem
+        return problem.replace(norm=Frobenius()) if self.norm == "frobenius" else problem

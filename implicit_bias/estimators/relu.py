@@ -10,7 +10,7 @@ import numpy as np
 from implicit_bias._utils.checks import Array, InputError, as_count, one_of
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, RandomHalfSpaces
-from implicit_bias.gates.thresholds import Cutoff, check_cutoff
+from implicit_bias.gates.hyperplanes import Cutoff, check_cutoff
 from implicit_bias.margin.classes import svm_classes
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.margin.problem import MarginProblem
@@ -40,7 +40,7 @@ class GatedReLUClassifier(MarginClassifier):
         'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class,
         or one of as many outputs unless `multi_class` is 'ovr'; sample weights play no part in its training. Gates of
         your own see the constant input too (`fit_intercept`); unfitted ones are fitted on a copy.
-        A search or cross-validation clones them, that is, fits them anew on every part.
+        A search or cross-validation clones them, that is, fits them again on every part.
     cutoff : 'median', 'random', number or (low, high)
         Of random half-spaces.
     training : SGD, optional

@@ -49,7 +49,6 @@ class KernelExpansions(Gates):
         return self
 
     def restore(self, **learned: Any) -> Self:
-        """As for any gates; InputError for kernels that no file holds, too."""
         self.require_named()
         return super().restore(**learned)
 
@@ -65,7 +64,6 @@ class KernelExpansions(Gates):
             )
 
     def transform(self, X: Any) -> Array:
-        """g(X), shape (n, k). InputError for a function that gives something else than a matrix of finite numbers."""
         X = self._fitted_inputs(X)
         values = np.zeros((len(X), len(self.kernels)))
         for rows in row_blocks(len(X)):

@@ -85,7 +85,7 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
             if any(info.compress_type for info in archive.infolist()) or archive.testzip() is not None:
                 raise ValueError("damaged")
         with warnings.catch_warnings():
-            # Of kinds of files that are none of ours.
+            # Warnings about other kinds of files.
             warnings.simplefilter("ignore")
             return _restored(torch.load(file, map_location="cpu", weights_only=True))
 

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_floats, check_callable, check_range
 from implicit_bias._utils.scaling import largest_entries
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.threads import Interruptible, one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import LossScaled, PlainDescent, PlainIteration, ScaledIteration
-from implicit_bias.training.result import Interruptible, TrainingResult
+from implicit_bias.training.result import TrainingResult
 from implicit_bias.training.targets import as_aims
 
 #: Steps between two rows of the table: one fifth of the steps so far.

@@ -1,4 +1,4 @@
-"""The result of every kind of training, and the way in which Ctrl-C ends one."""
+"""The result of every kind of training."""
 
 from __future__ import annotations
 
@@ -57,22 +57,3 @@ class TrainingResult:
     def losses(self) -> Array:
         """The last loss of every network, shape (R,)."""
         return np.asarray(self.table.loss.iloc[-max(1, len(self.networks)) :], dtype=float)
-
-
-class Interruptible:
-    """Context that Ctrl-C leaves quietly: the caller keeps what it has and says 'interrupted'.
-
-    >>> with Interruptible() as run:
-    ...     raise KeyboardInterrupt
-    >>> run.interrupted
-    True
-    """
-
-    interrupted = False
-
-    def __enter__(self) -> Interruptible:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *details: object) -> bool:
-        self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
-        return self.interrupted

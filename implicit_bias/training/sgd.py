@@ -9,10 +9,10 @@ import torch
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_count, as_floats, as_seed, check_callable, shown
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.threads import Interruptible, one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.optimisers import SGD, Optimiser
-from implicit_bias.training.result import Interruptible, TrainingResult
+from implicit_bias.training.result import TrainingResult
 from implicit_bias.training.stepper import Stepper
 from implicit_bias.training.targets import as_aims
 from implicit_bias.training.updates import updates_of

@@ -22,8 +22,7 @@ def cancer():
     return StandardScaler().fit_transform(X)[:160], y[:160]
 
 
-@pytest.mark.parametrize("C", [0.1, np.inf])
-@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize(("C", "free"), [(0.1, True), (np.inf, False)])
 def test_it_is_the_problem_of_cvxpy(cancer, C, free):
     X, y = cancer[0][::2], np.where(cancer[1][::2], 1.0, -1.0)
     model = MultipleKernelClassifier(KERNELS, C, free_intercept=free).fit(X, y)
@@ -40,8 +39,7 @@ def test_it_is_the_problem_of_cvxpy(cancer, C, free):
     np.testing.assert_allclose(model.decision_function(X), outputs.value, atol=2e-3)
 
 
-@pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
-@pytest.mark.parametrize("tol", [1e-6, 1e-4])
+@pytest.mark.parametrize(("solver", "tol"), [("NATIVE", 1e-6), ("NATIVE", 1e-4), ("CLARABEL", 1e-4)])
 def test_the_certificate_is_of_what_predicts(cancer, solver, tol):
     X, y = cancer
     model = MultipleKernelClassifier(KERNELS, C=1.0, solver=solver, tol=tol).fit(X, y)

@@ -48,8 +48,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("nu", [0.004, 0.1, 0.5, 0.95])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("nu", "weighted"), [(0.004, True), (0.1, False), (0.5, True), (0.95, False)])
 def test_it_is_the_one_class_svm_of_a_kernel(cells, nu, weighted):
     weight = np.random.default_rng(1).uniform(0.5, 2, len(cells)) if weighted else None
     K = rbf_kernel(cells, gamma=1 / 30)
@@ -70,8 +69,7 @@ def test_it_is_the_linear_one_class_svm(zeros):
     np.testing.assert_allclose(ours.certificate_.weights, theirs.coef_ / theirs.offset_, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["gln", "half-spaces"])
-@pytest.mark.parametrize("nu", [0.1, 0.6])
+@pytest.mark.parametrize(("kind", "nu"), [("gln", 0.1), ("half-spaces", 0.6)])
 def test_it_is_the_share_form_of_any_norm(zeros, kind, nu):
     """minimise ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i), by CVXPY, is −½ (1 − S)²/‖W‖²; at f = W/ρ the least of them."""
     weight = np.random.default_rng(1).uniform(0.5, 2, len(zeros))
@@ -92,8 +90,18 @@ def test_it_is_the_share_form_of_any_norm(zeros, kind, nu):
     assert -1 / (2 * (model.C_ * nu * weight.sum()) ** 2) == pytest.approx(optimum, rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("nu", [0.01, 0.15, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("kind", "nu"),
+    [
+        ("gln", 0.01),
+        ("gln", 0.5),
+        ("l2", 0.15),
+        ("half-spaces", 0.9),
+        ("kernels", 0.5),
+        ("a kernel", 0.15),
+        ("a kernel", 0.9),
+    ],
+)
 def test_the_share_bounds_outliers_and_support(zeros, kind, nu):
     for weight in (np.ones(len(zeros)), np.random.default_rng(2).uniform(0.1, 3, len(zeros))):
         model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)

@@ -23,8 +23,6 @@ SHORT = SGD(steps=60)
 ESTIMATORS = [
     GLNClassifier(norm="frobenius", tol=1e-11),
     GLNClassifier(),
-    GLNClassifier(norm="predictor-l2"),
-    GLNClassifier(free_intercept=True),
     GLNClassifier(multi_class="joint", tol=1e-9),
     GatedReLUClassifier(),
     GatedReLUClassifier(gates="learned", training=SHORT),

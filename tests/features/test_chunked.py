@@ -76,8 +76,17 @@ def test_gates_features_and_solutions_are_those_of_the_array(engine, images, y, 
     assert again.gap == pytest.approx(found.gap, abs=1e-9)
 
 
-@pytest.mark.parametrize("C", [np.inf, 0.05, 1e-3])
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize(
+    ("name", "C"),
+    [
+        ("contexts", np.inf),
+        ("contexts", 1e-3),
+        ("four contexts, L2", 0.05),
+        ("four contexts, L2", np.inf),
+        ("half-spaces", 1e-3),
+        ("real gates", 0.05),
+    ],
+)
 def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     build, gates = BUILDS[name]
     X = ChunkedInputs(images, **SCALED, chunk=64)
@@ -86,8 +95,7 @@ def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("precise", [False, True])
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("precise", "sparse"), [(False, True), (True, False), (True, True)])
 def test_the_bounds_of_rounding_hold_for_the_sums_of_all_chunks(precise, sparse):
     rng = np.random.default_rng(3)
     X, G = rng.normal(size=(23, 3)) * 10.0 ** rng.integers(-6, 6, size=(23, 3)), rng.normal(size=(23, 2))
@@ -203,25 +211,26 @@ def test_bad_gate_values_and_uses_are_refused(images, y, tmp_path):
 
 @pytest.fixture
 def few_images(monkeypatch):
-    """Twelve training images instead of MNIST's, in chunks of ten."""
+    """Twelve training images instead of MNIST's."""
     pixels = np.random.default_rng(5).integers(0, 256, size=(12, 784), dtype=np.uint8)
     monkeypatch.setattr(distorted, "raw_images", lambda name, root: (pixels, np.arange(12) % 10))
-    monkeypatch.setattr(distorted, "CHUNK", 10)
     return pixels
 
 
 def test_distorted_images_are_the_originals_and_then_copies(few_images, tmp_path):
-    images, labels = distorted_images("mnist", 33, tmp_path)
+    """More than one chunk of them."""
+    n = distorted.CHUNK + 9
+    images, labels = distorted_images("mnist", n, tmp_path)
     assert isinstance(images, np.memmap)
     np.testing.assert_array_equal(images[:12], few_images)
-    np.testing.assert_array_equal(labels, np.arange(33) % 12 % 10)
-    assert all((images[i] != few_images[i % 12]).any() for i in range(12, 33))
+    np.testing.assert_array_equal(labels, np.arange(n) % 12 % 10)
+    assert all((images[i] != few_images[i % 12]).any() for i in [*range(12, 36), *range(n - 12, n)])
     # A copy is near its original, and no two are alike.
     assert (images[12] != images[24]).any()
     np.testing.assert_array_equal(distorted_images("mnist", 25, tmp_path)[0], images[:25])
-    other = distorted_images("mnist", 33, tmp_path, seed=2)[0]
-    assert (other[12:] != images[12:]).any()
-    np.testing.assert_array_equal(distorted_images("mnist", 33, tmp_path)[0], images)
+    other = distorted_images("mnist", 25, tmp_path, seed=2)[0]
+    assert (other[12:] != images[12:25]).any()
+    np.testing.assert_array_equal(distorted_images("mnist", n, tmp_path)[0], images)
 
 
 def test_a_picture_goes_where_it_is_sent():

@@ -80,8 +80,9 @@ def test_numbers_and_quantiles_as_cutoffs():
     assert np.ptp(share) > 0.1
 
 
-@pytest.mark.parametrize("cutoff", ["median", (0.5, 0.5), (0.0, 0.0), (1.0, 1.0)])
-@pytest.mark.parametrize("centre", [0.0, 1e5])
+@pytest.mark.parametrize(
+    ("cutoff", "centre"), [("median", 0.0), ("median", 1e5), ((0.5, 0.5), 1e5), ((0.0, 0.0), 0.0), ((1.0, 1.0), 1e5)]
+)
 def test_gates_do_not_depend_on_the_batch(cutoff, centre):
     X = centre + inputs(n=201, d=30)
     gates = HyperplaneGates(20, 2, cutoff=cutoff).fit(X)

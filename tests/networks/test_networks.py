@@ -92,10 +92,9 @@ def test_a_network_is_its_features_times_its_effective_weights(name):
         train(network, X, Y, FEW)
 
 
-@pytest.mark.parametrize("name", [name for name in NETWORKS if "3 contexts" not in name])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_saved_and_loaded_networks_predict_the_same(name, dtype, tmp_path):
-    network = NETWORKS[name]().to(dtype)
+@pytest.mark.parametrize(("place", "name"), [*enumerate(name for name in NETWORKS if "3 contexts" not in name)])
+def test_saved_and_loaded_networks_predict_the_same(place, name, tmp_path):
+    network = NETWORKS[name]().to([torch.float32, torch.float64][place % 2])
     train(network, X, Y, FEW)
     again = load_network(save_network(network, tmp_path / "network.pt"))
     assert type(again) is type(network)
@@ -208,8 +207,10 @@ def test_learned_contexts_and_hidden_layers_become_problems():
     np.testing.assert_allclose(hl.decision_function(readout, X), Y * hl.margins(readout), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("shape", [(4, 7, 12), (12,), (4, 11), (0, 3, 12), ()])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("gln", (4, 7, 12)), ("deep relu", (12,)), ("galu", (4, 11)), ("chains", (0, 3, 12)), ("linear", ())],
+)
 def test_networks_refuse_shapes_that_they_do_not_mean(name, shape):
     network = NETWORKS[name]()
     with pytest.raises(InputError, match=r"takes a tensor of shape \(n, 12\)"):

@@ -164,8 +164,7 @@ CONTRADICTIONS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", CONTRADICTIONS)
+@pytest.mark.parametrize(("seed", "name"), [*enumerate(CONTRADICTIONS)])
 def test_solutions_that_contradict_themselves_are_refused_by_name(tmp_path, name, seed):
     rng, (change, words) = np.random.default_rng(seed), CONTRADICTIONS[name]
     found = solve(problem("contexts 2", "group lasso", rng.choice([0.1, np.inf]), seed=seed))

@@ -40,7 +40,7 @@ def page_of(collection):
     for one in found:
         name, verdicts = one.experiment.name, as_markdown(one.experiment.verdicts(one.table))
         assert one.record["missing"] == 0
-        picture = f"{collection.name}_{name.replace('-', '_')}.png"
+        picture = f"figures/{collection.name}/{name.replace('-', '_')}.png"
         assert f"]({picture})" in page
         assert (ROOT / "docs" / picture).is_file()
         assert verdicts in page

@@ -259,7 +259,7 @@ def test_the_page_shows_the_verdicts_and_numbers_of_the_committed_table():
 def test_every_line_of_the_figures_has_its_rows():
     drawn = figures(TABLE)
     assert list(drawn) == [f"{name}_{dataset}" for name in FIGURES for dataset in NAMES]
-    assert all(f"]({name}.png)" in PAGE for name in drawn)
+    assert all(f"](figures/scale/{name.removeprefix('scale_')}.png)" in PAGE for name in drawn)
     for panels in FIGURES.values():
         for column, lines in panels.items():
             for network, descent, model, *_ in lines.values():

@@ -1,6 +1,7 @@
-"""Networks of one shape as a single stack of weights, and data for each of them."""
+"""Networks of one shape as a stack of weights, data for each of them, and gradients: written out, or by autograd."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -9,11 +10,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
-from implicit_bias.networks import LayeredNetwork
-from implicit_bias.training.losses import mean_losses, refuse_for_classes
+from implicit_bias.extensions.galu.networks import GaLU0Network, GaLUNetwork
+from implicit_bias.networks import FrozenReLUNetwork, LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
+from implicit_bias.training.losses import mean_losses, mean_slopes, refuse_for_classes
 
 #: Samples whose outputs are computed at once when a loss is measured.
 CHUNK = 4096
+#: Values per training, of gates or of fixed layers, that are kept and not computed again for each batch.
+KEPT = 2**28
 
 
 class Stack:
@@ -32,7 +36,7 @@ class Stack:
         filled = [_filled(group) for group in zip(*(n.layers for n in self.networks), strict=True)]
         #: All weights in one row, and each layer's as a view of it.
         self.flat = torch.cat([weights.flatten() for weights in filled])
-        self.weights = views(self.flat, filled)
+        self.weights = _views(self.flat, filled)
         self.filters = [_filled(group) for group in zip(*(n.filters() for n in self.networks), strict=True)]
 
     def outputs(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
@@ -59,7 +63,7 @@ class Stack:
                 target.copy_(values[: target.shape[0], : target.shape[1]])
 
 
-def views(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+def _views(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """What lies behind one another in a row, in the shapes of some tensors."""
     parts = flat.split([tensor.numel() for tensor in like])
     return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
@@ -106,3 +110,99 @@ def _single(values: Array) -> Tensor:
     if not torch.isfinite(tensor).all():
         raise InputError("X or Y holds values beyond 3e38, which networks in float32 cannot take; scale them down")
     return tensor
+
+
+class AutogradGradients:
+    """Gradients of any networks."""
+
+    def __init__(self, stack: Stack, X: Tensor, Y: Tensor, loss: str) -> None:
+        self.stack, self.X, self.Y, self.loss = stack, X, Y, loss
+        self.weights = [weights.detach().requires_grad_() for weights in stack.weights]
+
+    def at(self, batch: Tensor) -> Tensor:
+        """The gradient, all layers in a row, of the networks' mean losses over the samples of indices `batch`."""
+        with torch.enable_grad():
+            outputs = self.stack.outputs(self.X.index_select(-2, batch), self.weights)
+            total = mean_losses(outputs, self.Y.index_select(1, batch), self.loss).sum()
+        return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(total, self.weights)])
+
+
+class WrittenGradients:
+    """Gradients of L hidden layers with gates g^{(ℓ)} that are fixed, ReLU's, or always open.
+
+        p^{(ℓ)} = A^{(ℓ)} z^{(ℓ−1)},   z^{(ℓ)} = g^{(ℓ)} ∘ p^{(ℓ)},   z^{(0)} = x,   f = B z^{(L)}
+        ∂/∂A^{(ℓ)} = (∂/∂p^{(ℓ)}) z^{(ℓ−1)ᵀ},   ∂/∂p^{(ℓ)} = g^{(ℓ)} ∘ A^{(ℓ+1)ᵀ} ∂/∂p^{(ℓ+1)}
+
+    Layers that are not trained count as inputs.
+    """
+
+    @torch.no_grad()
+    def __init__(self, stack: Stack, X: Tensor, Y: Tensor, loss: str, kept: int = KEPT) -> None:
+        self.stack, self.Y, self.loss = stack, Y, loss
+        self.X = X if X.ndim == 3 else X[None]
+        self.relu = isinstance(stack.first, ReLUNetwork)
+        self.flat = torch.zeros_like(stack.flat)
+        self.parts = _views(self.flat, stack.weights)
+        units = sum(filters.shape[1] for filters in stack.filters)
+        few = len(stack.networks) * self.X.shape[1] * units <= kept
+        self.fixed = self._fixed(self.X) if few else None
+
+    def _fixed(self, X: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """What training leaves of samples X (1 or R, b, d): the inputs of the first trained layer, and gates."""
+        if isinstance(self.stack.first, ReadoutNetwork):
+            return self.stack.first.activations(self.stack.weights, self.stack.filters, X), []
+        gates = self.stack.first.fixed_gates(self.stack.filters, X)
+        return X, [values.float() for values in gates or []]
+
+    @torch.no_grad()
+    def at(self, batch: Tensor) -> Tensor:
+        """The gradient, all layers in a row, of the networks' mean losses over the samples of indices `batch`."""
+        if self.fixed is None:
+            z, gates = self._fixed(self.X.index_select(1, batch))
+        else:
+            z, gates = self.fixed[0].index_select(1, batch), [g.index_select(1, batch) for g in self.fixed[1]]
+        weights = self.stack.weights
+        layers = [z.expand(len(weights[0]), -1, -1)]
+        for index, weight in enumerate(weights[:-1]):
+            p = _forward(layers[-1], weight)
+            layers.append(p.relu_() if self.relu else p.mul_(gates[index]) if gates else p)
+        slopes = mean_slopes(_forward(layers[-1], weights[-1]), self.Y.index_select(1, batch), self.loss)
+        for index in reversed(range(len(weights))):
+            _outer(slopes, layers[index], self.parts[index])
+            if index:
+                slopes = _backward(slopes, weights[index])
+                if self.relu:
+                    slopes.mul_(torch.gt(layers[index], 0, out=layers[index]))
+                elif gates:
+                    slopes.mul_(gates[index - 1])
+        return self.flat
+
+
+def _forward(z: Tensor, weight: Tensor) -> Tensor:
+    # A z (R, b, o); the batched product is slow for one output.
+    return (z * weight).sum(2, keepdim=True) if weight.shape[1] == 1 else torch.bmm(z, weight.mT)
+
+
+def _backward(slopes: Tensor, weight: Tensor) -> Tensor:
+    # Aᵀ δ, shape (R, b, i).
+    return slopes * weight if weight.shape[1] == 1 else torch.bmm(slopes, weight)
+
+
+def _outer(slopes: Tensor, z: Tensor, out: Tensor) -> None:
+    # Σ over the samples of δ zᵀ, shape (R, o, i).
+    if out.shape[1] == 1:
+        torch.sum(slopes * z, 1, keepdim=True, out=out)
+    else:
+        torch.bmm(slopes.mT, z, out=out)
+
+
+Gradients: TypeAlias = AutogradGradients | WrittenGradients
+#: Whose gradients are written out; classes derived from these may compute something else.
+WRITTEN = (ReLUNetwork, LinearNetwork, ReadoutNetwork, FrozenReLUNetwork, GaLU0Network)
+
+
+def gradients_of(stack: Stack, X: Tensor, Y: Tensor, loss: str) -> Gradients:
+    """The cheapest way to the gradients of a stack on X (n, d) or (R, n, d) and Y."""
+    kind = type(stack.first)
+    shallow = kind is GaLUNetwork and len(stack.first.units) == 1
+    return (WrittenGradients if shallow or kind in WRITTEN else AutogradGradients)(stack, X, Y, loss)

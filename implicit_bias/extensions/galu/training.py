@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_callable, shown
-from implicit_bias._utils.threads import one_thread
-from implicit_bias.extensions.galu.stack import Stack, tensors_of
-from implicit_bias.extensions.galu.stacked_gradients import gradients_of
+from implicit_bias._utils.threads import Interruptible, one_thread
+from implicit_bias.extensions.galu.stack import Stack, gradients_of, tensors_of
 from implicit_bias.networks import LayeredNetwork
 from implicit_bias.training.optimisers import Adam, Optimiser
-from implicit_bias.training.result import Interruptible, TrainingResult
+from implicit_bias.training.result import TrainingResult
 
 
 def train_together(
@@ -33,6 +32,9 @@ def train_together(
 
     Narrower networks are filled up with units of weight zero, which stay zero: each network is trained as it would be
     alone with the same batches. All see the same order of samples.
+
+    Raises InputError for networks that differ in more than width and weights, arrays that do not fit them, or a loss
+    that stops being finite.
 
     Parameters
     ----------
@@ -58,16 +60,9 @@ def train_together(
         Its table has a row for each network at every look: step, network and its loss over all its samples. It ends
         'converged' if every network was seen below the target. `losses` are those at the end.
 
-    Raises
-    ------
-    InputError
-        For networks that differ in more than width and weights, arrays that do not fit them, or a loss that stops
-        being finite.
-
     Examples
     --------
     >>> from implicit_bias import Adam, ReLUNetwork
-    >>> from implicit_bias.extensions.galu import train_together
     >>> X = np.random.default_rng(0).normal(size=(32, 3))
     >>> network, classes = ReLUNetwork(3, 8, outputs=2), (X[:, 0] > 0).astype(int)
     >>> training = train_together([network], X, classes, Adam(steps=500, batch_size=8, loss="logistic"))

@@ -18,12 +18,12 @@ from implicit_bias._utils.checks import (
     check_size,
     one_of,
 )
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.gated_flow.online_steps import LOSSES, OnlineDescent, State, batches_of, between_0_and_1
 from implicit_bias.extensions.gated_flow.receptive_fields import ipr
 from implicit_bias.extensions.gated_flow.rings import Ring
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
-from implicit_bias.training.result import Interruptible
 
 #: How many times beyond those of the start, 1 and K · targets pre-activations or b₂ are when training has diverged.
 FAR = 1e8

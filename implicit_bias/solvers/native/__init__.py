@@ -1,7 +1,5 @@
 """The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from implicit_bias._utils.checks import shown
@@ -32,13 +30,8 @@ class NativeSolver(Solver):
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Why this solver does not take `problem` with these options; None if it does."""
         reason = super().refuses(problem, options)
-        form = problem.norm.group_form(problem.features.k)
         if reason:
             return reason
-        if form is not None and form.expand.shape != (problem.features.k, len(form.groups)):
-            return (
-                f"the group_form of {problem.norm!r} must expand {len(form.groups)} rows to {problem.features.k} gates"
-            )
         if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
             return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
         return _no_device(options.device) if "device" in options.special else None
@@ -68,7 +61,7 @@ class PreciseSolver(Solver):
             return f"its arithmetic is for at most {SAMPLES} samples of {FEATURES} features; use NATIVE"
         if features.k * features.d + constraints > FEATURES:
             return f"its arithmetic is for at most {FEATURES} features and linear constraints together; use CLARABEL"
-        return super().refuses(problem, options) or replace(problem, constraints=None).lacks("groups")
+        return super().refuses(problem, options) or problem.unsupported("groups")
 
 
 def _no_device(name: str) -> str | None:

@@ -35,7 +35,7 @@ def solve_native(problem: MarginProblem, options: Options) -> Answer:
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol = options.tol / 2
     some = partial(_some_groups, problem, options, begin)
-    form = problem.norm.group_form(problem.features.k)
+    form = problem.group_form
     if problem.norm.has_atoms:
         answer = solve_by_atoms(problem, problem.norm, tol, options.start, some)
     elif form is not None and many(len(np.unique(form.groups)), problem.features.n):

@@ -22,7 +22,6 @@ from implicit_bias.gates import FunctionContexts, Gates, HyperplaneGates
 from implicit_bias.margin.classes import ClassMarginProblem, svm_classes
 from implicit_bias.margin.solution import Solution
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ParallelNetwork, ReLUNetwork
-from implicit_bias.norms import NuclearNorm
 from implicit_bias.solvers import Answer, solve
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
 from implicit_bias.studies.runner.cells import image_classes
@@ -142,7 +141,6 @@ def _held(
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
     """How many singular values of the outputs' weights exceed `VISIBLE` times the largest, in the mean over units."""
-    assert isinstance(problem.norm, NuclearNorm)
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())
 

@@ -27,16 +27,8 @@ def least_width(
 
     Widths are asked for `at_once` together: first from `start` on, then ever further out until one meets the level
     and a smaller one does not, then between those two. What fails above a width that meets the level is left alone.
-    The width is None if none up to `most` meets the level.
-
-    Parameters
-    ----------
-    fit : callable(widths) -> rows (units, loss), one for every repeat
-    level : float
-    start, most : int
-    at_once, step : int
-    failing : int
-        A width that is known not to meet it, as none at all is.
+    The width is None if none up to `most` meets the level. `fit` gives a row (units, loss) for every width and repeat;
+    `failing` is a width that is known not to meet the level.
 
     >>> fit = lambda widths: [{"units": k, "loss": 1 / k} for k in widths]
     >>> least_width(fit, 1 / 22, start=4, most=100, at_once=3)[0]
@@ -68,12 +60,7 @@ def least_width(
 
 
 def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
-    """The answers: a row for every value of a column, a column for every kind of fit; NaN where no width sufficed.
-
-    >>> tried = pd.DataFrame({"kind": "GaLU", "outputs": 4, "units": [7, 8], "loss": [0.4, 0.2]})
-    >>> least_units(tried, "outputs", 0.3).to_dict("index")
-    {4: {'GaLU': 8.0}}
-    """
+    """The answers: a row for every value of a column, a column for every kind of fit; NaN where no width sufficed."""
     means = fits.groupby([along, "kind", "units"]).loss.mean().reset_index()
     least = means[means.loss < level].pivot_table("units", index=along, columns="kind", aggfunc="min")
     kinds = [kind for kind in STYLES if kind in set(fits.kind)]

@@ -13,8 +13,7 @@ import torch
 from implicit_bias._utils.checks import Array, context_bits
 from implicit_bias._utils.scaling import length
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
-from implicit_bias.gates.hyperplanes import draw_hyperplanes
-from implicit_bias.gates.thresholds import Cutoff
+from implicit_bias.gates.hyperplanes import Cutoff, draw_hyperplanes
 from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from implicit_bias._utils.checks import InputError, as_count, one_of
 
 if TYPE_CHECKING:
-    from implicit_bias.gates.thresholds import Cutoff
+    from implicit_bias.gates.hyperplanes import Cutoff
 
 #: The comparison as it should be, and with the published faults.
 VERSIONS = ("corrected", "published")

@@ -19,7 +19,7 @@ import joblib
 import implicit_bias
 from implicit_bias._utils.checks import InputError, as_count
 from implicit_bias._utils.outlets import outlets
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.threads import Interruptible, one_thread
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.experiment import Rows
 
@@ -44,11 +44,9 @@ def compute(cell: Cell, one_core: bool = True) -> Result:
         """These rows, with the time so far."""
         return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
 
-    try:
-        with one_thread() if one_core else nullcontext():
-            return result(cell.experiment.rows(cell.settings, *cell.data()))
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(*((cell, result(rows)) for rows in stop.args)) from None
+    with Interruptible() as run, one_thread() if one_core else nullcontext():
+        return result(cell.experiment.rows(cell.settings, *cell.data()))
+    raise KeyboardInterrupt(*((cell, result(rows)) for rows in run.carried))
 
 
 def machine_kind() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias._utils.version import __version__
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.engines import Engine, local, machine_kind
@@ -95,7 +96,6 @@ def run(
     start = time.perf_counter()
     done: dict[Cell, Result] = {}
     partial: dict[Cell, Result] = {}
-    interrupted = False
 
     def keep(cell: Cell, result: Result, stored: bool) -> None:
         """Keep a result, and report it."""
@@ -111,15 +111,13 @@ def run(
     left = [cell for cell in cells if cell not in done]
     for cell in left:
         cell.data()
-    try:
+    with Interruptible() as run:
         for cell, result in (engine or local())(sorted(left, key=lambda cell: -cell.cost)) if left else ():
             if store is not None:
                 store.put(cell, result)
             keep(cell, result, False)
-    except KeyboardInterrupt as stop:
-        partial |= dict(stop.args)
-        interrupted = True
-    return Run(cells, done, time.perf_counter() - start, partial, interrupted)
+    partial |= dict(run.carried)
+    return Run(cells, done, time.perf_counter() - start, partial, run.interrupted)
 
 
 def stored(cells: Sequence[Cell], store: Store) -> Run:

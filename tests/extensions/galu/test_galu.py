@@ -20,9 +20,8 @@ from implicit_bias import (
     svm_lc,
     train,
 )
-from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, stacked_gradients, train_together
-from implicit_bias.extensions.galu.stack import Stack, tensors_of
-from implicit_bias.extensions.galu.stacked_gradients import AutogradGradients, WrittenGradients, gradients_of
+from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, train_together
+from implicit_bias.extensions.galu.stack import AutogradGradients, Stack, WrittenGradients, gradients_of, tensors_of
 from implicit_bias.gates import ProductGates
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork
 from implicit_bias.training.losses import mean_losses
@@ -49,8 +48,7 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "outputs"), [(name, 1 + 2 * (i % 2)) for i, name in enumerate(NETWORKS)])
 def test_effective_weights_on_the_gates_are_the_network(name, outputs):
     network = NETWORKS[name](outputs=outputs).double()
     W = network.effective_weights()
@@ -78,7 +76,7 @@ def test_galu_written_out():
         network.gates()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["soft galu", "galu0", "frozen", "readout"])
 def test_filters_are_never_trained_and_survive_a_file(name, tmp_path):
     network = NETWORKS[name](seed=2)
     before = [u.clone() for u in network.filters()]
@@ -93,10 +91,9 @@ def test_filters_are_never_trained_and_survive_a_file(name, tmp_path):
     assert loaded.config() == network.config()
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared", "logistic"])
-def test_the_tools_of_margins_take_galu_networks(loss):
+def test_the_tools_of_margins_take_galu_networks():
     network = GaLUNetwork(4, 20, seed=1)
-    train(network, X, Y, SGD(steps=1500, batch_size=40, lr=0.05, loss=loss))
+    train(network, X, Y, SGD(steps=600, batch_size=40, lr=0.1, loss="hinge"))
     assert (Y * network.decision_function(X)).min() > 0
     problem = svm_lc(X, Y, network)
     assert solve(problem).gap < 1e-6
@@ -106,21 +103,11 @@ def test_the_tools_of_margins_take_galu_networks(loss):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: GaLUNetwork(4, 0), "units"),
         (lambda: GaLUNetwork(4, []), "at least one hidden layer"),
-        (lambda: GaLUNetwork(4, [3, 0]), "units"),
-        (lambda: GaLUNetwork(0, 3), "inputs"),
-        (lambda: GaLUNetwork(4, 3, outputs=0), "outputs"),
-        (lambda: ReLUNetwork(4, 3, outputs=1.5), "outputs"),
         (lambda: GaLUNetwork(4, 3, sharpness=0), "sharpness"),
-        (lambda: GaLU0Network(4, 3, seed=-1), "seed"),
-        (lambda: GaLU0Network(3, [50] * 6).effective_weights(), "all paths"),
-        (lambda: train(GaLUNetwork(4, 3, outputs=2), X, Y), "a class from 0 to 1 for each of the 40 samples"),
-        (lambda: SoftGates([[1.0]], sharpness=-1), "sharpness"),
         (lambda: ProductGates([]), "fitted gates"),
         (lambda: ProductGates([ReLUGates([[1.0]]), ReLUGates([[1.0, 2.0]])]), "same input"),
-        (lambda: Adam(loss="focal"), "squared, logistic, hinge"),
-        (lambda: Adam(lr=0), "lr"),
+        (lambda: GaLU0Network(3, [50] * 6).effective_weights(), "all paths"),
         (lambda: train_together([], X, Y), "list of networks"),
         (lambda: train_together([GaLUNetwork(4, 3), ReLUNetwork(4, 3)], X, Y), "one class"),
         (lambda: train_together([GaLUNetwork(4, 3), GaLUNetwork(4, [3, 3])], X, Y), "equal inputs, depth"),
@@ -131,7 +118,6 @@ def test_the_tools_of_margins_take_galu_networks(loss):
         (lambda: train_together([GaLUNetwork(4, 3, outputs=2)], X, Y, Adam(loss="hinge")), "classes 0 to 1"),
         (lambda: train_together([GaLUNetwork(4, 3, outputs=2)], X, Y), r"\(40, 2\)"),
         (lambda: train_together([GaLUNetwork(4, 3)], 1e300 * X, Y), "scale them down"),
-        (lambda: train_together([GaLUNetwork(4, 3)], X, Y, target=-1.0), "target"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, Y, "adam"), r"Adam\(…\) or SGD\(…\)"),
         (lambda: train_together([GaLUNetwork(4, 3)], X, Y, SGD(lr=1e39)), "lr must be at most 3.4e"),
         (lambda: train_together([GaLUNetwork(4, 3, outputs=2)], X, Y, SGD(loss="exponential")), "several outputs take"),
@@ -179,11 +165,14 @@ def alone(network, inputs, targets, config, seed):
                 return
 
 
-@pytest.mark.parametrize(
-    ("loss", "outputs"), [("squared", 1), ("squared", 2), ("logistic", 1), ("logistic", 3), ("hinge", 1)]
-)
-@pytest.mark.parametrize("name", [*NETWORKS, "deep galu", "deep soft galu", "deep readout", "deep relu"])
-@pytest.mark.parametrize("optimiser", [Adam, SGD, partial(SGD, lr_factor=1.0, momentum=0.9)])
+#: Every network twice; every loss with every optimiser.
+LOSSES_OF = [("squared", 1), ("squared", 2), ("logistic", 1), ("logistic", 3), ("hinge", 1)]
+WAYS = [Adam, SGD, partial(SGD, lr_factor=1.0, momentum=0.9)]
+TRAINED = [*NETWORKS, "deep galu", "deep soft galu", "deep readout", "deep relu"]
+TOGETHER = [(name, *LOSSES_OF[i % 5], WAYS[i % 3]) for i, name in enumerate(TRAINED + TRAINED[1:] + TRAINED[:1])]
+
+
+@pytest.mark.parametrize(("name", "loss", "outputs", "optimiser"), TOGETHER)
 def test_networks_train_together_as_each_would_alone(name, loss, outputs, optimiser):
     build = NETWORKS.get(name) or DEEP[name.removeprefix("deep ")]
     config = optimiser(steps=23, batch_size=16, lr=1e-2, loss=loss)
@@ -203,13 +192,17 @@ def test_networks_train_together_as_each_would_alone(name, loss, outputs, optimi
             assert measured == pytest.approx(np.mean((network.decision_function(inputs) - wanted) ** 2), rel=1e-4)
 
 
-@pytest.mark.parametrize(("loss", "outputs"), [(loss, q) for loss in LOSSES for q in (1, 3)])
-@pytest.mark.parametrize("name", [*NETWORKS, "deep relu", "deep readout"])
-def test_written_gradients_are_those_of_autograd(name, loss, outputs, monkeypatch):
+WRITTEN = [*NETWORKS, "deep relu", "deep readout"]
+CASES = [(loss, outputs) for loss in LOSSES for outputs in (1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "outputs"), [(n, *CASES[(i + j) % 6]) for i, n in enumerate(WRITTEN) for j in (0, 3)]
+)
+def test_written_gradients_are_those_of_autograd(name, loss, outputs):
     build = NETWORKS.get(name) or DEEP[name.removeprefix("deep ")]
     rng = np.random.default_rng(2)
     for shared, kept in ((True, 2**28), (False, 2**28), (False, 0)):
-        monkeypatch.setattr(stacked_gradients, "KEPT", kept)
         stack = Stack([build(seed=seed, outputs=outputs) for seed in (1, 2, 3)])
         inputs = X if shared else rng.normal(size=(3, 40, 4))
         shape = inputs.shape[:-1]
@@ -218,8 +211,8 @@ def test_written_gradients_are_those_of_autograd(name, loss, outputs, monkeypatc
         else:
             targets = rng.integers(0, 3, size=shape) if outputs > 1 else rng.choice([-1.0, 1.0], size=shape)
         tensors, batch = tensors_of(stack, inputs, targets, loss), torch.tensor([3, 1, 17, 30, 5])
-        written = gradients_of(stack, *tensors, loss)
-        assert isinstance(written, WrittenGradients)
+        assert isinstance(gradients_of(stack, *tensors, loss), WrittenGradients)
+        written = WrittenGradients(stack, *tensors, loss, kept=kept)
         torch.testing.assert_close(written.at(batch), AutogradGradients(stack, *tensors, loss).at(batch))
 
 
@@ -238,7 +231,7 @@ def test_gradients_of_networks_that_are_not_known_are_autograds():
     np.testing.assert_allclose(many[1].decision_function(X), twin.decision_function(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("cls", [GaLUNetwork, GaLU0Network, ReLUNetwork, LinearNetwork, ReadoutNetwork])
+@pytest.mark.parametrize("cls", [GaLUNetwork, GaLU0Network, ReadoutNetwork])
 def test_widths_may_differ(cls):
     shapes = [[3, 8], [7, 2], [5, 5]]
     many, single = ([cls(4, shape, seed=seed) for seed, shape in enumerate(shapes)] for _ in range(2))
@@ -258,10 +251,10 @@ def test_training_together_ends_at_the_target_and_at_ctrl_c():
     networks = [GaLUNetwork(4, 40, seed=seed) for seed in (1, 2)]
     looks = []
     training = train_together(
-        networks, X, Y, Adam(steps=20_000, batch_size=20, lr=1e-2), target=0.05, every=50,
+        networks, X, Y, Adam(steps=20_000, batch_size=20, lr=2e-2), target=0.1, every=50,
         progress=lambda step, losses: looks.append(step),
     )  # fmt: skip
-    assert (training.losses < 0.05).all()
+    assert (training.losses < 0.1).all()
     assert training.end == "converged"
     assert looks[-1] == training.table.step.max() < 20_000
     assert (training.table.step % 50 == 0).all()
