@@ -56,7 +56,7 @@ def reduced_dual(problem: MarginProblem, solver: str, tol: float) -> Certificate
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
         # CVXPY warns of inaccurate answers; the certificate says so with a number.
         warnings.simplefilter("ignore")
-        program.solve(solver=solver, canon_backend="SCIPY", **CVXPY_SOLVERS[solver].asked(Options(tol)))
+        program.solve(solver=solver, canon_backend="SCIPY", **CVXPY_SOLVERS[solver].translated(Options(tol)))
     if lam.value is None or any(cone.dual_value is None for cone in cones):
         return certify(problem, np.zeros((features.k, len(V))), np.zeros(features.n))
     weights = np.zeros((features.k, features.d))
