@@ -13,7 +13,8 @@ from common import alternately, load_samples, markdown, surroundings, surroundin
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.cli.execution import guarded
-from implicit_bias.extensions.infinite import InfiniteNetwork, NetworkKernels
+from implicit_bias.extensions.infinite import InfiniteNetwork
+from implicit_bias.extensions.infinite.infinite import NetworkKernels
 
 #: Hidden layers, σ_w² and σ_b².
 LAYERS, WEIGHT, BIAS = 3, 2.0, 0.1

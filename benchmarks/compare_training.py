@@ -11,7 +11,7 @@ from implicit_bias import Adam, ReLUNetwork
 from implicit_bias.cli.execution import guarded
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, train_together
 from implicit_bias.extensions.galu import training as stacked
-from implicit_bias.extensions.galu.stack import AutogradGradients, gradients_of
+from implicit_bias.extensions.galu.training import AutogradGradients, gradients_of
 from implicit_bias.networks import LayeredNetwork
 
 #: Of the GaLU study: samples, inputs, outputs, units of the hidden layers, networks, loss, and steps that are measured.

@@ -15,13 +15,10 @@ from implicit_bias import (
     SoftGates,
     load_network,
     save_network,
-    solve,
-    stationarity,
-    svm_lc,
     train,
 )
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, train_together
-from implicit_bias.extensions.galu.stack import AutogradGradients, Stack, WrittenGradients, gradients_of, tensors_of
+from implicit_bias.extensions.galu.training import AutogradGradients, Stack, WrittenGradients, gradients_of, tensors_of
 from implicit_bias.gates import ProductGates
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork
 from implicit_bias.training.losses import mean_losses
@@ -89,15 +86,6 @@ def test_filters_are_never_trained_and_survive_a_file(name, tmp_path):
     loaded = load_network(save_network(network, tmp_path / "network.pt"))
     np.testing.assert_array_equal(loaded.decision_function(X), network.decision_function(X))
     assert loaded.config() == network.config()
-
-
-def test_the_tools_of_margins_take_galu_networks():
-    network = GaLUNetwork(4, 20, seed=1)
-    train(network, X, Y, SGD(steps=600, batch_size=40, lr=0.1, loss="hinge"))
-    assert (Y * network.decision_function(X)).min() > 0
-    problem = svm_lc(X, Y, network)
-    assert solve(problem).gap < 1e-6
-    assert np.isfinite(stationarity(network, X, Y).residual)
 
 
 @pytest.mark.parametrize(
