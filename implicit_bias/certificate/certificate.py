@@ -36,11 +36,11 @@ ABOUT = 0.02
 def certify(
     problem: MarginProblem, weights: Any, dual: Any, intercept: float = 0.0, multipliers: Any = None
 ) -> Certificate:
-    """Score weights (k, d), dual (n,), intercept and multipliers (m,), from wherever: the bounds hold for any of them.
+    """Compute bounds from any weights (k, d), dual (n,), intercept and multipliers (m,), whatever their origin.
 
-    The bounds count their own rounding, at a share per term; where that is much of the gap, margins and Φᵀ(λ∘y) are
-    summed again without errors. Weights outside the cone of linear constraints are moved into it, in rational
-    arithmetic. Whether a dual with Φᵀ(λ∘y) ≈ 0 proves that nothing separates is decided in rational arithmetic, too.
+    The bounds count their own rounding, at a share per term; if that is a large part of the gap, margins and Φᵀ(λ∘y)
+    are summed again without errors. Weights outside the cone of linear constraints are moved into it, in rational
+    arithmetic. Rational arithmetic also decides whether a dual with Φᵀ(λ∘y) ≈ 0 proves that nothing separates.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def certify(
 
 
 def _precisely(problem: MarginProblem, W: Array, b: float, upper: _Upper) -> _Upper:
-    """The upper bound summed again without errors, unless so much vanishes on its way that it is no better."""
+    """The upper bound summed again without errors, or the given one if underflow makes that worse."""
     return min(_upper_bound(problem, W, b, precise=True), upper, key=lambda one: one.bound)
 
 
@@ -168,7 +168,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
     if not precise and _normal(t * W, W):
-        # The product with t is one more rounding of every term, beside at least six that are counted.
+        # The product with t is one more rounding of every term, next to at least six that are counted.
         return _reached(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
     found = [
         _reached(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
@@ -211,7 +211,7 @@ def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:
-    """What weights of norm `value` and margins of at least f reach, rounded up; of hard margins, their multiple."""
+    """Objective of weights of norm `value` and margins of at least f, rounded up; hard margins: of their multiple."""
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
@@ -295,7 +295,7 @@ def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -
     constraints = problem.constraints
     upper, lower, error = problem.features.adjoint_bounded(problem.y * lam, precise)
     if constraints is not None:
-        E_upper, E_lower, E_error = constraints.pull_bounded(mu, precise)
+        E_upper, E_lower, E_error = constraints.adjoint_bounded(mu, precise)
         upper, lower, more = pair_sum(np.stack([upper, -E_upper], axis=2), np.stack([lower, -E_lower], axis=2))
         error = error + E_error + length(more, axis=1)
     V = upper + lower

@@ -1,4 +1,4 @@
-"""Margin problems: what is solved, apart from how."""
+"""Margin problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.features import Features
-from implicit_bias.features.check import check_features
+from implicit_bias.features.base import check_features
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.norms import GroupForm, Norm
 
@@ -113,7 +113,7 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Refuse what is seen on the samples only."""
+        """Raise InputError for sizes, prices or a norm that do not suit the samples."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
@@ -162,7 +162,7 @@ class MarginProblem:
 
     @property
     def hard(self) -> bool:
-        """Whether the margin is hard: C = ∞."""
+        """True for a hard margin: C = ∞."""
         return bool(np.isinf(self.C))
 
     @property
@@ -238,6 +238,6 @@ class MarginProblem:
 
 
 def check_problem(problem: Any) -> None:
-    """Refuse what is no margin problem."""
+    """Raise InputError unless this is a MarginProblem."""
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")

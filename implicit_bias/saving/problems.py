@@ -16,14 +16,14 @@ from implicit_bias import norms as all_norms
 from implicit_bias._utils.checks import InputError, as_count
 from implicit_bias._utils.files import open_archive, write_archive
 from implicit_bias._utils.missing import torch_is_needed
-from implicit_bias.features.unkept import UnkeptFeatures
+from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
 KIND = "problem 1"
-#: The inputs of gates beside features that do not tell how many there are.
+#: Largest number of inputs of gates whose features do not determine it.
 MOST_INPUTS = 10**7
 
 
@@ -52,7 +52,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
 
 
 def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of a problem, with its samples or without: what goes into `about`, and arrays."""
+    """Return a problem, with or without its samples, as a JSON dictionary and arrays."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not features.kept:
@@ -87,7 +87,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
 
 
 def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of fitted gates: what goes into `about`, and arrays."""
+    """Return fitted gates as a JSON dictionary and arrays."""
     if not _known(all_gates, gates):
         raise InputError(
             f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
@@ -108,7 +108,7 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
-    """Whether a module of this package has the class of `thing`, and the class says what it is made of."""
+    """True if the class of `thing` is one of a module of this package and has `made_of`."""
     kind = type(thing)
     return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
 

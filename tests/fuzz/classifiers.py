@@ -22,7 +22,6 @@ BAD_LABELS: list[Any] = [None, [], "ab", [0.5, 1.5] * 20, object(), [[1, 0]], {1
 
 
 def _is_seed(value: Any) -> bool:
-    """Whether scikit-learn takes a value for a seed."""
     return value is None or isinstance(value, bool) or is_count(0, 2**31)(value)
 
 

@@ -44,7 +44,7 @@ class Raw:
 
     @classmethod
     def gated(cls, X: Array, G: Array, y: Array, norm: str, **more: Any) -> Self:
-        """From inputs (n, d) and gate values (n, k)."""
+        """Make a problem from inputs (n, d) and gate values (n, k)."""
         wide = np.longdouble
         return cls(G.astype(wide)[:, :, None] * X.astype(wide)[:, None, :], y, norm, factors=(X, G), **more)
 

@@ -46,7 +46,7 @@ def _task(draw: Draw) -> dict[str, Any]:
 
 
 def _all_there(X: Array, patterns: np.ndarray) -> bool:
-    """Whether no pattern is there twice, and those of random directions are there."""
+    """No pattern is there twice, and those of random directions are there."""
     X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), TINY)
     scores = np.random.default_rng(1).normal(size=(300, X.shape[1])) @ X.T
     clear = scores[(np.abs(scores) > 1e-9).all(axis=1, where=X.any(axis=1))] >= 0

@@ -324,8 +324,9 @@ def build(norm, shape=(3, 4)):
     return MarginProblem(features, np.repeat([1, -1], 3), norm)
 
 
-@pytest.mark.parametrize("shape", [(1, 2), (3, 4), (30, 20)])
-@pytest.mark.parametrize("name", TRUE)
+@pytest.mark.parametrize(
+    ("name", "shape"), [*((name, (3, 4)) for name in TRUE), ("nuclear", (1, 2)), ("l1", (30, 20)), ("column", (30, 20))]
+)
 def test_a_dual_norm_that_is_too_small_is_refused(name, shape):
     function, dual = TRUE[name]
     build(ExpressionNorm(function, dual, name), shape)
@@ -395,11 +396,9 @@ def test_a_class_derived_from_the_packages_own_is_tried():
         build(Heavier([0, 1, 1]))
 
 
-@pytest.mark.parametrize("name", [name for name in TRUE if name != "half space"])
-@pytest.mark.parametrize("rows", [False, True])
-def test_the_error_of_v_enters_the_dual_of_ones_own_norm(name, rows):
-    function, dual = TRUE[name]
-    norm = Own() if rows else ExpressionNorm(function, dual)
+@pytest.mark.parametrize("name", [None, *(name for name in TRUE if name != "half space")])
+def test_the_error_of_v_enters_the_dual_of_ones_own_norm(name):
+    norm = ExpressionNorm(*TRUE[name]) if name else Own()
     rng = np.random.default_rng(0)
     for _ in range(30):
         V, D = rng.normal(size=(2, 3, 4))
@@ -408,7 +407,7 @@ def test_the_error_of_v_enters_the_dual_of_ones_own_norm(name, rows):
             norm.dual(V + D) <= norm.dual_upper(V, error) <= norm.dual(V) + 3 * np.sqrt(12) * norm.dual(np.abs(D)) * 2
         )
     many = np.ones((30, 40))
-    assert norm.dual_upper(many, 1e-15 * np.ones(30)) == pytest.approx(norm.dual(many), rel=1e-11 if rows else 1e-9)
+    assert norm.dual_upper(many, 1e-15 * np.ones(30)) == pytest.approx(norm.dual(many), rel=1e-9 if name else 1e-11)
     assert norm.dual_upper(0 * many, np.ones(30)) >= 1
 
 

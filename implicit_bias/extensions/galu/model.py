@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array, InputError, as_numbers, shown
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias.datasets.labels import Labelled
 from implicit_bias.extensions.galu.closed_form import LeastSquares
-from implicit_bias.features.unkept import UnkeptFeatures
+from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.saving.problems import gate_parts, gates_of
 

@@ -16,7 +16,7 @@ from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band,
 TITLE = "Alternate convex search against SGD and Adam"
 SOURCE = "first version, section 5"
 CLAIM = "Alternate convex search outperforms SGD for small enough samples."
-#: Standard errors of the mean difference that tell it from none.
+#: Standard errors from which on a mean difference counts.
 ERRORS = 2
 METHODS = {"ACS": "sky", "Adam": "GaLU", "SGD at 0.1": "purple", "SGD at 0.5": "ReLU"}
 
@@ -55,7 +55,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether the search ends lower than SGD at its best rate, and than Adam, at the fewest samples that tell."""
     rates = [method for method in METHODS if method.startswith("SGD")]
     return [_against(table, "SGD", rates), _against(table, "Adam", ["Adam"])]
 

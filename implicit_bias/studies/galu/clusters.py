@@ -22,13 +22,13 @@ SOURCE = "first version, figure 3"
 CLAIM = "GaLU and ReLU networks over-fit noisy labels of clusters alike, and generalise where there is little noise."
 #: The largest σ_y, and the largest p.
 MOST_NOISE = {"regression": 1.0, "classification": 0.5}
-#: How many times ReLU's test loss GaLU's is at least, where they over-fit alike.
+#: Least ratio of GaLU's test loss to ReLU's if they over-fit alike.
 LEAST = 0.5
-#: How many times it is at most.
+#: Largest such ratio.
 MOST = 2.0
-#: What test losses without noise stay below where networks generalise.
+#: Upper limit of test losses without noise if networks generalise.
 LEARNT = 0.1
-#: What a panel shows: task, measure, name, and the least that is expected at a noise level.
+#: Panels: task, measure, name, and the least expected value at a noise level.
 PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("regression", "loss", "mean squared error", np.square),
     ("classification", "loss", "hinge loss", lambda p: 2 * p),
@@ -53,7 +53,7 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each noise and repeat: train_loss, test_loss, and in classification train_error and test_error."""
+    """Rows (noise, repeat, train_loss, test_loss), in classification with train_error and test_error."""
     squared = settings["task"] == "regression"
     pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
     samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]
@@ -72,7 +72,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """After the most steps, training (dashed) and test values against the noise, and the least that is expected."""
+    """Training (dashed) and test values after the most steps against the noise, and the least expected value."""
     table, axes = _latest(table), panels(TITLE, columns=len(PANELS))
     for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
         part = table[table.task == task]
@@ -86,7 +86,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """After the most steps, who over-fits, how much, and who generalises; and what the steps do in regression."""
     losses = _latest(table).groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
     best = {task: least for task, measure, _, least in PANELS if measure == "loss"}
     losses["least"] = [float(best[task](noise)) for task, noise, _ in losses.index]
@@ -112,13 +111,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _latest(table: pd.DataFrame) -> pd.DataFrame:
-    """What Adam gave after the most steps."""
+    """Results of Adam after the most steps."""
     table = trained_by("Adam", table)
     return table[table.steps == table.steps.max()]
 
 
 def _by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
-    """Whether the test loss at the most noise grows with the steps of an optimiser, in regression."""
+    """Verdict on the growth of the test loss at the most noise with an optimiser's steps, in regression."""
     part = trained_by(optimiser, table).query("task == 'regression'")
     most, claim = part.noise.max(), f"in regression, more {optimiser} steps mean larger test error"
     losses = means(part[part.noise == most], ["steps"], "test_loss")

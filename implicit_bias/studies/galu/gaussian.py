@@ -1,4 +1,4 @@
-"""Gaussian samples with Gaussian targets, networks fitted to them, and their losses: what several figures share.
+"""Gaussian samples with Gaussian targets, networks fitted to them, and their losses, for several figures.
 
 X ~ N(0, I) of shape (m, d) and Y ~ N(0, I) of shape (m, q), new ones in every repeat. Networks have one hidden layer
 and a trained readout; all widths and repeats of a cell train in one stack.
@@ -17,7 +17,7 @@ from implicit_bias.networks import LayeredNetwork
 from implicit_bias.studies.galu.common import NETWORKS, repeats, runs, train
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, finished, panels
 
-#: How networks are trained in full runs.
+#: Training of networks in full runs.
 ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
 
 

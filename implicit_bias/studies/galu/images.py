@@ -28,7 +28,7 @@ CLAIM = (
 )
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
-#: Networks with the sharpness of their soft gates, 0 where there are none.
+#: Networks with the sharpness of their soft gates, 0 without gates.
 KINDS = (("ReLU", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
 NAMES = {"ReLU": "ReLU", "GaLU0": "GaLU0", "linear": "linear", "readout": "readout only"}
 SHADES = {"ReLU": "orange", "GaLU0": "blue", "linear": "green", "readout": "purple"}
@@ -44,7 +44,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """For each width and repeat: train_loss (cross entropy), held_out_error and test_error."""
+    """Rows (units, repeat, train_loss, held_out_error, test_error); the loss is cross entropy."""
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
     networks = [
         ({"units": units, "repeat": seed}, _network(settings, images.X_train.shape[1], units, seed))
@@ -72,7 +72,6 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The test error of the chosen networks against their width, a panel for each data set."""
     best, names = chosen(table), list(table.dataset.unique())
     axes = panels(TITLE, columns=len(names))
     for ax, name in zip(axes[0], names, strict=True):
@@ -87,7 +86,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, on every data set."""
     errors, found = means(chosen(table), ["dataset", "units"], "test_error", BUILD), []
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of = errors.loc[name]

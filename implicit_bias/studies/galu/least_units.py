@@ -1,4 +1,4 @@
-"""The least width whose loss is below a level: how it is searched for, read from a table, and drawn."""
+"""The least width whose loss is below a level: its search, its table and its figure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -60,7 +60,7 @@ def least_width(
 
 
 def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
-    """The answers: a row for every value of a column, a column for every kind of fit; NaN where no width sufficed."""
+    """The answers: a row for every value of a column, a column for every kind of fit; NaN if no width suffices."""
     means = fits.groupby([along, "kind", "units"]).loss.mean().reset_index()
     least = means[means.loss < level].pivot_table("units", index=along, columns="kind", aggfunc="min")
     kinds = [kind for kind in STYLES if kind in set(fits.kind)]
@@ -70,7 +70,7 @@ def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
 def draw_least_units(
     title: str, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
 ) -> Figure:
-    """What `least_units` gave, on an axis so set, and a line of theory: its places, its values and its name."""
+    """Figure of the table of `least_units`, and of a line of theory: its places, its values and its name."""
     (places, values, label), axes = theory, panels(title, size=(5.4, 3.6))
     ax = axes[0, 0]
     ax.plot(places, values, ":", color=COLOURS["theory"], linewidth=0.8, label=label)

@@ -22,7 +22,7 @@ TITLE = "Units needed to memorise m random samples"
 SOURCE = "second version, figure 1"
 CLAIM = "About m/d units suffice for ReLU and GaLU networks to memorise m random samples in R^d."
 LEVEL = 0.01
-#: How many times m/d counts as "about m/d".
+#: Largest multiple of m/d that counts as "about m/d".
 ABOUT = 1.25
 #: Widths that are trained together.
 AT_ONCE = 4
@@ -48,7 +48,7 @@ def rows(settings: Settings) -> Rows:
     best, searched = least_width(partial(_solved, settings), LEVEL, even, most, at_once=2)
     least = best or most
     if settings["network"] == "ReLU":
-        # Where GaLU could is where to begin, not a bound.
+        # GaLU's width is where the search begins, not a bound.
         _, found = least_width(by_training, LEVEL, max(1, least - 1), most, at_once=AT_ONCE)
         return [row | {"closed_form": None} for row in found]
     _, found = least_width(by_training, LEVEL, least, most, at_once=AT_ONCE, failing=least - 1)
@@ -65,12 +65,11 @@ def cost(settings: Settings) -> float:
 
 
 def _answers(table: pd.DataFrame) -> pd.DataFrame:
-    """The least widths: a row for every m, a column for ReLU, GaLU and the closed form; NaN where no width sufficed."""
+    """The least widths: a row for every m, a column for ReLU, GaLU and the closed form; NaN if no width suffices."""
     return least_units(by_kind(table, "closed_form", "closed form"), "m", LEVEL)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The least width against the number of samples, and the line m/d."""
     found, d = _answers(table), table.d.iloc[0]
     ends = np.array([0, found.index.max()])
     axis = {"xlabel": f"samples m (d = {d})", "xlim": (0, None), "xticks": [0, *found.index]}
@@ -78,7 +77,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The least widths where both networks were trained, and what they are in units of m/d."""
     networks = table.groupby("m").network.nunique()
     found, d = _answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
     if found.empty:

@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.galu import least_squares, noisy_clusters
 from implicit_bias.gates import ReLUGates
 from implicit_bias.studies.galu.common import fits, runs
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, finished, panels, product
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
 
 TITLE = "Generalisation gap against the norm of the weights"
 SOURCE = "first version, figure 4 and section 4.2.1"
@@ -24,9 +24,9 @@ CLAIM = (
 FRESH = 9
 #: Correlations that show a linear relation.
 LINEAR = 0.9
-#: What the ways to fit are called; those of SGD have a rate each.
+#: Names of the fits of both layers, one for each rate of SGD.
 TRAINED = {"both layers": "Adam", "both layers, SGD at 0.01": "SGD at 0.01", "both layers, SGD at 0.1": "SGD at 0.1"}
-#: Columns, and what figures and verdicts call them.
+#: Columns, with their names in figures and in verdicts.
 NORMS = {"l2": ("$\\|w\\|_2^2$", "‖w‖₂²"), "l1": ("$\\|w\\|_1^2$", "‖w‖₁²")}
 
 
@@ -43,9 +43,9 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each fit: train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁² and, in closed form, rank Φ.
+    """Rows of train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁² and, in closed form, rank Φ.
 
-    If both layers are trained: sigma_y and seed of each network, and ‖A‖² + ‖α‖² as all_l2.
+    Networks with both layers trained have their sigma_y and seed, and ‖A‖² + ‖α‖² as all_l2.
     """
     m, seed, k, d = (settings[name] for name in ("m", "seed", "units", "d"))
     if settings["fit"] not in TRAINED:
@@ -87,12 +87,7 @@ def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def correlations(table: pd.DataFrame) -> dict[str, float]:
-    """Pearson's, of gap and norm: over the means of the noise levels, and over single fits; NaN if there are too few.
-
-    >>> fits = pd.DataFrame({"sigma_y": [0, 1, 2], "train_loss": 0.0, "test_loss": [1.0, 2.0, 3.0]})
-    >>> correlations(fits.assign(l2=[2.0, 3.0, 4.0], l1=[3.0, 2.0, 1.0]))
-    {'l2 means': 1.0, 'l2 fits': 1.0, 'l1 means': -1.0, 'l1 fits': -1.0}
-    """
+    """Correlations of gap and norm, over means of the noise levels and over single fits; NaN if there are too few."""
     return {
         f"{norm} {of}": round(float(part.gap.corr(part[norm])), 6) if len(part) > 2 else float("nan")
         for norm in NORMS
@@ -101,7 +96,6 @@ def correlations(table: pd.DataFrame) -> dict[str, float]:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Gap against both norms, every fit and the means of the noise levels; a row for each way to fit."""
     axes = panels(TITLE, columns=2, rows=table.fit.nunique())
     for row, (fit, part) in zip(axes, table.groupby("fit", sort=False), strict=True):
         means, fits = gaps(part).values()
@@ -114,7 +108,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The correlations over the means of the noise levels, of each way to fit."""
     enough = table.groupby("fit").sigma_y.nunique() > 2
     if enough.sum() < 2 or not enough.get("least squares", False):
         return [Verdict.undecided(CLAIM, "two ways to fit, each at three noise levels")]
@@ -122,11 +115,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     claims |= {fit: f"if {how} trains both layers, it does not grow linearly with" for fit, how in TRAINED.items()}
     found = []
     for fit in (fit for fit in claims if fit in enough):
-        part, linear = table[table.fit == fit], fit not in TRAINED
+        part = table[table.fit == fit]
         correlation, over = correlations(part), f"over the means of {part.sigma_y.nunique()} noise levels"
         for norm, (_, text) in NORMS.items():
             value, single = correlation[f"{norm} means"], correlation[f"{norm} fits"]
             told = f"correlation {value:.3f} {over}, {single:.3f} over {len(part)} single fits"
-            threshold = f"{'above' if linear else 'at most'} {LINEAR} over the means"
-            found.append(Verdict(f"{claims[fit]} {text}", told, threshold, bool((value > LINEAR) == linear)))
+            relation = "at most" if fit in TRAINED else "above"
+            found.append(decide(f"{claims[fit]} {text}", told, value, relation, LINEAR, " over the means"))
     return found

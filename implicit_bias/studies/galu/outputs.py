@@ -27,9 +27,9 @@ CLAIM = (
 LEVEL = 0.3
 #: Widths that are trained together.
 AT_ONCE = 3
-#: Units up to which they are; larger networks take a core's time alone.
+#: Largest number of units of networks that train together; larger ones fill a core.
 SMALL = 100
-#: How many times ReLU's units count as "about as many".
+#: Largest ratio to ReLU's units that counts as "about as many".
 ABOUT = 1.25
 
 
@@ -84,12 +84,11 @@ def cost(settings: Settings) -> float:
 
 
 def _answers(table: pd.DataFrame) -> pd.DataFrame:
-    """The least widths: a row for every number of outputs, a column for every method; NaN where no width sufficed."""
+    """The least widths: a row for every number of outputs, a column for every method; NaN if no width suffices."""
     return least_units(table.rename(columns={"method": "kind"}), "outputs", LEVEL)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The least width against the number of outputs, and the width with 0.7·m·d' parameters."""
     found, first = _answers(table), table.iloc[0]
     outputs = np.linspace(1, found.index.max(), 100)
     even = (1 - LEVEL) * first.m * outputs / (first.d + outputs)
@@ -99,7 +98,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """GaLU's width and ReLU's, with one output and with more."""
     found = _answers(table).reindex(columns=[*NETWORKS, "alternation"])
     pairs = found.dropna(subset=list(NETWORKS))
     one, more = pairs[pairs.index == 1], pairs[pairs.index > 1]

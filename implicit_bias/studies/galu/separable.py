@@ -1,4 +1,4 @@
-"""What descent learns, and what it does not: a linear rule and a parity (second version, figure 4)
+"""A linear rule, which descent learns, and a parity, which it does not (second version, figure 4)
 
 Separable: x ~ N(0, I), y = sign⟨w*, x⟩ with |⟨w*, x⟩| ≥ 0.01. Parity: x uniform on {−1, +1}^d, y = x_1 x_2 … x_d. The
 text does not name its loss; it is the hinge here.
@@ -39,7 +39,7 @@ def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each repeat: train_loss (hinge), train_error and test_error."""
+    """Rows (repeat, train_loss, train_error, test_error); the loss is the hinge."""
     seeds = repeats(settings)
     found = fits(settings, seeds, [sample(settings, seed) for seed in seeds], "hinge", settings["network"])
     return [
@@ -59,7 +59,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Errors on the linear rule, and whether any network's test error on the parity differs from a coin's."""
     claims, needs = ("both networks learn a linear rule", "ReLU errs less on it"), "both networks at one width"
     found, rule = [Verdict.undecided(claim, needs) for claim in claims], table[table.task == "separable"]
     if len(errors := means(rule, ["units"], "test_error")):

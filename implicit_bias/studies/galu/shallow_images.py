@@ -16,7 +16,7 @@ from implicit_bias.studies.runner.drawing import DATASETS
 TITLE = "Networks of one hidden layer on images"
 SOURCE = "second version, figure 3"
 CLAIM = "On MNIST and Fashion-MNIST GaLU networks behave as ReLU networks do, which perform slightly better."
-#: How many times ReLU's test error is slightly more.
+#: Ratio to ReLU's test error up to which an error is slightly larger.
 SLIGHTLY = 1.5
 data = image_classes
 
@@ -28,7 +28,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """For each repeat: train_loss (cross entropy), train_error and test_error."""
+    """Rows (repeat, train_loss, train_error, test_error); the loss is cross entropy."""
     build, shape = NETWORKS[settings["network"]], (images.X_train.shape[1], settings["units"])
     networks = [({"repeat": seed}, build(*shape, outputs=CLASSES, seed=seed)) for seed in repeats(settings)]
     return image_rows(settings, images, networks, "train", "test")
@@ -45,7 +45,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """On every data set: whether ReLU errs less, and how many times as often GaLU errs."""
     errors, found = means(table, ["dataset", "units"], "test_error"), []
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of, on = errors.loc[name], f"on {DATASETS[name]}, "

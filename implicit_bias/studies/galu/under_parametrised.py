@@ -17,7 +17,7 @@ SOURCE = "second version, figure 2"
 CLAIM = "GaLU's expected least loss is 1 − kd/m; ReLU's lies between that and 1 − 2kd/m."
 #: kd/m of the widths.
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
-#: How far from theory GaLU's mean losses may be.
+#: Largest distance of GaLU's mean losses from theory.
 TOLERANCE = 0.05
 STYLES = {
     "GaLU": {"color": COLOURS["GaLU"], "linestyle": "none", "label": "GaLU (Adam)"},
@@ -47,7 +47,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How far GaLU is from theory, and where ReLU lies."""
     fits, places = by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
     losses = means(fits, places, "loss", STYLES, by="kind")
     if losses.empty:

@@ -1,0 +1,115 @@
+"""GaLU networks: their gates, effective weights and files."""
+
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import (
+    SGD,
+    Adam,
+    InputError,
+    ReLUGates,
+    ReLUNetwork,
+    SoftGates,
+    load_network,
+    save_network,
+    solve,
+    stationarity,
+    svm_lc,
+    train,
+)
+from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
+from implicit_bias.gates import ProductGates
+from implicit_bias.networks import LinearNetwork, ReadoutNetwork
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 4))
+Y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+NETWORKS = {
+    "galu": lambda **more: GaLUNetwork(4, 6, **more),
+    "soft galu": lambda **more: GaLUNetwork(4, 6, sharpness=3.0, **more),
+    "galu0": lambda **more: GaLU0Network(4, [5, 3, 2], **more),
+    "soft galu0": lambda **more: GaLU0Network(4, [5, 3], sharpness=2.0, **more),
+    "relu": lambda **more: ReLUNetwork(4, 6, **more),
+    "frozen": lambda **more: ReLUNetwork(4, 6, **more).freeze(),
+    "linear": lambda **more: LinearNetwork(4, [6, 3], **more),
+    "readout": lambda **more: ReadoutNetwork(4, 6, **more),
+}
+
+
+@pytest.mark.parametrize(("name", "outputs"), [(name, 1 + 2 * (i % 2)) for i, name in enumerate(NETWORKS)])
+def test_effective_weights_on_the_gates_are_the_network(name, outputs):
+    network = NETWORKS[name](outputs=outputs).double()
+    W = network.effective_weights()
+    assert W.shape[:-2] == (() if outputs == 1 else (3,))
+    features = network.gates()(X)
+    predicted = features @ W if outputs == 1 else np.stack([features @ w for w in W], axis=1)
+    np.testing.assert_allclose(network.decision_function(X), predicted, atol=1e-12)
+
+
+def test_galu_written_out():
+    network = GaLUNetwork(4, [6, 5], outputs=2, seed=3).double()
+    z = X
+    for A, U in zip(list(network.layers)[:-1], network.filters(), strict=True):
+        A, U = A.detach().numpy(), U.numpy()
+        z = (z @ U.T >= 0) * (z @ A.T)
+    np.testing.assert_allclose(network.decision_function(X), z @ network.layers[-1].detach().numpy().T, atol=1e-12)
+    deep = GaLU0Network(4, [6, 5], sharpness=2.0, seed=3).double()
+    z = X
+    for A, U in zip(list(deep.layers)[:-1], deep.filters(), strict=True):
+        z = 1 / (1 + np.exp(-2.0 * X @ U.numpy().T)) * (z @ A.detach().numpy().T)
+    np.testing.assert_allclose(deep.decision_function(X), z @ deep.layers[-1].detach().numpy()[0], atol=1e-12)
+    assert isinstance(deep.gates(), ProductGates)
+    assert isinstance(GaLUNetwork(4, 6, sharpness=1.0).gates(), SoftGates)
+    with pytest.raises(InputError, match="2 gated layers"):
+        network.gates()
+
+
+@pytest.mark.parametrize("name", ["soft galu", "galu0", "frozen", "readout"])
+def test_filters_are_never_trained_and_survive_a_file(name, tmp_path):
+    network = NETWORKS[name](seed=2)
+    before = [u.clone() for u in network.filters()]
+    weights = [w.detach().clone() for w in network.parameters()]
+    history = train(network, X, Y, SGD(steps=30, batch_size=10))
+    assert history.table.loss.iloc[-1] < history.table.loss.iloc[0]
+    for old, new in zip(before, network.filters(), strict=True):
+        assert torch.equal(old, new)
+    assert not all(torch.equal(a, b) for a, b in zip(weights, network.parameters(), strict=True))
+    loaded = load_network(save_network(network, tmp_path / "network.pt"))
+    np.testing.assert_array_equal(loaded.decision_function(X), network.decision_function(X))
+    assert loaded.config() == network.config()
+
+
+def test_the_tools_of_margins_take_galu_networks():
+    network = GaLUNetwork(4, 20, seed=1)
+    train(network, X, Y, SGD(steps=600, batch_size=40, lr=0.1, loss="hinge"))
+    assert (Y * network.decision_function(X)).min() > 0
+    problem = svm_lc(X, Y, network)
+    assert solve(problem).gap < 1e-6
+    assert np.isfinite(stationarity(network, X, Y).residual)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: GaLUNetwork(4, []), "at least one hidden layer"),
+        (lambda: GaLUNetwork(4, 3, sharpness=0), "sharpness"),
+        (lambda: ProductGates([]), "fitted gates"),
+        (lambda: ProductGates([ReLUGates([[1.0]]), ReLUGates([[1.0, 2.0]])]), "same input"),
+        (lambda: Adam(loss="focal"), "squared, logistic, hinge"),
+        (lambda: Adam(lr=0), "lr"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+# Found by tests/fuzz/reliability.py
+
+
+def test_gates_of_any_sharpness():
+    assert SoftGates([[1.0]], 1e300).transform([[1e300], [0.0], [-1e300]]).tolist() == [[1.0], [0.5], [0.0]]
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        network = GaLUNetwork(2, 3, sharpness=1e300).to(dtype)
+        assert np.isfinite(network.decision_function([[0.0, 0.0], [1.0, 2.0]])).all()
