@@ -68,9 +68,7 @@ def grows(place: str, text: str, above: Quantity, below: Quantity, narrow: int, 
     return Claim(place, text, tuple(terms))
 
 
-def correlate(
-    place: str, text: str, one: Quantity, other: Quantity, relation: str, *, within: bool = False
-) -> Claim:
+def correlate(place: str, text: str, one: Quantity, other: Quantity, relation: str, *, within: bool = False) -> Claim:
     """The claim that the correlation of two quantities is 'above' or 'below' 0.5."""
     return Claim(place, text, ((1, one), (1, other)), correlation=relation, within=within)
 

@@ -164,7 +164,7 @@ def write(collection: Collection, found: Iterable[ResultTable], folder: Path) ->
     Figures of earlier runs stay, except damaged ones, for which a warning is issued.
     """
     new = {one.experiment.name: one.recorded() for one in found}
-    every = {}
+    every: dict[str, ResultTable] = {}
     for name in _records(collection, folder) if (folder / RECORD).exists() else ():
         try:
             every |= {} if name in new else {name: load(collection, folder, [name])[0]}
@@ -250,7 +250,8 @@ def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]
         for name, value in ({"revision": key["revision"]} | wanted).items():
             if recorded[name] != value:
                 raise InputError(f"the table is of {name.replace('_', ' ')} {recorded[name]}, not of {value}")
-        done[cell] = Result(rows.drop(columns=places).to_dict("records"), seconds, machine)
+        content = rows.drop(columns=places).to_dict("records")
+        done[cell] = Result([{str(name): row[name] for name in row} for row in content], seconds, machine)
     if known:
         one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, min(known), strict=True))
         raise InputError(f"the table holds what this run would not keep, such as {one}")
