@@ -54,7 +54,7 @@ def as_reals(values: Any) -> Array:
 
 
 def dimensions(values: Any) -> int:
-    """How many dimensions values have; 0 for what is no regular array."""
+    """Return the number of dimensions; 0 if the values are not a regular array."""
     try:
         return int(_plain(values).ndim)
     except CONVERSION_ERRORS:

@@ -92,13 +92,13 @@ def reproduce_paper(options: Namespace) -> Outcome:
     from implicit_bias.studies.paper.experiment import reproduction
     from implicit_bias.studies.paper.plan import chosen
     from implicit_bias.studies.paper.report import report_page
-    from implicit_bias.studies.runner.results import load_alone, write_alone
+    from implicit_bias.studies.runner.results import as_csv, load_alone, write_alone
 
     experiment = reproduction(chosen(*options.figure), options.dataset, options.versions)
     if options.redraw:
         out = redrawn(options.out or "results/redrawn", options.quick or options.scheduler)
         found = load_alone(experiment, Path(options.redraw), "reproduce paper")
-        found = replace(found, table=found.table[found.table.version.isin(options.versions)])
+        found = replace(found, csv=as_csv(found.table[found.table.version.isin(options.versions)]))
     else:
         out = Path(options.out or "results/paper")
         (found,) = computed([experiment], options, out)

@@ -218,7 +218,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         """Fit at each price, starting from the solutions at the one before; yield problems and solutions."""
         earlier = self._earlier(data)
         for problems, solutions in self._solved(data, prices, earlier):
-            self.classes_, self.samples_, self._codes = data.classes, data.rows, data.codes
+            self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
             self._keep(problems, solutions)
             support = data.support(solutions)
             self.support_ = data.rows[support]
@@ -308,18 +308,13 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         self.certificate_: Any = solutions if several else solutions[0]
         self.gates_: Any = gates if several else gates[0]
         intercepts = [solution.intercept for solution in solutions]
-        self.intercept_ = np.zeros(len(self.classes_)) if self._is_joint else np.array(intercepts)
-
-    @property
-    def _is_joint(self) -> bool:
-        """Whether the one certificate is that of several classes."""
-        return len(self.classes_) > 2 and not isinstance(self.certificate_, list)
+        self.intercept_ = np.zeros(len(self.classes_)) if self._joint else np.array(intercepts)
 
     @property
     def weights_(self) -> Array:
         """W (k, d), or (classes, k, d): those of the certificates."""
         found = self.certificate_
-        if self._is_joint:
+        if self._joint:
             return found.weights.reshape(len(self.classes_), -1, found.weights.shape[1])
         return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
 
@@ -332,7 +327,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         found: Any = self.certificate_ if several else [self.certificate_]
         gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
         groups: Any = getattr(gates, "groups", None)
-        if self._is_joint:
+        if self._joint:
             return diagram + summary({"": found[0]}, np.tile(groups, len(self.classes_)))
         positives = (self.classes_ if several else self.classes_[1:]).tolist()
         return diagram + summary(dict(zip(positives, found, strict=True)), groups)

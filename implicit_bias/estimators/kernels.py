@@ -146,7 +146,7 @@ class MultipleKernelClassifier(MarginClassifier):
         self._model = _expanded(self._model, features.kernels, features.samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
-        """As for `GLNClassifier`; each kernel is computed once for all classes."""
+        """Scores as of any margin classifier; each kernel is computed once for all classes."""
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)
@@ -208,7 +208,7 @@ class _FittedKernels(KernelFeatures):
 
 
 def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
-    """What `kernels` stands for, over training samples X (n, p): functions, and names with their parameters."""
+    """Return `kernels` for training samples X (n, p) as functions, or names with their parameters."""
     if kernels is None:
         centred = X - np.average(X, weights=None if weight is None else np.repeat(weight[:, None], X.shape[1], 1))
         unit = float(np.average((centred**2).sum(axis=1), weights=weight)) or 1.0

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier, ModelMixin, check_processes
-from implicit_bias.estimators.gln import GLNClassifier
+from implicit_bias.estimators.networks import GLNClassifier
 from implicit_bias.solvers.path import smallest_price
 
 #: The largest default price over the smallest at which there are weights.

@@ -72,7 +72,7 @@ class Features(ABC):
 
     @property
     def gated(self) -> bool:
-        """Whether they are Φ(x) = g(x) ⊗ x."""
+        """True for features Φ(x) = g(x) ⊗ x."""
         return self.gate_values is not None
 
     @property
@@ -166,12 +166,12 @@ class Features(ABC):
 
     @property
     def _terms(self) -> int:
-        """How many roundings a sum (ΦW)_i takes, at least."""
+        """Number of roundings of a sum (ΦW)_i, or more."""
         return self.k * self.d + 2
 
     @property
     def _vanishing(self) -> float:
-        """What a term may lose that vanishes on its way."""
+        """Largest loss of a term that underflows."""
         return float(TINY)
 
     def _block_lengths(self) -> Array:
@@ -190,7 +190,6 @@ class Features(ABC):
         chunk = max(1, AT_ONCE // size)
 
         def entries(rows: slice, columns: slice) -> Array:
-            """Those of some rows and columns."""
             total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
             for first in range(0, self.n, chunk):
                 dense = self.select(slice(first, first + chunk)).dense()
@@ -216,7 +215,7 @@ class Features(ABC):
         return np.asarray(np.abs(self._blocks()).max(axis=0))
 
     def closed(self) -> np.ndarray:
-        """Whether φ(x_i) = 0; shape (n,)."""
+        """True where φ(x_i) = 0, shape (n,)."""
         return np.asarray(~self.dense().any(axis=1))
 
     def scale(self) -> float:
@@ -373,7 +372,7 @@ class KernelFeatures(Features):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnkeptFeatures(Features):
-    """How many samples, gates and inputs there were; whatever needs the samples is refused.
+    """Numbers of samples, gates and inputs of features that were not kept; what needs the samples is refused.
 
     >>> from implicit_bias import InputError
     >>> try:

@@ -126,12 +126,12 @@ class GatedFeatures(Features):
 
     @property
     def _terms(self) -> int:
-        """How many roundings a sum (ΦW)_i takes: d and k, one after the other."""
+        """Number of roundings of a sum (ΦW)_i: d and k, one after the other."""
         return self.k + self.d + 2
 
     @property
     def _vanishing(self) -> float:
-        """What a term may lose: a product that vanishes is multiplied by the third factor."""
+        """Largest loss of a term: a product that underflows is multiplied by the third factor."""
         return float(TINY) * max(1.0, *(float(sizes.max()) for sizes in self._largest))
 
     @cached_property
@@ -173,7 +173,7 @@ class GatedFeatures(Features):
         return np.outer(*self._largest)
 
     def closed(self) -> np.ndarray:
-        """Whether φ(x_i) = 0: every gate closed, or no input; shape (n,)."""
+        """True where φ(x_i) = 0: every gate closed, or no input; shape (n,)."""
         return np.asarray(~(self.gate_values.any(axis=1) & self.X.any(axis=1)))
 
     def scale(self) -> float:

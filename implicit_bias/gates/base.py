@@ -1,4 +1,4 @@
-"""What all gates have in common: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k).
+"""Base of the gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k).
 
 Every class follows scikit-learn's transformers: `fit(X)`, `transform(X)`, `get_params`, `clone`. A fitted gate object
 called on inputs gives their features: `gates(X) @ W`.
@@ -47,7 +47,7 @@ class Gates(TransformerMixin, BaseEstimator):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` has run."""
+        """True after `fit`."""
         return hasattr(self, self.learned[-1])
 
     def set_params(self, **params: Any) -> Self:

@@ -1,4 +1,4 @@
-"""What a fitted classifier of kernels makes of new inputs, kept as data."""
+"""Kernel expansions of a fitted classifier as gates."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -45,7 +45,7 @@ class KernelExpansions(Gates):
         self.groups = np.arange(len(self.kernels))
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Nothing is left to fit."""
+        """Return the gates, which are fitted from the start."""
         return self
 
     def restore(self, **learned: Any) -> Self:

@@ -50,14 +50,14 @@ class ThresholdGates(Gates):
     learned = ("n_features_in_", "directions_", "cutoffs_")
 
     def restore(self, **learned: Any) -> Self:
-        """As for all gates; one direction of n_features_in_ numbers per cutoff, none at all for one context."""
+        """Restore what `fit` learned; each cutoff needs a direction of n_features_in_ numbers."""
         planes, inputs = np.size(learned["cutoffs_"]), int(learned["n_features_in_"])
         as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
         as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
         return super().restore(**learned)
 
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
-        """As for all gates; `ChunkedInputs` stay as they are, because only their projections are needed."""
+        """Return the inputs with weight; `ChunkedInputs` stay as they are: only their projections are needed."""
         if not isinstance(X, ChunkedInputs):
             return super()._first_inputs(X, sample_weight)
         if sample_weight is not None:

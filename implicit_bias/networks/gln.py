@@ -43,7 +43,6 @@ class FixedGatesNetwork(GatedNetwork):
         self._gates = [next(rest) if isinstance(gates, HyperplaneGates) else gates for gates in self._gates]
 
     def _hyperplanes(self) -> list[HyperplaneGates]:
-        """Those of the gates that have something to save."""
         return [gates for gates in self._gates if isinstance(gates, HyperplaneGates)]
 
     def config(self) -> dict[str, Any]:

@@ -33,14 +33,21 @@ class LayeredNetwork(GatedNetwork):
 
     Weights are Kaiming-normal, N(0, 2/fan-in), drawn in the order of the layers; then filters, if there are any. What
     a hidden layer does is written on lists of weights and filters that may have a leading axis, one network an entry,
-    so that many networks train together (`train_together`).
+    so that `train` takes many networks at once.
 
-    A subclass declared with `gated_linear=True` computes f(x) = A (g ∘ Bx) for one hidden layer, with gates g that are
-    `fixed_gates`, or 1(Bx > 0) without.
+    A subclass may declare in its class line what a hidden layer makes of z: g ∘ Az with its `fixed_gates` g
+    (`kind="gated"`), relu(Az) ("relu"), or Az ("linear"). Its gradients are then written out.
     """
+
+    kind: str | None = None
 
     #: Hidden layers that are trained with the readout; else they are filters.
     hidden_is_trained = True
+
+    def __init_subclass__(cls, kind: str | None = None) -> None:
+        """Declare the kind; classes derived from this one may compute something else."""
+        super().__init_subclass__(gated_linear=kind in ("gated", "relu"))
+        cls.kind = kind
 
     def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__()
@@ -59,7 +66,7 @@ class LayeredNetwork(GatedNetwork):
             self.register_buffer(f"filters{index}", values)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
-        """What fixed gates need besides the weights; nothing here."""
+        """Draw the filters of fixed gates; none here."""
         return []
 
     def filters(self) -> list[Tensor]:
@@ -120,7 +127,7 @@ class LayeredNetwork(GatedNetwork):
         return cls(**config, seed=0)
 
 
-class ReLUNetwork(LayeredNetwork, gated_linear=True):
+class ReLUNetwork(LayeredNetwork, kind="relu"):
     """A ReLU network without biases, f(x) = W^{(L+1)} relu(W^{(L)} … relu(W^{(1)} x)); GD-ReLU has one hidden layer.
 
     Parameters
@@ -163,7 +170,7 @@ class ReLUNetwork(LayeredNetwork, gated_linear=True):
         return frozen
 
 
-class FrozenReLUNetwork(LayeredNetwork, gated_linear=True):
+class FrozenReLUNetwork(LayeredNetwork, kind="gated"):
     """A ReLU network with frozen gates: a_h = 1(⟨u_h, z⟩ ≥ 0) ⟨w_h, a⟩, z the activations of the frozen copy u.
 
     With one hidden layer f(x) = Σ_h w^{(2)}_h 1(⟨u_h, x⟩ ≥ 0) ⟨w^{(1)}_h, x⟩. Usually made by `ReLUNetwork.freeze()`;
@@ -205,7 +212,7 @@ class FrozenReLUNetwork(LayeredNetwork, gated_linear=True):
         return X
 
 
-class LinearNetwork(LayeredNetwork):
+class LinearNetwork(LayeredNetwork, kind="linear"):
     """A linear network f(x) = W^{(L+1)} … W^{(1)} x: what a GaLU network of the same shape is without its gates.
 
     Parameters as for `ReLUNetwork`.

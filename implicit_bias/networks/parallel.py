@@ -85,17 +85,17 @@ class ParallelNetwork(GatedNetwork):
         return self.parts[0].degree
 
     def config(self) -> NoReturn:
-        """Refused: its networks are saved one by one."""
+        """Raise InputError: its networks are saved one by one."""
         raise InputError("a ParallelNetwork is not saved; save its networks one by one")
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> NoReturn:
-        """Refused as `config` is."""
+        """Raise InputError, as `config` does."""
         raise InputError("a ParallelNetwork is not saved; build it from its networks")
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether gates are of one class, with equal parameters and learned arrays."""
+    """True for gates of one class with equal parameters and learned arrays."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Gates):

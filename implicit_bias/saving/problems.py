@@ -52,7 +52,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
 
 
 def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of a problem, with its samples or without: what goes into `about`, and arrays."""
+    """Return a problem, with or without its samples, as a JSON dictionary and arrays."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not features.kept:
@@ -87,7 +87,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
 
 
 def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of fitted gates: what goes into `about`, and arrays."""
+    """Return fitted gates as a JSON dictionary and arrays."""
     if not _known(all_gates, gates):
         raise InputError(
             f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
@@ -108,7 +108,7 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
-    """Whether the class of `thing` is one of a module of this package and has `made_of`."""
+    """True if the class of `thing` is one of a module of this package and has `made_of`."""
     kind = type(thing)
     return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
 

@@ -50,6 +50,15 @@ class CvxpySolver(Solver):
         """Import CVXPY and what uses it."""
         import implicit_bias.margin.program  # noqa: F401
 
+    def translated(self, options: Options) -> dict[str, Any]:
+        """Tolerances and limits of `solve` as options of this solver."""
+        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
+        if options.max_iterations is not None:
+            settings[self.limit_option] = min(options.max_iterations, MOST_ITERATIONS)
+        if options.max_seconds is not None and self.time_option is not None:
+            settings[self.time_option] = options.max_seconds
+        return settings
+
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
         """Solve `problem` to a relative gap of about `options.tol`, inputs and margins of about size 1."""
         import cvxpy as cp
@@ -60,11 +69,7 @@ class CvxpySolver(Solver):
         unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
-        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
-        if options.max_iterations is not None:
-            settings[self.limit_option] = min(options.max_iterations, MOST_ITERATIONS)
-        if options.max_seconds is not None and self.time_option is not None:
-            settings[self.time_option] = options.max_seconds
+        settings = self.translated(options)
         with warnings.catch_warnings():
             # CVXPY warns of inaccurate answers; the certificate has a number for it.
             warnings.simplefilter("ignore")

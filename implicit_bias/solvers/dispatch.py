@@ -115,7 +115,7 @@ def solve(
     conflict = evident_conflict(problem)
     nowhere = np.zeros((problem.features.k, problem.features.d))
     answer = run(problem, options) if conflict is None else Answer(nowhere, conflict, 0)
-    attempts = [_certified(problem, name, answer, tol)]
+    attempts = [_certified(problem, name, answer, options.tol)]
     best = attempts[0]
     if solver is None and problem.features.n * problem.features.k * problem.features.d <= MAX_RETRY_ENTRIES:
         best = _with_fallbacks(problem, options, begin, attempts)
@@ -166,7 +166,7 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) ->
 
 
 def _ended(stopped: Status | None) -> bool:
-    """True if a solver has not stopped for want of time."""
+    """True unless a time limit or Ctrl-C stopped the solver."""
     return stopped in (None, Status.ITERATION_LIMIT)
 
 

@@ -93,7 +93,7 @@ def test_a_forked_child_answers_as_its_parent(samples, name):
     assert torch.get_num_threads() == 2
 
 
-def test_children_of_children_and_of_a_solve_answer_too(samples):
+def test_children_of_children_and_of_a_solve(samples):
     again = lambda: forked(WORK["soft"], *samples)  # noqa: E731
     assert forked(again) == pytest.approx(WORK["soft"](*samples), rel=1e-5)
     found = []
@@ -106,7 +106,7 @@ def test_children_of_children_and_of_a_solve_answer_too(samples):
     assert found[0][1] == 1
 
 
-def test_a_child_of_a_block_with_one_thread_keeps_to_one(samples):
+def test_child_of_a_block_with_one_thread(samples):
     block = one_thread()
     block.__enter__()
 
@@ -120,7 +120,7 @@ def test_a_child_of_a_block_with_one_thread_keeps_to_one(samples):
 
 
 @pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="processes are not forked by default")
-def test_a_search_in_forked_processes_finds_what_one_process_finds(samples):
+def test_search_in_forked_processes(samples):
     search = GridSearchCV(GLNClassifier(3, random_state=1), {"C": [0.1, 1.0]}, cv=2)
     alone = search.fit(*samples).cv_results_["mean_test_score"]
     with joblib.parallel_config("multiprocessing", n_jobs=2):

@@ -53,7 +53,7 @@ def test_both_versions_have_a_figure_each(tmp_path):
     assert "published" in done.stdout
 
 
-def test_the_same_run_gives_the_same_table_on_one_and_two_processes(tmp_path):
+def test_table_of_one_and_two_processes(tmp_path):
     tables = []
     for jobs in ("1", "2"):
         done = run(*SMALL, "--jobs", jobs, "--units", "3", "--out", tmp_path / jobs, command="compare gln")
@@ -82,7 +82,7 @@ def test_the_same_run_gives_the_same_table_on_one_and_two_processes(tmp_path):
         ("compare shallow-gln", ["--units", "5"], "one unit"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(command, options, words, tmp_path):
+def test_bad_comparison(command, options, words, tmp_path):
     done = run(*SMALL, *options, "--out", tmp_path / "out", command=command)
     assert done.returncode == 2
     assert words in done.stderr
@@ -90,7 +90,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(command, options, words, tmp_
     assert not list(tmp_path.rglob("comparison*"))
 
 
-def test_an_unwritable_output_is_refused_before_the_work(tmp_path):
+def test_unwritable_output(tmp_path):
     (tmp_path / "file").write_text("mine")
     done = run(*SMALL, "--out", tmp_path / "file", command="compare gln")
     assert done.returncode == 2
@@ -109,7 +109,7 @@ def test_a_comparison_as_json(tmp_path, monkeypatch):
     assert all(Path(path).is_file() for path in document["files"])
 
 
-def test_results_of_other_settings_are_not_replaced(tmp_path):
+def test_results_of_other_settings(tmp_path):
     """A run may add settings to those of the folder."""
 
     def compared(*options):
@@ -134,7 +134,7 @@ def test_results_of_other_settings_are_not_replaced(tmp_path):
     assert set(pd.read_csv(tmp_path / "comparison.csv").seed) == {1, 2, 3}
 
 
-def test_a_comparison_says_of_what_no_certified_row_can_be_that_it_is_proved():
+def test_proof_without_certified_row():
     cell = {"study": "compare_gln", "dataset": "digits", "train_size": 9, "units": 1, "contexts": 2, "seed": 1}
     cell |= {"momentum": 0.0, "version": "corrected", "split": "published", "cutoff": "median", "seconds": 0.1}
     cell |= {"inconsistency": np.nan, "expected_inconsistency": np.nan}
@@ -145,7 +145,7 @@ def test_a_comparison_says_of_what_no_certified_row_can_be_that_it_is_proved():
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_ctrl_c_during_the_work_leaves_no_traceback(tmp_path, monkeypatch, options):
+def test_ctrl_c_during_the_work(tmp_path, monkeypatch, options):
     def interrupted(*_):
         raise KeyboardInterrupt
 

@@ -44,7 +44,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or 
         ([], "COMMAND"),
     ],
 )
-def test_bad_input_is_a_sentence_and_json_and_exit_code_2(samples, arguments, words):
+def test_bad_input(samples, arguments, words):
     before = sorted(samples.rglob("*"))
     code, out, err = run(*arguments, "--json")
     assert code == 2
@@ -58,7 +58,7 @@ def test_bad_input_is_a_sentence_and_json_and_exit_code_2(samples, arguments, wo
 
 
 @pytest.mark.parametrize("command", [["compare", "gln"], ["solve", "s.csv"], ["reproduce", "limit"], ["info"]])
-def test_an_unknown_option_shows_the_usage_of_its_command(samples, command):
+def test_unknown_option(samples, command):
     lines = run(*command, "--nonsense", "1").stderr.splitlines()
     name = " ".join(word for word in command if word != "s.csv")
     assert lines[0].startswith(f"usage: implicit-bias {name} ")
@@ -84,7 +84,7 @@ sys.exit(main(sys.argv[2:]))
 
 @posix
 @pytest.mark.parametrize(("module", "options"), [("numpy", ["--json"]), ("torch.nn", [])])
-def test_ctrl_c_while_modules_are_loaded_leaves_no_traceback(module, options):
+def test_ctrl_c_while_loading(module, options):
     done = process("-c", INTERRUPTED_AT, module, "compare", "gln", *options, command=[sys.executable])
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
@@ -102,7 +102,7 @@ def test_ctrl_c_while_modules_are_loaded_leaves_no_traceback(module, options):
         (["solve", "s.npz", "--json"], "1", 141),
     ],
 )
-def test_a_reader_that_has_gone_loses_its_output_and_no_work(samples, arguments, unbuffered, code):
+def test_reader_of_output_gone(samples, arguments, unbuffered, code):
     """Written when it is printed, or when the process ends; an error of the command's own comes first."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -116,7 +116,7 @@ def test_a_reader_that_has_gone_loses_its_output_and_no_work(samples, arguments,
 
 
 @posix
-def test_messages_whose_reader_has_gone_stop_nothing_either(samples):
+def test_reader_of_messages_gone(samples):
     reader, writer = os.pipe()
     os.close(reader)
     done = process("solve", "s.npz", "--verbose", stderr=writer)
@@ -127,7 +127,7 @@ def test_messages_whose_reader_has_gone_stop_nothing_either(samples):
 
 @posix
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_stream_that_is_closed_from_the_start_takes_nothing_along(samples, stream, monkeypatch):
+def test_closed_stream(samples, stream, monkeypatch):
     monkeypatch.setattr(sys, stream, None)
     assert main(["solve", "s.npz", "--verbose"]) == 0
     assert load_model("s-model.npz").status is Status.OPTIMAL

@@ -73,7 +73,7 @@ def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     assert model.classes_.tolist() == ["benign", "malignant"]
 
 
-def test_a_free_intercept_centres_what_lies_off_the_origin(cancer):
+def test_free_intercept_off_the_origin(cancer):
     X, y = cancer
     kept, free = (
         GLNClassifier(4, C=0.01, random_state=0, free_intercept=free).fit(X + 50, y) for free in (False, True)
@@ -97,7 +97,7 @@ def test_support_vectors_carry_the_solution(cancer):
 
 
 @pytest.mark.parametrize("kind", [GLNClassifier, GatedReLUClassifier, HiddenLayerClassifier])
-def test_several_classes_are_problems_of_one_against_the_rest(kind):
+def test_classes_against_the_rest(kind):
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     options = {} if kind is not HiddenLayerClassifier else {"training": SGD(steps=300)}
@@ -111,7 +111,7 @@ def test_several_classes_are_problems_of_one_against_the_rest(kind):
     assert model.score(X, y) > 0.95
 
 
-def test_no_gates_and_one_group_are_the_linear_machine():
+def test_constant_gate_is_linear_svc():
     """An independent oracle: at the price C‖w‖ of ½‖w‖², the stationarity of LinearSVC's problem is that of ours."""
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
@@ -171,13 +171,13 @@ def test_chunks_of_new_samples_change_no_score(wine):
     np.testing.assert_allclose(scores - model.decision_function(wine[0]), 0.0, atol=1e-12)
 
 
-def test_what_is_kept_does_not_hold_the_samples(wine):
+def test_samples_are_not_kept(wine):
     X, y = wine
     stored = pickle.dumps(GLNClassifier(2, C=0.1, random_state=2).fit(np.repeat(X, 20, axis=1), y))
     assert len(stored) < X.nbytes * 20 / 2
 
 
-def test_hard_margin_of_overlapping_classes_is_refused_with_a_proof(cancer):
+def test_overlapping_classes_are_refused_with_proof(cancer):
     X, y = np.vstack([cancer[0], cancer[0][:1]]), np.append(cancer[1], "benign")
     y[0] = "malignant"
     with pytest.raises(NotSeparableError, match=r"soft margin \(finite C\)") as refusal:
@@ -216,7 +216,7 @@ def test_inside_scikit_learn(cancer):
     assert cross_val_score(OneVsOneClassifier(GatedReLUClassifier(10, random_state=1)), *iris, cv=3).mean() > 0.9
 
 
-def test_a_sparse_matrix_without_memory_for_it_is_refused(cancer, monkeypatch):
+def test_sparse_matrix_without_memory(cancer, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
     with pytest.raises(InputError, match=r"X, which is held dense, needs about 0\.0 GiB"):
         GLNClassifier(4, C=0.1, random_state=0).fit(sp.csr_array(cancer[0]), cancer[1])
@@ -314,7 +314,7 @@ def test_unfinished_answers_warn(cancer):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_fits_that_part_nothing_warn_and_name_the_price(cancer, seed):
+def test_fits_that_part_nothing_warn(cancer, seed):
     """With a free intercept cheap slack leaves weights of 1e-8 or 1e-200 and not zero."""
     rng = np.random.default_rng(seed)
     C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
@@ -323,7 +323,7 @@ def test_fits_that_part_nothing_warn_and_name_the_price(cancer, seed):
         make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
 
 
-def test_one_class_for_all_samples_is_told(cancer):
+def test_one_class_for_all_samples_warns(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
     model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
     with pytest.warns(UserWarning, match=r"all samples are put into one class, since slack at C=0.05"):
@@ -429,7 +429,7 @@ def test_all_classes_at_once_are_the_formulation(three, kind, C, gates):
     assert "OPTIMAL" in model._repr_html_()
 
 
-def test_weights_are_copies_for_all_classes_at_once(three):
+def test_weights_of_joint_classes(three):
     """Of weights two, twice the sample; of zero, none; at every price, in cross-validation, and from the last fit."""
     X, y = three
     weight = np.arange(len(X)) % 3
@@ -463,7 +463,7 @@ def test_weights_are_copies_for_all_classes_at_once(three):
         (MultipleKernelClassifier(multi_class="joint"), "MultipleKernelClassifier knows no problem of several classes"),
     ],
 )
-def test_classes_at_once_that_do_not_exist_are_refused(three, model, words):
+def test_joint_problems_that_do_not_exist(three, model, words):
     with pytest.raises(InputError, match=words):
         model.fit(*three)
 
@@ -478,7 +478,7 @@ def test_classes_at_once_that_do_not_exist_are_refused(three, model, words):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_parameters_that_are_set_after_a_fit_count_for_the_next_one(model):
+def test_parameters_set_after_fit(model):
     X, y = load_iris(return_X_y=True)
     X, y = X[:100] + 3.0, y[:100]
     scores = model.fit(X, y).predict(X)
@@ -491,7 +491,7 @@ def test_parameters_that_are_set_after_a_fit_count_for_the_next_one(model):
     np.testing.assert_allclose(model.fit(X, y).predict(X), fresh.predict(X))
 
 
-def test_missing_values_and_columns_of_text_are_told_with_the_remedy():
+def test_missing_values_and_text():
     for value, words in ((np.nan, "contains NaN; fill missing values"), ("bad", "'bad'; encode columns of text")):
         table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.5, value, 1.0]})
         for estimator in (GLNClassifier(2), GaLUClassifier(2)):

@@ -59,7 +59,7 @@ def engine(request, images, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_gates_features_and_solutions_are_those_of_the_array(engine, images, y, tiny_sets):
+def test_chunks_are_the_array(engine, images, y, tiny_sets):
     X = np.column_stack([images * (2 / 255) - 1.0, np.ones(len(images))])
     np.testing.assert_array_equal(np.asarray(engine), X)
     np.testing.assert_array_equal(engine[[7, 3, 200]], X[[7, 3, 200]])
@@ -96,7 +96,7 @@ def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
 
 
 @pytest.mark.parametrize(("precise", "sparse"), [(False, True), (True, False), (True, True)])
-def test_the_bounds_of_rounding_hold_for_the_sums_of_all_chunks(precise, sparse):
+def test_rounding_bounds_of_chunks(precise, sparse):
     rng = np.random.default_rng(3)
     X, G = rng.normal(size=(23, 3)) * 10.0 ** rng.integers(-6, 6, size=(23, 3)), rng.normal(size=(23, 2))
     features = ChunkedFeatures(ChunkedInputs(X, chunk=4), G)
@@ -114,7 +114,7 @@ def test_the_bounds_of_rounding_hold_for_the_sums_of_all_chunks(precise, sparse)
         assert (error <= 1e-25 * np.abs(G).max() * np.abs(X).max() * 100).all()
 
 
-def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
+def test_array_on_a_cluster(images, y):
     distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
     gates = HyperplaneGates(6, 2, seed=1).fit(ChunkedInputs(images, **SCALED))
     problem = svm_gln(ChunkedInputs(images, **SCALED), y, gates)
@@ -129,7 +129,7 @@ def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
         np.testing.assert_array_equal(there.features.select([3, 200]).X, problem.features.select([3, 200]).X)
 
 
-def test_limits_callbacks_and_interruptions_end_with_the_best_so_far(images, y, tiny_sets):
+def test_limits_callbacks_and_interruptions(images, y, tiny_sets):
     problem = svm_gln(ChunkedInputs(images, **SCALED, chunk=64), y, HyperplaneGates(6, 2, seed=1))
     seen = []
     early = solve(problem, max_iterations=6, callback=seen.append)
@@ -144,7 +144,7 @@ def test_limits_callbacks_and_interruptions_end_with_the_best_so_far(images, y, 
     assert solve(problem, callback=stop).status is Status.INTERRUPTED
 
 
-def test_what_does_not_fit_is_refused_and_the_rest_is_not(images, y, monkeypatch):
+def test_what_does_not_fit_is_refused(images, y, monkeypatch):
     X = ChunkedInputs(images, **SCALED, chunk=64)
     problem = svm_gln(X, y, HyperplaneGates(6, 2, seed=1))
     monkeypatch.setattr(memory, "free_memory", lambda: 8.0 * images.size - 1)
@@ -166,7 +166,7 @@ def test_gates_that_need_all_inputs_get_them(images, y):
     np.testing.assert_array_equal(plain.select(slice(None)).gate_values, ConstantGate().fit(X[:])(X[:]).gate_values)
 
 
-def test_a_model_scores_inputs_through_given_gate_values(images, y):
+def test_model_of_given_gate_values(images, y):
     G = images[:, :3] > 100
     problem = MarginProblem(ChunkedFeatures(ChunkedInputs(images, **SCALED, chunk=64), G), y, Frobenius(), C=0.1)
     model = MarginModel([problem], [solve(problem)])

@@ -102,7 +102,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("seed", "name"), [*enumerate(WRONG)])
-def test_features_of_ones_own_that_contradict_themselves_are_refused(name, seed):
+def test_contradictory_features_are_refused(name, seed):
     rng, (changes, words) = np.random.default_rng(seed), WRONG[name]
     blocks = rng.normal(size=(*rng.integers(2, 9, 2), 3))
     y = rng.choice([-1, 1], size=len(blocks))

@@ -195,20 +195,19 @@ def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("joint", ["ovr", "joint"])
 @pytest.mark.parametrize(
-    "labels",
+    ("labels", "joint"),
     [
-        np.array([0, 1, 2], dtype=np.int64),
-        np.array([3, 1, 7], dtype=np.uint8),
-        np.array([1.0, 5.0, 2.0], dtype=np.float32),
-        np.array([1.0, 5.0, 2.0], dtype=np.longdouble),
-        np.array(["a", "a longer one", "c"]),
-        np.array(["a", "b", "c"], dtype="<U20"),
-        np.array(["a", "b", "c"], dtype=object),
-        np.array([False, True, True]),
+        (np.array([0, 1, 2], dtype=np.int64), "joint"),
+        (np.array([3, 1, 7], dtype=np.uint8), "ovr"),
+        (np.array([1.0, 5.0, 2.0], dtype=np.float32), "joint"),
+        (np.array([1.0, 5.0, 2.0], dtype=np.longdouble), "ovr"),
+        (np.array(["a", "a longer one", "c"]), "ovr"),
+        (np.array(["a", "b", "c"], dtype="<U20"), "joint"),
+        (np.array(["a", "b", "c"], dtype=object), "ovr"),
+        (np.array([False, True, True]), "joint"),
     ],
-    ids=lambda labels: str(labels.dtype),
+    ids=lambda part: part if isinstance(part, str) else str(part.dtype),
 )
 def test_labels_keep_their_type(labels, joint, tmp_path):
     given = labels[CODES]
@@ -325,8 +324,10 @@ LEAST_SQUARES = [
 ]
 
 
-@pytest.mark.parametrize("estimator", LEAST_SQUARES, ids=repr)
-@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize(
+    ("estimator", "targets"),
+    [*((one, 1 + place % 2) for place, one in enumerate(LEAST_SQUARES)), (LEAST_SQUARES[0], 2)],
+)
 def test_least_squares_load_equal(estimator, targets, tmp_path):
     rows = np.arange(len(X)) if targets > 1 else np.flatnonzero(CODES > 0)
     y = NAMES[rows] if isinstance(estimator, GaLUClassifier) else X[rows][:, :targets].squeeze() ** 2

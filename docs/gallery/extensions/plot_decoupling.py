@@ -54,12 +54,12 @@ def relu(y, units):
     """The network, which gets the constant input that the others append, at the end of every tenth epoch."""
     network, models = ReLUNetwork(11, units, seed=1), []
 
-    def keep(epoch, epochs):
-        if epoch % 10 == 0:
+    def keep(step, steps):
+        if step:
             kept = network.freeze()  # with its gates as they are now, the network of this moment
             models.append(lambda X: kept.decision_function(with_constant(X)))
 
-    train(network, with_constant(X), y, Adam(steps=2000, batch_size=100, lr=5e-3), every=10**6, progress=keep)
+    train(network, with_constant(X), y, Adam(steps=2000, batch_size=100, lr=5e-3), every=40, progress=keep)
     return models
 
 

@@ -51,4 +51,3 @@ from .theorems.memorisation import sphere_width as sphere_width
 from .theorems.stability import galu_excess as galu_excess
 from .theorems.stability import moved_gates as moved_gates
 from .theorems.stability import neighbouring_gates as neighbouring_gates
-from .training import train_together as train_together

@@ -27,7 +27,7 @@ def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
     return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
 
 
-class GaLUNetwork(LayeredNetwork, gated_linear=True):
+class GaLUNetwork(LayeredNetwork, kind="gated"):
     """Gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
 
     The gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U never:
@@ -153,7 +153,7 @@ class GaLUNetwork(LayeredNetwork, gated_linear=True):
         return super().config() | {"sharpness": self.sharpness}
 
 
-class GaLU0Network(GaLUNetwork, gated_linear=True):
+class GaLU0Network(GaLUNetwork, kind="gated"):
     """A GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
 
     No gate changes in training, at any depth, so that the network is always linear on gated features: with a gate

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.extensions.galu import GaLUNetwork
-from implicit_bias.extensions.galu.training import train_together
 from implicit_bias.networks import LayeredNetwork, ReLUNetwork
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, panels
+from implicit_bias.training import sgd
 from implicit_bias.training.optimisers import SGD, Adam
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def train(
     config = SGD(settings["steps"], **common, lr_factor=1.0) if plain else Adam(settings["steps"], **common)
     # Evaluating the losses takes time, which only a target needs.
     every = settings["steps"] if target is None else LOOK
-    return train_together(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
+    return sgd.train(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
 
 
 def fits(

@@ -1,4 +1,7 @@
-"""What the table of all sizes says: trends with n, what time changes, and who errs less at the largest size."""
+"""Findings of the table of all sizes: trends with n, effects of time, and lower errors at the largest size.
+
+Verdicts and the tables of a page, both from the table of the study.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from implicit_bias.studies.limit.verdicts import REACHED
-from implicit_bias.studies.runner.mean_test import MeanTest
-from implicit_bias.studies.runner.verdicts import Verdict, span, where
+from implicit_bias.studies.limit.findings import REACHED
+from implicit_bias.studies.runner.mean_test import MeanTest, difference
+from implicit_bias.studies.runner.verdicts import Verdict, markdown, percent, span, where
 from implicit_bias.studies.scale.config import MODELS
 
 #: The rows of a quantity, and its column: network, descent, model, column.
@@ -83,38 +86,31 @@ def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
 
 
 def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ...]) -> Iterator[MeanTest]:
-    sides = [quantity(table, rows) for rows in terms]
-    values = (sides[0] - sides[1] if len(sides) > 1 else sides[0]).dropna(axis=1, how="all").dropna()
+    first, *others = (quantity(table, rows) for rows in terms)
+    values = (first - others[0] if others else first).dropna(axis=1, how="all").dropna()
     sizes = values.index.to_frame(index=False)
     if kind == "trend":
-        every = max(sizes.train_size.nunique(), 2)
-        values = values[(sizes.groupby("units").train_size.transform("size") == every).to_numpy()]
+        counts, every = sizes.groupby("units").train_size.transform("size"), max(sizes.train_size.nunique(), 2)
     elif kind == "mean":
-        every = sizes.units.nunique()
-        values = values[(sizes.groupby("train_size").units.transform("size") == every).to_numpy()]
-    elif kind == "largest":
-        values = values[(sizes.train_size == sizes.train_size.max()).to_numpy()]
+        counts, every = sizes.groupby("train_size").units.transform("size"), sizes.units.nunique()
+    else:
+        counts, every = sizes.train_size, sizes.train_size.max()
+    values = values[(counts == every).to_numpy()]
     if values.empty:
         return
     place = values.index.to_frame(index=False)
-    at = [f"{letter}={listed(place[name])}" for letter, name in (("n", "train_size"), ("H", "units"))]
+    claim += f", n={_listed(place.train_size)}, H={_listed(place.units)}"
     if kind == "trend":
         means = values.mean(axis=1).groupby("train_size").mean()
         shown = f"{', '.join(f'{mean:.2f}' for mean in means)}; a doubling "
-        draws = values.groupby("units").apply(_slopes).mean()
+        slopes = pd.Series(values.groupby("units").apply(_slopes).mean())
+        yield MeanTest(claim, "below", 0.0, slopes, shown, split=True)
     else:
-        shown = " − ".join(f"{side.loc[values.index, values.columns].to_numpy().mean():.2f}" for side in sides) + " = "
-        draws = values.mean()
-    relation = "below" if kind == "trend" else "above"
-    yield MeanTest(", ".join([claim, *at]), relation, 0.0, pd.Series(draws), shown, True)
+        above, below = (side.loc[values.index, values.columns].mean() for side in (first, *others))
+        yield difference(claim, pd.DataFrame({"above": above, "below": -below}), split=True)
 
 
-def listed(values: pd.Series) -> str:
-    """Its different values in order.
-
-    >>> listed(pd.Series([500, 2000, 500]))
-    '500 2000'
-    """
+def _listed(values: pd.Series) -> str:
     return " ".join(map(str, sorted(set(values))))
 
 
@@ -124,10 +120,10 @@ def _slopes(part: pd.DataFrame) -> pd.Series:
 
 
 def _reached(table: pd.DataFrame) -> Iterator[Verdict]:
-    """How near to the certified optimum descents ended, where the gates that they end with separate the samples."""
+    """Distance of descents to the certified optimum, where the gates that they end with separate the samples."""
     ends = table[(table.descent == "limit") & table.model.isin(MODELS.values()) & table.ratio.notna()]
     for model, part in ends.groupby("model", sort=False):
-        near, sizes = int((part.ratio <= REACHED).sum()), listed(part.train_size)
+        near, sizes = int((part.ratio <= REACHED).sum()), _listed(part.train_size)
         claim = f"descent of {model} ends at the certified optimum, n={sizes}"
         found = f"{near} of {len(part)} cells, ratios {span(part.ratio, '.4f')}"
         yield Verdict(claim, found, f"ratio at most {REACHED} in all", near == len(part))
@@ -140,3 +136,52 @@ def _certified(table: pd.DataFrame) -> Verdict:
     proved = bool(problems.status.isin(("OPTIMAL", "NOT_SEPARABLE")).all())
     claim = "every margin problem is certified, or proved not separable"
     return Verdict(claim, f"{counts}; gaps up to {worst:.0e}", "all", proved)
+
+
+def _columns(networks: tuple[str, ...], problem: str, others: tuple[str, ...]) -> dict[str, tuple[Quantity, ...]]:
+    first = networks[0]
+    errors: dict[str, tuple[Quantity, ...]] = {
+        MODELS[one]: tuple((one, when, MODELS[one], "error") for when in ("sgd", "limit")) for one in networks
+    }
+    errors |= {model: ((first, "sgd", model, "error"),) for model in (problem, *others)}
+    return errors | {
+        f"{MODELS[one]}, {problem}": tuple((one, when, problem, "inconsistency") for when in ("sgd", "limit"))
+        for one in networks
+    }
+
+
+#: The tables of a data set: their columns, by name.
+TABLES = {
+    "Gated linear networks": _columns(("gln",), "SVM-GLN", ("SVM-L2", "SVM-Fro")),
+    "ReLU networks": _columns(("learned-relu", "retrained-relu"), "SVM-LC", ("SVM-RC", "SVM-HL")),
+}
+
+
+def tables(table: pd.DataFrame) -> str:
+    """A Markdown table for the networks of each kind on each data set, a row for each n and H."""
+    parts = [
+        "### At every size\n\nErrors of models, and how often two of them differ, in percent of the held-out samples: "
+        "means over the splits, with their number where it is not that of all. A network's first number is that after "
+        "training, its second that where descent from there ended, whatever its ratio."
+    ]
+    for dataset, part in table.groupby("dataset", sort=False):
+        for name, columns in TABLES.items():
+            rows = _rows(part, columns, part.seed.nunique())
+            parts += [f"#### {name}, {dataset}\n\n" + markdown([["n, H", *columns], *rows])] if rows else []
+    return "\n\n".join(parts)
+
+
+def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: int) -> list[list[str]]:
+    own = table[table.network.isin({network for terms in columns.values() for network, *_ in terms})]
+    found = []
+    for (n, units), part in own.groupby(["train_size", "units"]):
+        means = ([_mean(part, one, seeds) for one in terms] for terms in columns.values())
+        found.append([f"{n}, {units}", *(", ".join(filter(None, both)) or "–" for both in means)])
+    return found
+
+
+def _mean(table: pd.DataFrame, quantity: Quantity, seeds: int) -> str:
+    network, descent, model, column = quantity
+    values = where(table, network=network, descent=descent, model=model)[column].dropna()
+    fewer = f" ({len(values)})" if len(values) < seeds else ""
+    return percent(values) + fewer if len(values) else ""
