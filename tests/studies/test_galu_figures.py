@@ -35,12 +35,12 @@ def cell(name, which, *changes):
 
 
 @pytest.mark.parametrize("which", CELLS, ids=lambda which: which[0])
-def test_other_kinds_of_cells_are_computed_drawn_and_undecided_alone(which, tmp_path):
+def test_single_cell_of_other_kind_is_undecided(which, tmp_path):
     assert set(told(FIGURES[which[0]], cell(*which), tmp_path)) == {"undecided"}
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_full_grid_has_the_settings_of_the_quick_one(name):
+def test_quick_and_full_grid_have_same_settings(name):
     full, quick = ({tuple(cell) for cell in FIGURES[name].grid(quick)} for quick in (False, True))
     assert full == quick
 
@@ -210,14 +210,14 @@ def test_verdicts(name, table, expected, words):
     assert FIGURES[name].draw(table)
 
 
-def test_the_page_says_what_the_committed_tables_say():
+def test_page_shows_committed_verdicts():
     page = page_of(COLLECTION)
     for name, experiment in FIGURES.items():
         assert f"`--figure {name}`" in page
         assert experiment.claim[1:] in page
 
 
-def test_noise_levels_share_samples_and_training_is_measured_on_noisy_labels():
+def test_noise_levels_share_samples_and_losses_use_noisy_labels():
     settings = FIGURES["clusters"].grid(True)[0] | CLUSTERS | {"m": 30, "fresh": 20, "levels": 2, "repeats": 1}
     quiet, loud = (clusters.sample(settings, noise, 1) for noise in (0.0, 0.5))
     np.testing.assert_array_equal(quiet.X, loud.X)
@@ -229,7 +229,7 @@ def test_noise_levels_share_samples_and_training_is_measured_on_noisy_labels():
     assert (row["train_loss"], row["test_loss"]) == pytest.approx((residual[:30].mean(), residual[30:].mean()))
 
 
-def test_both_tasks_are_what_they_are_called():
+def test_labels_of_parity_and_linear_rule():
     settings = separable.grid(True)[0] | {"d": 6, "m": 60, "fresh": 40, "bits": 3, "margin": 1.0}
     X, y = separable.sample(settings | {"task": "parity"}, 1)
     np.testing.assert_array_equal(y, X[:, 0] * X[:, 1] * X[:, 2])
@@ -237,14 +237,14 @@ def test_both_tasks_are_what_they_are_called():
     assert (y * (X @ np.linalg.lstsq(X, y, rcond=None)[0]) > 0).mean() > 0.95
 
 
-def test_test_errors_choose_nothing():
+def test_held_out_error_alone_chooses():
     rates = pd.concat([errors(0.03), errors(0.01).assign(lr=3e-4, held_out_error=0.2)])
     assert set(images.chosen(rates).lr) == {1e-3}
     # Repeats choose together, and all of the chosen setting stay.
     assert len(images.chosen(pd.concat([rates, rates.assign(repeat=2)]))) == 8
 
 
-def test_every_kind_of_network_is_built_with_its_depth_and_only_gates_have_a_sharpness():
+def test_networks_have_depth_and_sharpness_of_grid():
     grid = images.grid(False)
     assert all((cell["sharpness"] > 0) == (cell["network"] == "GaLU0") for cell in grid)
     built = {cell["network"]: images._network(cell, 65, 8, 1) for cell in reversed(grid)}
@@ -272,7 +272,7 @@ def losses(units, least):
         (40, 8, 1, 3),
     ],
 )
-def test_the_search_ends_at_the_least_width(least, start, step, at_once):
+def test_search_ends_at_least_width(least, start, step, at_once):
     asked = []
 
     def fit(units):
@@ -288,7 +288,7 @@ def test_the_search_ends_at_the_least_width(least, start, step, at_once):
     assert rows == losses(asked, least)
 
 
-def test_the_search_returns_none_if_no_width_suffices_and_skips_widths_known_to_fail():
+def test_search_returns_none_and_skips_failing_widths():
     none, rows = least_width(lambda units: losses(units, 21), 1.0, 3, 20, at_once=3)
     assert none is None
     assert max(row["units"] for row in rows) == 20
@@ -296,7 +296,7 @@ def test_the_search_returns_none_if_no_width_suffices_and_skips_widths_known_to_
     assert (found, min(row["units"] for row in rows)) == (7, 6)
 
 
-def test_closed_forms_are_of_the_trained_networks_own_gates():
+def test_closed_form_bounds_loss_of_trained_network():
     settings = ADAM | {"steps": 1000, "batch": 16, "lr": 0.03}
     for row in trained(settings, "GaLU", [1, 2]):
         best = closed_form(settings, row["units"], row["repeat"])
@@ -305,7 +305,7 @@ def test_closed_forms_are_of_the_trained_networks_own_gates():
         assert best.rank <= row["units"] * 4
 
 
-def test_samples_are_those_of_their_seed():
+def test_samples_and_widths_of_settings():
     X, Y = samples(ADAM, 3)
     assert (X.shape, Y.shape) == ((16, 4), (16, 1))
     assert np.array_equal(X, samples(ADAM | {"outputs": 5}, 3)[0])
@@ -313,7 +313,7 @@ def test_samples_are_those_of_their_seed():
     assert widths({"m": 64, "d": 8}, (0.01, 0.25, 1.0)) == [1, 2, 8]
 
 
-def test_galu_is_not_trained_where_no_weights_suffice():
+def test_insufficient_widths_are_not_trained():
     rows = memorisation.rows(ADAM | {"network": "GaLU"})
     untrained = [row for row in rows if row["loss"] is None]
     assert untrained

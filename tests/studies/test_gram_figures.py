@@ -30,14 +30,14 @@ from tests.studies.pages import outcomes, page_of, told
 TASK = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "steps": 20, "n": 10, "units": 16, "seed": 1}
 
 
-def test_other_kinds_of_cells_are_computed_drawn_and_told(tmp_path):
+def test_cells_in_multiprecision_and_of_digits(tmp_path):
     digits = {"n": 6, "d": 2, "activation": "erf", "digits": 20, "draws": 2, "seed": 3}
     real = TASK | {"activation": "tanh", "data": "digits", "labels": "real", "rate": "common"}
     for module, settings in ((dimension, digits), (speed, real)):
         assert set(told(module, settings, tmp_path)) <= {"undecided", "yes"}
 
 
-def test_draws_are_those_of_their_seed_and_uniform_on_the_sphere():
+def test_draws_are_uniform_and_repeatable():
     X = unit_points(4000, 3, 5, 0)
     assert np.allclose(np.linalg.norm(X, axis=1), 1)
     assert np.abs(X.T @ X / len(X) - np.eye(3) / 3).max() < 0.02
@@ -45,7 +45,7 @@ def test_draws_are_those_of_their_seed_and_uniform_on_the_sphere():
     assert np.array_equal(X[:3], unit_points(3, 3, 5, 0))
 
 
-def test_smallest_eigenvalues_have_certified_errors_in_either_arithmetic():
+def test_smallest_eigenvalue_within_certified_error():
     X = unit_points(12, 3, 1, 0)
     coarse, fine = least(X, "erf"), least(X, "erf", 40)
     assert fine["error"] < 1e-30
@@ -53,7 +53,7 @@ def test_smallest_eigenvalues_have_certified_errors_in_either_arithmetic():
     assert least(X, "relu")["least"] == pytest.approx(2 * np.linalg.eigvalsh(gram_matrix(X, "relu").values)[0])
 
 
-def test_a_hidden_median_is_a_bound_and_no_median():
+def test_hidden_median_becomes_bound():
     draws = pd.DataFrame({"activation": "tanh", "d": 2, "least": [1e-15, -1e-15, 2e-15], "error": 1e-12})
     found = quartiles(draws, "d").loc[("tanh", 2)]
     assert found[["middle", "low", "high"]].isna().all()
@@ -163,7 +163,7 @@ def test_verdicts(module, table, expected, words):
     assert module.draw(table)
 
 
-def test_an_eigenvalue_that_the_error_hides_in_the_end_has_not_grown():
+def test_hidden_eigenvalue_has_not_grown():
     table = at("layers", (1, 8), tanh=(0.01, 0.02), swish=(0.01, 0.005), erf=(0.01, 1e-13), relu=(0.01, 0.01))
     found = {verdict.claim.split()[4]: verdict for verdict in depth.verdicts(table)}
     decided = {name: (verdict.outcome, verdict.found) for name, verdict in found.items() if verdict.holds is not None}
@@ -175,7 +175,7 @@ def test_an_eigenvalue_that_the_error_hides_in_the_end_has_not_grown():
     assert set(outcomes(depth, table[table.layers == 1])) == {"undecided"}
 
 
-def test_the_rank_of_polynomials_is_the_number_of_monomials():
+def test_rank_of_polynomials_is_number_of_monomials():
     for degree, d in ((2, 3), (3, 3), (4, 2)):
         most = rank.ceiling(degree, d)
         cell = {"degree": degree, "d": d, "most": most + 2, "step": most + 2, "seed": 1}
@@ -184,7 +184,7 @@ def test_the_rank_of_polynomials_is_the_number_of_monomials():
         assert outcomes(rank, table) == ["yes", "yes"]
 
 
-def test_layers_pull_near_points_apart_but_those_of_softplus_and_sigmoid():
+def test_layers_separate_near_points_except_softplus_and_sigmoid():
     for sigma in depth.ACTIVATIONS:
         layer = Layer.of(activation(sigma), np.ones(1), 1e-11)
         factor = layer.slope_squares[0] / layer.squares[0]
@@ -203,7 +203,7 @@ TORCH = {
 
 
 @pytest.mark.parametrize("sigma", speed.ACTIVATIONS)
-def test_gradients_are_autograds(sigma):
+def test_gradient_equals_autograd(sigma):
     X, y = speed.samples(TASK)
     W, a = speed.start(TASK)
     W = W + np.random.default_rng(0).normal(size=W.shape)
@@ -215,7 +215,7 @@ def test_gradients_are_autograds(sigma):
     assert np.allclose(gradient, weights.grad.numpy(), atol=1e-12)
 
 
-def test_wide_networks_follow_the_flow_and_none_is_slower_than_the_worst_rate():
+def test_wide_network_follows_flow():
     cell = TASK | {"rate": "common", "d": 10, "activation": "tanh", "steps": 60, "n": 8, "units": 20_000}
     table = pd.DataFrame(speed.rows(cell))
     assert table.loc[0, ["loss", "flow"]].tolist() == pytest.approx([1.0, 1.0])
@@ -229,7 +229,7 @@ def test_wide_networks_follow_the_flow_and_none_is_slower_than_the_worst_rate():
 
 
 @pytest.mark.parametrize("labels", ["real", "random"])
-def test_networks_begin_at_zero_and_digits_keep_their_labels(labels):
+def test_network_starts_at_zero_on_unit_digits(labels):
     settings = TASK | {"data": "digits", "labels": labels, "n": 40}
     X, y = speed.samples(settings)
     assert X.shape == (40, 3)
@@ -239,7 +239,7 @@ def test_networks_begin_at_zero_and_digits_keep_their_labels(labels):
     assert np.allclose(r, -y, atol=1e-12)
 
 
-def test_losses_that_leave_floating_point_are_gaps():
+def test_overflowing_losses_are_none():
     X, y = speed.samples(TASK)
     losses = speed.trained(TASK, X, y, activation("square"), 100.0)
     assert losses[0] == pytest.approx(1.0)
@@ -248,12 +248,12 @@ def test_losses_that_leave_floating_point_are_gaps():
 
 
 @pytest.mark.parametrize("module", [dimension, depth, width, speed])
-def test_no_two_activations_of_a_figure_look_alike(module):
+def test_styles_of_activations_differ(module):
     looks = [style(name) for name in module.ACTIVATIONS]
     assert len({(look["color"], look["linestyle"]) for look in looks}) == len(looks)
 
 
-def test_the_page_says_what_the_committed_tables_say():
+def test_page_shows_committed_values():
     """The verdicts, the table of the dimensions, and the growth with depth that the text tells beside the verdicts."""
     page = page_of(COLLECTION)
     tables = {name: pd.read_csv(ROOT / "data" / "gram" / f"{name}.csv") for name in ("dimension", "depth")}

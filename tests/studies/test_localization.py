@@ -37,18 +37,18 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("module", "settings"), CELLS)
-def test_other_kinds_of_cells_are_computed_drawn_and_told(module, settings, tmp_path):
+def test_single_cell_of_other_kind(module, settings, tmp_path):
     assert set(told(module, settings, tmp_path)) <= {"yes", "no", "undecided"}
 
 
 @pytest.mark.parametrize("figure", COLLECTION.figures)
-def test_processes_can_be_made_of_the_settings_of_every_cell(figure):
+def test_settings_of_every_cell_make_a_process(figure):
     for settings in COLLECTION.figures[figure].grid(False):
         if "xi0" in settings:
             assert process_of(settings).n == settings["n"]
 
 
-def test_networks_are_those_of_their_settings():
+def test_network_has_settings_of_cell():
     training = trained(ONE | PROCESS | TINY | {"biases": True, "lr": 0.3, "scale": 2.0})
     assert training.weights.shape[1:] == (2, 1, 40)
     assert training.biases[-1].any()
@@ -58,7 +58,7 @@ def test_networks_are_those_of_their_settings():
     np.testing.assert_allclose(clone.covariance(0), process_of(ONE | PROCESS).covariance(0), atol=1e-12)
 
 
-def test_a_cell_whose_training_is_interrupted_is_no_result():
+def test_interrupted_training_raises():
     def progress(step, loss):
         raise KeyboardInterrupt
 
@@ -67,7 +67,7 @@ def test_a_cell_whose_training_is_interrupted_is_no_result():
 
 
 @pytest.mark.long
-def test_the_reference_medians_of_one_unit():
+def test_reference_medians_of_one_unit():
     """.21 at g = 1 and .38 at g = 3, and the clone below .05."""
     found = {}
     for process, g in (("NLGP", 1.0), ("NLGP", 3.0), ("Gaussian", 3.0)):
@@ -78,7 +78,7 @@ def test_the_reference_medians_of_one_unit():
     assert found["Gaussian", 3.0] < 0.05
 
 
-def test_pixel_gates_are_those_of_the_closed_form():
+def test_pixel_rows_equal_closed_form():
     settings = {cell["gain"]: cell for cell in pixels.grid(True) if cell["xi0"] == 5.0}
     for g, expected, mse in ((0.01, 0.162, 0.263), (1.0, 0.200, 0.217), (3.0, 0.269, 0.187), (100.0, 0.414, 0.173)):
         row = pixels.rows(settings[g])[0]
@@ -90,7 +90,7 @@ def test_pixel_gates_are_those_of_the_closed_form():
     assert spread(found.best_weights)["ipr"] == pytest.approx(ipr(found.best_weights)[0])
 
 
-def test_gates_frozen_at_the_end_lead_nowhere_and_the_flow_goes_on_from_the_weights():
+def test_gates_frozen_late_lead_nearer_to_network():
     settings = ONE | PROCESS | {"steps": 300, "batch": 300, "repeats": 3, "seed": 2, "times": 4, "samples": 4000}
     table = pd.DataFrame(frozen.rows(settings))
     own = table[table.gates == "own"].sort_values("time")
@@ -105,7 +105,7 @@ def test_gates_frozen_at_the_end_lead_nowhere_and_the_flow_goes_on_from_the_weig
 STAYS = {"steps": 8000, "made": 1000, "change": 0.01}
 
 
-def test_fields_stay_if_those_of_all_trainings_do():
+def test_fields_stay_if_all_trainings_do():
     table = pd.DataFrame({"made": [10, 80], "change": [0.01, 0.02]})
     assert stayed(table).outcome == "yes"
     found = stayed(table.assign(change=[0.01, 0.03]))
@@ -271,7 +271,7 @@ def test_verdicts_of_theory(closed, printed, expected):
     assert outcomes(theory, table)[2:4] == expected.split()
 
 
-def test_gates_with_one_span_have_one_loss_and_the_tiling_is_found():
+def test_gates_of_one_span_have_one_loss():
     """K = 2: the constant gate and a pixel's span the same features as the pixel's gate and its complement."""
     settings = tiling.grid(True)[0]
     tile, others = tiling.rows(settings)
@@ -281,7 +281,7 @@ def test_gates_with_one_span_have_one_loss_and_the_tiling_is_found():
     assert tile["loss"] < pixel_moments(process_of(settings)).best_loss < tile["fresh"]
 
 
-def test_the_best_set_of_pixel_gates_is_the_best_of_all():
+def test_annealed_set_of_pixel_gates_is_best_of_all():
     """Annealing against all sets of three of nine gates, by moments over the samples and all shifts."""
     settings = tiling.grid(True)[0] | {"n": 8, "xi0": 1.0, "xi1": 0.5, "units": 3, "steps": 400, "samples": 300}
     process = process_of(settings)
@@ -298,7 +298,7 @@ def test_the_best_set_of_pixel_gates_is_the_best_of_all():
     assert loss(best) == pytest.approx(min(losses.values()), abs=1e-3)
 
 
-def test_the_best_gates_of_any_kind_are_the_nearest_sets():
+def test_best_gates_of_any_kind_are_nearest_sets():
     """By hand: weights 1 and 2 on the input 1, targets 0, 3 and 1.1; the tiling has one gate open."""
     X, w = np.ones((3, 1)), np.array([[1.0], [2.0]])
     sets = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
@@ -308,7 +308,7 @@ def test_the_best_gates_of_any_kind_are_the_nearest_sets():
     assert tiling._left(X, y, w, np.eye(2)) == pytest.approx((1 + 1 + 0.01) / 3)
 
 
-def test_moments_of_the_cases_are_those_of_samples():
+def test_moments_of_cases_equal_those_of_samples():
     for case in theory.CASES:
         settings = theory.grid(True)[0] | {"case": case}
         X, y = process_of(settings).sample(40_000, seed=1)
@@ -319,5 +319,5 @@ def test_moments_of_the_cases_are_those_of_samples():
         assert (exact.redundant, exact.power) == (sampled.redundant, sampled.power)
 
 
-def test_the_page_says_what_the_committed_tables_say():
+def test_page_shows_committed_verdicts():
     page_of(COLLECTION)
