@@ -1,6 +1,5 @@
 """Gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k)."""
 
-from implicit_bias.gates.arrangement import Arrangement, activation_patterns
 from implicit_bias.gates.base import ConstantGate, Gates
 from implicit_bias.gates.contexts import ContextGates, OccupiedRegions
 from implicit_bias.gates.expansions import KernelExpansions as KernelExpansions
@@ -8,7 +7,6 @@ from implicit_bias.gates.functions import FunctionContexts, FunctionGates, Hidde
 from implicit_bias.gates.hyperplanes import HyperplaneGates, RandomHalfSpaces, ReLUGates
 
 __all__ = [
-    "Arrangement",
     "ConstantGate",
     "ContextGates",
     "FunctionContexts",
@@ -21,5 +19,4 @@ __all__ = [
     "RandomHalfSpaces",
     "ReLUGates",
     "SoftGates",
-    "activation_patterns",
 ]

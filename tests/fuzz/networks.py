@@ -11,16 +11,17 @@ import implicit_bias as ib
 from implicit_bias import SGD, HyperplaneGates, ReLUGates
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks import (
+    Arrangement,
     BestChains,
     BestNetwork,
     ChainNetwork,
     ReLUMarginProblem,
+    activation_patterns,
     best_chains,
     best_network,
     svm_relu,
 )
 from implicit_bias.extensions.galu import GaLU0Network, GaLUConv2d, GaLULinear, GaLUNetwork
-from implicit_bias.gates import Arrangement, activation_patterns
 from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect

@@ -14,8 +14,7 @@ import numpy as np
 from sklearn.datasets import make_circles
 
 from implicit_bias import LossScaled, ReLUNetwork, descend_to_limit
-from implicit_bias.extensions.best_networks import best_network
-from implicit_bias.gates import activation_patterns
+from implicit_bias.extensions.best_networks import activation_patterns, best_network
 
 points, labels = make_circles(40, noise=0.08, factor=0.5, random_state=1)
 X, y = np.column_stack([points, np.ones(40)]), np.where(labels, 1.0, -1.0)

@@ -1,5 +1,7 @@
 """The public names of `implicit_bias.extensions.best_networks`."""
 
+from .arrangement import Arrangement as Arrangement
+from .arrangement import activation_patterns as activation_patterns
 from .chains.network import ChainNetwork as ChainNetwork
 from .chains.search import BestChains as BestChains
 from .chains.search import best_chains as best_chains

@@ -14,9 +14,8 @@ from sklearn.datasets import make_circles, make_moons
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.extensions.best_networks import best_network
+from implicit_bias.extensions.best_networks import activation_patterns, best_network
 from implicit_bias.features import GatedFeatures
-from implicit_bias.gates import activation_patterns
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import solve

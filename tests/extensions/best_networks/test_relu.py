@@ -18,13 +18,12 @@ from implicit_bias import (
     solve,
 )
 from implicit_bias._utils.memory import TooLargeError
-from implicit_bias.extensions.best_networks import best_network, svm_relu
+from implicit_bias.extensions.best_networks import activation_patterns, best_network, svm_relu
 from implicit_bias.extensions.best_networks.relu.elliptope import SignBound, relaxed
 from implicit_bias.extensions.best_networks.relu.network import basic, bound_of, units_of
 from implicit_bias.extensions.best_networks.relu.pricing import pull
 from implicit_bias.extensions.best_networks.relu.problem import patterned
 from implicit_bias.extensions.best_networks.relu.tree import grown, planned
-from implicit_bias.gates import activation_patterns
 from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
 from implicit_bias.studies.best import COLLECTION, planar
 from tests.studies.pages import page_of, told

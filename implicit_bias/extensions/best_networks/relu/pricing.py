@@ -23,8 +23,8 @@ from scipy.optimize import lsq_linear
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
+from implicit_bias.extensions.best_networks.arrangement import activation_patterns
 from implicit_bias.extensions.best_networks.relu.tree import GUESSES, grown, nearest, planned
-from implicit_bias.gates.arrangement import activation_patterns
 
 #: Subsets that are listed by the arrangement of the positive samples; more grow in a tree.
 LISTED = 20_000

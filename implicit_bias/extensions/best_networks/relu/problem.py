@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_signs, check_size
+from implicit_bias.extensions.best_networks.arrangement import Arrangement, activation_patterns
 from implicit_bias.extensions.best_networks.relu.network import network_of
 from implicit_bias.features import GatedFeatures
-from implicit_bias.gates.arrangement import Arrangement, activation_patterns
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupLasso

@@ -33,7 +33,7 @@ class Arrangement:
         Samples, one for each hyperplane, whose half-spaces ±⟨u, x_i⟩ ≥ 0 are the closed cell; in rank 5 and above a few
         may be there that are not needed.
 
-    >>> from implicit_bias.gates import activation_patterns
+    >>> from implicit_bias.extensions.best_networks import activation_patterns
     >>> activation_patterns([[1.0, 0.0], [0.0, 1.0]]).walls.all()
     np.True_
     """
@@ -67,7 +67,7 @@ def activation_patterns(X: Any) -> Arrangement:
 
     Examples
     --------
-    >>> from implicit_bias.gates import activation_patterns
+    >>> from implicit_bias.extensions.best_networks import activation_patterns
     >>> found = activation_patterns([[1.0, 1.0], [-1.0, 1.0], [2.0, 2.0]])
     >>> sorted(found.patterns.astype(int).tolist())
     [[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]]
