@@ -10,7 +10,8 @@ import numpy as np
 from common import alternately, load_samples, run, run_peer
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.extensions.infinite import InfiniteNetwork, NetworkKernels
+from implicit_bias.extensions.infinite import InfiniteNetwork
+from implicit_bias.extensions.infinite.infinite import NetworkKernels
 
 #: Hidden layers, σ_w² and σ_b².
 LAYERS, WEIGHT, BIAS = 3, 2.0, 0.1

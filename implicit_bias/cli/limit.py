@@ -51,7 +51,7 @@ def declare(parser: Parser, command: str) -> None:
     add("--start", choices=STARTS, default=LimitConfig.start, help="from published training, or from scratch")
     parser.add_settings(default, NUMBERS)
     add("--stored", action="store_true", help="compute nothing: figures and findings of those cells that are stored")
-    add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
+    parser.add_shared("--redraw")
     add("--out", help="folder for cells, table, figures and findings; else results/limit, with -redrawn for those")
     loads = ("studies.limit.study", "cli.sweeps")
     parser.set_defaults(

@@ -21,6 +21,10 @@ SHARED: dict[str, dict[str, Any]] = {
     "--engine": {"default": "local", "help": "where cells are computed, one that `implicit-bias info` lists"},
     "--jobs": {"type": int, "default": os.cpu_count(), "help": "local processes that share the cells"},
     "--scheduler": {"help": "address of a running Dask scheduler, for --engine dask"},
+    "--redraw": {
+        "metavar": "FOLDER",
+        "help": "compute nothing: figures and findings from an earlier run's folder",
+    },
     "--json": {
         "action": "store_true",
         "help": "print one JSON document on standard output, and all else on standard error; null stands for inf and "

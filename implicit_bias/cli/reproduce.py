@@ -14,15 +14,15 @@ from implicit_bias.studies.paper.plan import FIGURES, PAPER
 from implicit_bias.studies.paper.studies import VERSIONS
 
 PART = ("--quick", "a part of every figure, in a few minutes")
-
-
-def declare(parser: Parser, command: str) -> None:
-    """Declare the options of the paper's reproduction, or a collection's."""
-    name = command.rpartition(" ")[2]
-    if name == "paper":
-        _declare_paper(parser)
-    else:
-        _declare_collection(parser, _collection(name))
+PAPER_TEXT = """\
+Reproduce the paper's figures 2 to 5, panel by panel, and figures of our own, corrected and with its faults:
+figures, findings and a self-contained report, every corrected cell certified. Finished cells are stored:
+the same command goes on where an interrupted one ended."""
+TEXT = """\
+Draw the figures again of {source},
+and say whether their claims hold. Finished cells are stored: the same command goes on where an
+interrupted one ended, and figures of several runs gather in one folder."""
+LOADS = ("studies.paper.experiment", "cli.sweeps")
 
 
 def _collection(name: str) -> Collection:
@@ -30,60 +30,38 @@ def _collection(name: str) -> Collection:
     return found
 
 
-def _declare_paper(parser: Parser) -> None:
-    parser.explain(
-        "Reproduce the paper's figures 2 to 5, panel by panel, and figures of our own, corrected and with its faults:\n"
-        "figures, findings and a self-contained report, every corrected cell certified. Finished cells are stored:\n"
-        "the same command goes on where an interrupted one ended.",
-        [
-            PART,
-            ("--figure 3 4 --corrected", "two figures, without the published faults"),
-            ("--redraw data/paper", "figures and report of the committed table, in seconds"),
-        ],
-    )
-    _add_figures(parser, [*FIGURES])
-    parser.add_argument("--dataset", default=PAPER["dataset"], help="mnist as published, or another data set")
-    parser.add_shared("--data-root")
-    _add_redraw(parser, "report from an earlier run, such as data/paper")
-    add_versions(parser, VERSIONS)
-    _add_engine(parser, "table, figures and report; else results/paper, for --redraw results/redrawn")
-    loads = ("studies.paper.report", "studies.paper.experiment", "cli.sweeps")
-    parser.set_defaults(run=reproduce_paper, loads=loads)
-
-
-def _declare_collection(parser: Parser, collection: Collection) -> None:
-    folder, figures = f"results/{collection.name}", [*collection.names]
-    parser.explain(
-        f"Draw the figures again of {collection.source},\n"
-        "and say whether their claims hold. Finished cells are stored: the same command goes on where an\n"
-        "interrupted one ended, and figures of several runs gather in one folder.",
-        [
-            PART,
-            (f"--figure {figures[-1]}", "one figure"),
-            (f"--redraw {folder}", "figures and findings of an earlier run's tables, in seconds"),
-        ],
-    )
-    _add_figures(parser, figures)
-    if collection.images:
-        parser.add_shared("--data-root")
-    _add_redraw(parser, "findings from an earlier run's folder")
-    _add_engine(parser, f"tables, figures and findings; else {folder}, for --redraw {folder}-redrawn")
-    loads = ("studies.paper.experiment", "cli.sweeps")
-    parser.set_defaults(run=reproduce, loads=loads, collection=collection.name, data_root=None)
-
-
-def _add_figures(parser: Parser, figures: list[str]) -> None:
+def declare(parser: Parser, command: str) -> None:
+    """Declare the options of the paper's reproduction, or a collection's."""
+    name = command.rpartition(" ")[2]
+    folder, paper = f"results/{name}", name == "paper"
+    if paper:
+        text, figures, images = PAPER_TEXT, [*FIGURES], True
+        example = ("--figure 3 4 --corrected", "two figures, without the published faults")
+        again = ("--redraw data/paper", "figures and report of the committed table, in seconds")
+        place, redrawn = "table, figures and report", "results/redrawn"
+        parser.set_defaults(run=reproduce_paper, loads=("studies.paper.report", *LOADS))
+    else:
+        collection = _collection(name)
+        text, figures, images = TEXT.format(source=collection.source), [*collection.names], collection.images
+        example = (f"--figure {figures[-1]}", "one figure")
+        again = (f"--redraw {folder}", "figures and findings of an earlier run's tables, in seconds")
+        place, redrawn = "tables, figures and findings", f"{folder}-redrawn"
+        parser.set_defaults(run=reproduce, loads=LOADS, collection=name, data_root=None)
+    parser.explain(text, [PART, example, again])
     parser.add_list("--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
     parser.add_argument("--quick", action="store_true", help=PART[1])
-
-
-def _add_redraw(parser: Parser, what: str) -> None:
-    parser.add_argument("--redraw", metavar="FOLDER", help=f"compute nothing: figures and {what}")
-
-
-def _add_engine(parser: Parser, place: str) -> None:
+    if paper:
+        parser.add_argument("--dataset", default=PAPER["dataset"], help="mnist as published, or another data set")
+    if images:
+        parser.add_shared("--data-root")
+    if paper:
+        text = "compute nothing: figures and report from an earlier run, such as data/paper"
+        parser.add_argument("--redraw", metavar="FOLDER", help=text)
+        add_versions(parser, VERSIONS)
+    else:
+        parser.add_shared("--redraw")
     parser.add_shared(*ENGINE)
-    parser.add_argument("--out", help=f"folder for cells, {place}")
+    parser.add_argument("--out", help=f"folder for cells, {place}; else {folder}, for --redraw {redrawn}")
 
 
 def reproduce_paper(options: Namespace) -> Outcome:

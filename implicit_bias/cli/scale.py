@@ -55,8 +55,7 @@ def declare(parser: Parser, command: str) -> None:
     add("--quick", action="store_true", help=text)
     add("--list", action="store_true", help="compute nothing: say how many cells there are, and what they cost")
     add("--extend", metavar="FOLDER", help="begin with the cells of an earlier table and its record")
-    add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
-    parser.add_shared("--data-root", *ENGINE)
+    parser.add_shared("--redraw", "--data-root", *ENGINE)
     text = "folder for cells, table, figures and findings; else results/scale, with -quick or -redrawn for those"
     add("--out", help=text)
     parser.set_defaults(run=scale, loads=("studies.scale.study", "cli.sweeps"))

@@ -135,9 +135,7 @@ def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
     for file, expected in sums.items():
         path = data_root(root) / folder / "raw" / file
         try:
-            states[str(path)] = "missing" if not path.is_file() else "found"
-            if path.is_file():
-                _whole(path, expected)
+            states[str(path)] = "found" if path.is_file() and len(_whole(path, expected)) else "missing"
         except (InputError, OSError):
             states[str(path)] = "damaged"
     return states

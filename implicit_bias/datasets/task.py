@@ -106,16 +106,13 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
     if classes is None:
         if len(found) != 2:
             shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
-            raise InputError(f"labels must be of two classes, but there {_are(len(found))}: {shown}")
+            count = "is 1" if len(found) == 1 else f"are {len(found)}"
+            raise InputError(f"labels must be of two classes, but there {count}: {shown}")
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:
         raise InputError(f"label {unknown[0]!r} is none of the training classes {classes[0]!r} and {classes[1]!r}")
     return np.where(values == classes[1], 1.0, -1.0), classes
-
-
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
 
 
 def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:

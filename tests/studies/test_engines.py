@@ -26,8 +26,10 @@ def test_a_lost_process_costs_its_cell_an_attempt(tmp_path):
     store = Store(tmp_path / "cells")
     grid = product(width=(3, 2, 1), seed=(1,), folder=(str(store.folder),))
     work = cells_of(replace(TOY, rows=toys.killed_after_another), grid)
-    done = run(work, engines.local(2, attempts=1), store)
+    seen = []
+    done = run(work, engines.local(2, attempts=1), store, lambda cell, stored: seen.append(cell.settings["width"]))
     assert (tmp_path / "cells-2").exists()
+    assert sorted(seen) == [1, 2, 3]
     assert (done.missing, done.table().width.tolist()) == (0, [3, 2, 1])
     assert os.getpid() not in set(done.table().process)
 

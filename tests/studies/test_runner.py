@@ -94,12 +94,23 @@ def test_an_interrupted_run_draws_what_there_is_and_goes_on(tmp_path):
     pd.testing.assert_frame_equal(load(COLLECTION, tmp_path)[0].table, undisturbed, rtol=1e-8)
 
 
+def test_a_cell_that_a_limit_ended_is_computed_again_with_more(tmp_path):
+    def rows(settings):
+        return [{"loss": settings["time"] / 10, "end": "time" if settings["time"] < 2 else "done"}]
+
+    limited = replace(TOY, rows=rows, limits=("time",))
+    first, second = (run(cells(limited, time=time), store=Store(tmp_path)) for time in (1, 2))
+    assert (first.end, first.missing, first.table().loss.tolist()) == ("cut off", 3, [0.1] * 3)
+    assert (second.end, second.missing, second.table().loss.tolist()) == ("finished", 0, [0.2] * 3)
+    assert len(list(tmp_path.glob("*.json"))) == 3
+
+
 def test_ctrl_c_between_two_cells_keeps_those_that_are_done(tmp_path):
     def stop(cell, stored):
         raise KeyboardInterrupt
 
     partial = run(cells(), store=Store(tmp_path), progress=stop)
-    assert partial.missing == 2
+    assert (partial.missing, partial.end) == (2, "interrupted")
     assert partial.table().width.unique().tolist() == [3]
 
 
@@ -210,7 +221,9 @@ def needs_files(settings, root):
 
 
 def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_path, monkeypatch):
-    filed = replace(TOY, data=needs_files, rows=lambda settings, data: [{"model": "GaLU", "loss": data}])
+    filed = replace(
+        TOY, cost=lambda settings: 0.5, data=needs_files, rows=lambda settings, data: [{"model": "GaLU", "loss": data}]
+    )
     monkeypatch.setitem(FIGURES, "toy", filed)
     code, document, _ = reproduce("--figure", "twin", "toy", "--out", tmp_path)
     assert (code, document) == (2, {"error": "no files; give --data-root"})

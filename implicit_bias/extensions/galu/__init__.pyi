@@ -1,6 +1,5 @@
 """The public names of `implicit_bias.extensions.galu`."""
 
-from .alternation import Alternation as Alternation
 from .alternation import alternate_convex_search as alternate_convex_search
 from .closed_form import LeastSquares as LeastSquares
 from .closed_form import least_squares as least_squares
@@ -12,8 +11,6 @@ from .datasets import parity as parity
 from .datasets import separable as separable
 from .estimators import GaLUClassifier as GaLUClassifier
 from .estimators import GaLURegressor as GaLURegressor
-from .filters import FilterSearch as FilterSearch
-from .filters import GateSearch as GateSearch
 from .filters import improve_filters as improve_filters
 from .filters import search_gates as search_gates
 from .layers import GaLUConv2d as GaLUConv2d

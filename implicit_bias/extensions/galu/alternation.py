@@ -20,30 +20,11 @@ SHIFT = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class Alternation:
-    """What `alternate_convex_search` found: a layer A of k units and a readout B of q outputs.
+    """A layer A of k units, `hidden` (k, d), and a readout B of q outputs, `readout` (q, k); unit j has ‖a_j‖ = ‖b_j‖.
 
-    Attributes
-    ----------
-    hidden : array, shape (k, d)
-        A, one row per unit.
-    readout : array, shape (q, k)
-        B; unit j has ‖a_j‖ = ‖b_j‖.
-    loss : float
-        (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖².
-    history : array
-        The loss at the start and after every half step; it never rises.
-    converged : bool
-        Whether a whole step lowered the loss by less than `tol` of itself; else the steps ended, or Ctrl-C came.
-    seconds : float
-
-    Examples
-    --------
-    >>> from implicit_bias import GatedFeatures
-    >>> rng = np.random.default_rng(0)
-    >>> features = GatedFeatures(rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 6)))
-    >>> found = alternate_convex_search(features, rng.normal(size=(50, 3)), steps=20)
-    >>> found.effective_weights().shape, bool(np.all(np.diff(found.history) <= 0))
-    ((3, 6, 4), True)
+    `loss` is (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖², and `history` the loss at the start and after every half step, which never rises.
+    `converged` is True if a whole step lowered the loss by less than `tol` of itself; else the steps ended, or Ctrl-C
+    came.
     """
 
     hidden: Array = field(repr=False)
@@ -101,6 +82,8 @@ def alternate_convex_search(
     >>> y = rng.normal(size=50)  # for one output the problem is least squares
     >>> abs(alternate_convex_search(features, y).loss - least_squares(features, y).loss) < 1e-6
     True
+    >>> alternate_convex_search(features, rng.normal(size=(50, 3)), steps=20).effective_weights().shape
+    (3, 6, 4)
     """
     start = time.perf_counter()
     check_open(as_gated(features))

@@ -1,11 +1,13 @@
 """Algorithm 1: better filters for a GaLU layer, by updates of rank d instead of solving anew, from several starts."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import (
@@ -25,44 +27,28 @@ from implicit_bias._utils.checks import (
 from implicit_bias._utils.scaling import nearest_power_of_two
 from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
-from implicit_bias.extensions.galu.rank_updates import least_value
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates
 
 #: Searches that are asked for on purpose.
 MOST_RESTARTS = 10**6
+#: Accepted updates after which the inverse is computed anew.
+FRESH_AFTER = 64
+#: Added to the Gram matrix, against its trace over its size, so that it has an inverse.
+SHIFT = 1e-11
+#: Of ‖Y‖²: by how much the value may differ from that of the weights before the inverse is computed anew.
+DRIFT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class FilterSearch:
-    """What `improve_filters` found.
+    """The filters u_j that `improve_filters` found, `directions` (k, d), and the `solution` for them.
 
-    Attributes
-    ----------
-    directions : array, shape (k, d)
-        The filters u_j as rows.
-    solution : LeastSquares
-        The solution for these filters, computed anew.
-    history : array, shape (steps + 1,)
-        What was lowered, before the first step and after each: min_W (1/n)‖ΦW − y‖² + ρ‖W‖².
-    ridge : float
-        The ρ of `history`: the ridge asked for, and about 1e-11 of the features' mean square, without which a
-        rank-deficient matrix has no inverse. So the norm ‖W‖² = history/ρ is lowered where the loss is zero already;
-        `solution` has the ridge asked for, and no other.
-    accepted : int
-        Steps that changed a filter.
-    interrupted : bool
-        Whether Ctrl-C ended it early.
-    seconds : float
-    sharpness : float or None
-        That of soft gates; None for hard ones.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> found = improve_filters(rng.normal(size=(100, 5)), rng.normal(size=100), units=6, steps=50)
-    >>> found.accepted > 0, bool(np.all(np.diff(found.history) <= 0)), found.gates().transform(np.ones((1, 5))).shape
-    (True, True, (1, 6))
+    `history` (steps + 1,) is what was lowered, before the first step and after each: min_W (1/n)‖ΦW − Y‖² + ρ‖W‖². Its
+    ρ is `ridge`: the one given, and about 1e-11 of the features' mean square, without which a rank-deficient matrix has
+    no inverse. So the norm ‖W‖² = history/ρ is lowered where the loss is zero already; `solution` has the given ridge
+    alone. `accepted` counts the steps that changed a filter, `interrupted` is True if Ctrl-C ended the search early,
+    and `sharpness` is that of soft gates, None for hard ones.
     """
 
     directions: Array = field(repr=False)
@@ -153,7 +139,7 @@ def improve_filters(
     def gates(filters: Array) -> Array:
         return _gates(filters, sharpness).transform(X)
 
-    form = least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
+    form = _least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
     history, accepted = [form.value], 0
     with Interruptible() as run:
         for step in range(steps):
@@ -199,24 +185,10 @@ def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> A
 
 @dataclass(frozen=True, eq=False)
 class GateSearch:
-    """What `search_gates` found, of every start.
+    """The searches of `search_gates` from every start; `best` is the one with the least loss.
 
-    Attributes
-    ----------
-    first : array, shape (restarts,)
-        The best readout's loss (1/n)‖ΦW − y‖² on the random gates that each start began with.
-    losses : array, shape (restarts,)
-        That of the gates it ended with.
-    best : FilterSearch
-        The search with the least of these.
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process
-    >>> X, y = nonlinear_gaussian_process(n=8, length_scales=(1.0, 0.5), gain=3.0).sample(200)
-    >>> found = search_gates(X, y, units=3, restarts=2, steps=30)
-    >>> found.losses.shape, bool((found.losses <= found.first).all()), found.best.directions.shape
-    ((2,), True, (3, 8))
+    `first` (restarts,) is the best readout's loss (1/n)‖ΦW − y‖² on the random gates that each start began with, and
+    `losses` (restarts,) that of the gates it ended with.
     """
 
     first: Array
@@ -265,3 +237,149 @@ def search_gates(
             break
     assert best is not None
     return GateSearch(np.array(first), np.array(losses), best)
+
+
+class _LeastValue(ABC):
+    """min_W ‖ΦW − Y‖² + s‖W‖² for the present gates and targets Y (n, q), by an inverse that each new gate updates."""
+
+    value: float
+    inverse: Array
+
+    def __init__(self, X: Array, Y: Array, G: Array, shift: float) -> None:
+        self.X, self.Y, self.G, self.shift, self.accepted = X, Y, G, shift, 0
+        self._invert()
+
+    @property
+    def features(self) -> GatedFeatures:
+        return GatedFeatures(self.X, self.G)
+
+    @abstractmethod
+    def _invert(self) -> None:
+        """Compute the inverse and the value from the gates."""
+
+    @abstractmethod
+    def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
+        """What takes the gate values (n,) of a unit into the inverse and the value; None if that raises the value."""
+
+    @abstractmethod
+    def weights(self) -> Array:
+        """W (q, k, d)."""
+
+    def replace(self, unit: int, values: Array) -> bool:
+        """Whether the gate values (n,) of a unit were taken."""
+        if not self.X[values != 0].any():
+            return False
+        try:
+            update = self._update(unit, values)
+        except np.linalg.LinAlgError:
+            return False
+        if update is None:
+            return False
+        self.G[:, unit] = values
+        self.accepted += 1
+        update()
+        if self.accepted % FRESH_AFTER == 0 or self._drifted():
+            self._invert()
+        return True
+
+    def _drifted(self) -> bool:
+        """Whether ‖ΦW − Y‖² + s‖W‖² differs from the value, after updates of an inverse of a nearly singular matrix."""
+        W, features = self.weights(), self.features
+        missing = self.Y - np.stack([features @ w for w in W], axis=1)
+        own = float(np.sum(missing**2)) + self.shift * float(np.sum(W**2))
+        return abs(own - self.value) > DRIFT * float(np.sum(self.Y**2))
+
+
+def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
+    """The value for inputs X (n, d), targets (n, q) and gates G (n, k), by the smaller of the two Gram matrices."""
+    if not (G.any(axis=1) & X.any(axis=1)).any():
+        raise InputError("every filter is closed for every sample; ask for more units, or give other directions")
+    if G.shape[1] * X.shape[1] >= len(X):
+        trace = float(np.sum(np.sum(G**2, axis=1) * np.sum(X**2, axis=1)))
+        return _SampleForm(X, Y, G, shift + SHIFT * trace / len(X))
+    return _WeightForm(X, Y, G, shift + SHIFT * float(np.sum(X**2)) / X.shape[1])
+
+
+class _SampleForm(_LeastValue):
+    """With A = (ΦΦᵀ + sI)⁻¹, n × n: the value is s·tr YᵀAY. Φ_jΦ_jᵀ leaves and Φ̂Φ̂ᵀ enters by Woodbury's formula."""
+
+    def _invert(self) -> None:
+        self.inverse = _inverse(self.features.gram(), self.shift)
+        self.dual = self.inverse @ self.Y
+        self.value = self.shift * float(np.sum(self.Y * self.dual))
+
+    def weights(self) -> Array:
+        features = self.features
+        return np.stack([features.adjoint(dual) for dual in self.dual.T])
+
+    def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
+        old, new, d = self.G[:, unit] != 0, values != 0, self.X.shape[1]
+        leaving, entering = self.G[old, unit, None] * self.X[old], values[new, None] * self.X[new]
+        across = np.hstack([self.inverse[:, old] @ leaving, self.inverse[:, new] @ entering])
+        inner = np.vstack([leaving.T @ across[old], entering.T @ across[new]])
+        inner[np.diag_indices(2 * d)] += np.repeat([-1.0, 1.0], d)
+        slopes = np.concatenate([leaving.T @ self.dual[old], entering.T @ self.dual[new]])
+        turned = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
+        targets = slopes.shape[1]
+        value = self.value - self.shift * float(np.sum(slopes * turned[:, :targets]))
+        if not 0 < value <= self.value:
+            return None
+
+        def update() -> None:
+            self.inverse -= across @ turned[:, targets:]
+            self.dual = self.inverse @ self.Y
+            self.value = value
+
+        return update
+
+
+class _WeightForm(_LeastValue):
+    """With A = (ΦᵀΦ + sI)⁻¹, kd × kd: the value is tr YᵀY − CᵀAC, C = ΦᵀY. A block leaves, another enters."""
+
+    def _invert(self) -> None:
+        self.inverse = _inverse(self.features.weight_gram(), self.shift)
+        features = self.features
+        self.slopes = np.stack([features.adjoint(column).ravel() for column in self.Y.T], axis=1)
+        self.value = float(np.sum(self.Y**2) - np.sum(self.slopes * (self.inverse @ self.slopes)))
+
+    def weights(self) -> Array:
+        return (self.inverse @ self.slopes).T.reshape(self.Y.shape[1], -1, self.X.shape[1])
+
+    def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
+        d, opened = self.X.shape[1], values != 0
+        block = slice(unit * d, (unit + 1) * d)
+        # Without the unit, at a cost.
+        leaving = np.linalg.solve(self.inverse[block, block], self.inverse[block])
+        weights = self.inverse[block] @ self.slopes
+        cost = float(np.sum(weights * np.linalg.solve(self.inverse[block, block], weights)))
+        plain = self.X[opened]
+        inputs = values[opened, None] * plain
+        cross = np.matmul((self.G[opened].T[:, :, None] * plain).transpose(0, 2, 1), inputs).reshape(-1, d)
+        cross[block] = 0.0
+        turned = self.inverse @ cross - self.inverse[:, block] @ (leaving @ cross)
+        turned[block] = 0.0
+        # With the new one, at a gain.
+        added = inputs.T @ inputs - cross.T @ turned
+        added[np.diag_indices(d)] += self.shift
+        missing = inputs.T @ self.Y[opened] - turned.T @ self.slopes
+        factor = scipy.linalg.cho_factor(added, check_finite=False)
+        value = self.value + cost - float(np.sum(missing * scipy.linalg.cho_solve(factor, missing)))
+        if not 0 <= value <= self.value:
+            return None
+
+        def update() -> None:
+            self.inverse -= self.inverse[:, block] @ leaving
+            ends = turned.copy()
+            ends[block] = -np.eye(d)
+            self.inverse[block] = self.inverse[:, block] = 0.0
+            self.inverse += ends @ scipy.linalg.cho_solve(factor, ends.T)
+            self.slopes[block] = inputs.T @ self.Y[opened]
+            self.value = value
+
+        return update
+
+
+def _inverse(gram: Array, shift: float) -> Array:
+    gram[np.diag_indices(len(gram))] += shift
+    factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+    return np.asarray(scipy.linalg.cho_solve(factor, np.eye(len(gram)), check_finite=False))

@@ -14,8 +14,6 @@ from .gram import empirical_gram as empirical_gram
 from .gram import gram_matrix as gram_matrix
 from .gram import mean_square as mean_square
 from .infinite import InfiniteNetwork as InfiniteNetwork
-from .infinite import NetworkKernels as NetworkKernels
-from .infinite import Prediction as Prediction
 from .infinite import deep_gram as deep_gram
 from .infinite import predict as predict
 from .splines import spline as spline

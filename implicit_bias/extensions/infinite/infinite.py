@@ -46,18 +46,8 @@ LENGTHS = (1e-60, 1e60)
 class NetworkKernels:
     """Both kernels of an `InfiniteNetwork` on some points.
 
-    Attributes
-    ----------
-    nngp : Gram
-        K, the covariance of the outputs of random networks.
-    ntk : Gram
-        Θ = E[⟨∂f/∂θ, ∂f/∂θ⟩], the sum over all weights and biases.
-
-    Examples
-    --------
-    >>> kernels = InfiniteNetwork("relu", layers=1, weight_variance=2.0).kernels([[1.0, 0.0], [0.0, 1.0]])
-    >>> kernels.nngp.values.round(4).tolist(), kernels.ntk.values.round(4).tolist()
-    ([[1.0, 0.3183], [0.3183, 1.0]], [[2.0, 0.3183], [0.3183, 2.0]])
+    `nngp` is K, the covariance of the outputs of random networks, and `ntk` Θ = E[⟨∂f/∂θ, ∂f/∂θ⟩], the sum over all
+    weights and biases.
     """
 
     nngp: Gram
@@ -315,18 +305,7 @@ def _normalised(
 class Prediction:
     """The outputs of infinitely wide networks on new points, a Gaussian process over their random initial weights.
 
-    Attributes
-    ----------
-    mean : array, shape (m,) or (m, k)
-        Of k outputs if there are several targets.
-    covariance : array, shape (m, m)
-        Of each output; outputs are independent.
-
-    Examples
-    --------
-    >>> found = predict(InfiniteNetwork("relu"), [[1.0, 0.0]], [2.0], [[1.0, 0.0], [0.0, 1.0]], time=0.0)
-    >>> found.mean.tolist(), found.deviation.round(4).tolist()
-    ([0.0, 0.0], [0.5, 0.5])
+    `mean` is (m,), or (m, k) of k outputs, and `covariance` (m, m) that of each output; outputs are independent.
     """
 
     mean: Array

@@ -107,7 +107,8 @@ def _versions(table: pd.DataFrame) -> list[str]:
 def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
     """A block of rows for each version, corrected above and with the faults below; the panels as in the paper."""
     rows = [(version, label, part) for version in _versions(table) for label, part in layout.rows]
-    axes = panels(title, len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7), sharex="col", sharey="col")
+    shape = (len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7))
+    axes = panels(title, *shape, sharex="col", sharey="col")
     widest = max(layout.parts[0].whole["units"])
     for line, (version, label, part) in zip(axes, rows, strict=True):
         own = where(table, version=version, study=layout.study.name, units=(0, widest), **part)

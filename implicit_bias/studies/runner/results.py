@@ -250,8 +250,8 @@ def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]
         for name, value in ({"revision": key["revision"]} | wanted).items():
             if recorded[name] != value:
                 raise InputError(f"the table is of {name.replace('_', ' ')} {recorded[name]}, not of {value}")
-        kept: list[dict[str, Any]] = rows.drop(columns=places).to_dict("records")  # type: ignore[assignment]
-        done[cell] = Result(kept, seconds, machine)
+        content = rows.drop(columns=places).to_dict("records")
+        done[cell] = Result([{str(name): row[name] for name in row} for row in content], seconds, machine)
     if known:
         one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, min(known), strict=True))
         raise InputError(f"the table holds what this run would not keep, such as {one}")

@@ -5,7 +5,7 @@ import pytest
 
 from implicit_bias import InputError, ReLUGates, SoftGates
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
-from implicit_bias.extensions.galu.rank_updates import FRESH_AFTER
+from implicit_bias.extensions.galu.filters import FRESH_AFTER
 from tests.cases import drawn
 
 

@@ -80,7 +80,7 @@ def test_a_frozen_layer_is_the_relu_layer_until_it_trains(layer, inputs):
 
 
 def test_the_linear_layer_is_its_formula():
-    layer = GaLULinear(6, 5, dtype=torch.float64, sharpness=0.7)
+    layer = GaLULinear(6, 5, dtype=torch.float64, sharpness=0.7, generator=generator())
     A, b, U, c = (t.detach().numpy() for t in (layer.weight, layer.bias, layer.filters, layer.offsets))
     x = X.numpy()
     expected = (x @ A.T + b) / (1 + np.exp(-0.7 * (x @ U.T + c)))
@@ -90,7 +90,7 @@ def test_the_linear_layer_is_its_formula():
 
 
 def test_a_convolution_is_the_linear_layer_on_every_patch():
-    conv = GaLUConv2d(4, 6, 3, padding=1, dtype=torch.float64)
+    conv = GaLUConv2d(4, 6, 3, padding=1, dtype=torch.float64, generator=generator())
     linear = GaLULinear(36, 6, dtype=torch.float64, filters=conv.filters.flatten(1), offsets=conv.offsets)
     linear.load_state_dict(
         {name: value.flatten(1) if value.ndim > 1 else value for name, value in conv.state_dict().items()}
@@ -138,21 +138,6 @@ def test_drawing_follows_torchs_seed_and_sizes():
     assert float(wide.filters.std()) == pytest.approx(400**-0.5, rel=0.02)
     assert float(wide.weight.detach().std()) == pytest.approx((3 * 400) ** -0.5, rel=0.02)
     assert wide(torch.randn(50, 400, generator=generator())).eq(0).float().mean() == pytest.approx(0.5, abs=0.03)
-
-
-def test_a_model_of_gated_layers_trains_as_any_other():
-    torch.manual_seed(0)
-    model = nn.Sequential(GaLUConv2d(1, 4, 3), nn.Flatten(), GaLULinear(24, 16), nn.Linear(16, 1))
-    x = torch.randn(64, 1, 5, 4)
-    y = x[:, 0, 2, 2:3] * (x[:, 0, 1, 1:2] > 0)
-    optimiser, losses = torch.optim.Adam(model.parameters(), lr=1e-2), []
-    for _ in range(300):
-        optimiser.zero_grad()
-        loss = ((model(x) - y) ** 2).mean()
-        loss.backward()
-        optimiser.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.05 * losses[0]
 
 
 def test_layers_without_storage():

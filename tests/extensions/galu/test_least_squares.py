@@ -136,16 +136,6 @@ def test_bad_input(call, words):
         call()
 
 
-@pytest.mark.long
-def test_the_gram_matrix_of_twenty_thousand_weights():
-    rng = np.random.default_rng(0)
-    features = GatedFeatures(rng.normal(size=(100, 40)), rng.integers(0, 2, size=(100, 500)))
-    gram, dense = features.weight_gram(), features.dense()
-    for i in (0, 4095, 4096, 19_999):
-        np.testing.assert_allclose(gram[i], dense[:, i] @ dense, atol=1e-10)
-        np.testing.assert_array_equal(gram[:, i], gram[i])
-
-
 def test_the_gram_matrix_of_weights_in_blocks(monkeypatch):
     features, _ = drawn(50, 5, 7, 0)
     monkeypatch.setattr(blocks, "ROWS", 8)

@@ -9,7 +9,6 @@ import scipy.special
 import torch
 
 from implicit_bias import InputError
-from implicit_bias.extensions.galu import gate_kernel
 from implicit_bias.extensions.infinite import (
     InfiniteNetwork,
     activation,
@@ -25,7 +24,6 @@ from implicit_bias.extensions.infinite import (
 from implicit_bias.extensions.infinite.activations import ACTIVATIONS
 from implicit_bias.extensions.infinite.angles import GaussianPairs
 from implicit_bias.extensions.infinite.series import means
-from tests.cases import unit
 
 NAMES = list(ACTIVATIONS)
 SERIES = ["tanh", "sigmoid", "softplus", "swish"]
@@ -78,26 +76,6 @@ def test_doubles_agree_with_multiprecision_within_the_error(name):
     assert np.linalg.norm(difference, 2) <= doubles.error + many.error
     assert doubles.error < 1e-11
     assert many.error < 1e-10
-
-
-def test_relu_is_the_kernel_of_gates_between_two_sets_and_homogeneous():
-    X, sizes = unit(10, 3), np.arange(1, 11)
-    scaled = gram_matrix(X * sizes[:, None], "relu").values
-    np.testing.assert_allclose(scaled, np.outer(sizes, sizes) * gate_kernel(X, X), rtol=1e-13)
-
-
-def test_known_values_for_unit_points():
-    """MATH: the closed forms at ρ = 0.6."""
-    X, rho = [[1.0, 0.0], [0.6, 0.8]], 0.6
-    expected = {
-        "relu": (np.pi - np.arccos(rho)) / (2 * np.pi),
-        "erf": 2 / np.pi / np.sqrt(4 - rho**2),
-        "square": 4 * rho,
-        "cube": 9 * (1 + 2 * rho**2),
-    }
-    for name, value in expected.items():
-        assert gram_matrix(X, name).values[0, 1] == pytest.approx(value * rho, rel=1e-14)
-    assert gram_matrix(X, polynomial([5, 1])).values[0, 1] == pytest.approx(rho, rel=1e-14)
 
 
 def test_long_points_at_large_angles_are_within_the_error_and_nearly_parallel_ones_refused():
@@ -288,17 +266,6 @@ def test_exponentials_with_kinks_elsewhere_are_right_to_their_error_however_long
     pair = GaussianPairs(np.float64(r), np.float64(s), np.array([math.cos(angle)]), np.array([angle]))
     allowed = sigma.rounding(np.array([r, s])) * np.finfo(float).eps
     assert abs(float(sigma.pair(pair)[0] - expected)) <= allowed < 1e-12
-
-
-def test_kinks_elsewhere_have_the_means_over_sampled_weights_in_a_network():
-    X = np.random.default_rng(8).normal(size=(4, 3))
-    sigma = spline(*SPLINES["hardtanh"][:2])
-    Z = X @ np.random.default_rng(9).normal(size=(3, 200_000))
-    found = InfiniteNetwork(sigma, 1, 3.0).kernels(X)
-    values, slopes = sigma.function(Z), sigma.derivative(Z)
-    np.testing.assert_allclose(found.nngp.values, 3 * values @ values.T / Z.shape[1], atol=0.02)
-    gram = slopes @ slopes.T / Z.shape[1] * (X @ X.T)
-    np.testing.assert_allclose(found.ntk.values - found.nngp.values, 3 * gram, atol=0.05)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,7 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     With probability at least 1 − 2δ there is an exact solution, and every exact solution has ⟨ℓ_q, x⟩ at every other
     x within r of v_q in the span of the samples of cluster q. The features have rank Σ_i rank(X_i).
 
-    Raises InputError for bad arrays, centres that are zero, and a μ that is 0 up to rounding: centres share a
-    direction, say.
+    Raises InputError for a μ that is 0 up to rounding: centres share a direction, say.
 
     Parameters
     ----------
@@ -64,8 +63,7 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu import least_squares
-    >>> from implicit_bias.extensions.galu.datasets import linear_clusters
+    >>> from implicit_bias.extensions.galu import least_squares, linear_clusters
     >>> rng = np.random.default_rng(0)
     >>> centres = rng.choice([-1.0, 1.0], size=(3, 12))
     >>> plan = cluster_width(centres)
@@ -90,8 +88,7 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
         P(Bin(m, ε) < nd) ≤ δ,    as for m ≥ 2(nd + log(1/δ))/ε
 
     Then, in the event of Theorem 7, the prediction for a new sample is exact except with probability ε: at probability
-    1 − 3δ in all. While more than ε is left, each sample has probability above ε of adding to the rank of its cluster,
-    which can happen nd times.
+    1 − 3δ in all.
 
     Parameters
     ----------
@@ -100,11 +97,9 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
     epsilon, delta : float
         ε and δ, strictly between 0 and 1.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 6, with m = c(nd log(1/ε) + log(1/δ))/ε and no proof
-    beyond Theorem 7. This count and its proof are ours. The ε is of a probability: no such m bounds the squared test
-    loss, which grows with ‖ℓ_i‖.
+    References ---------- Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 6, with m = c(nd log(1/ε) +
+    log(1/δ))/ε. This count and its proof are ours. The ε is of a probability: no such m bounds the squared test loss,
+    which grows with ‖ℓ_i‖.
 
     Examples
     --------
@@ -130,10 +125,6 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 
         d ≥ (2/(1 − log 2)) n log(n/δ)
 
-    Linear in n up to the logarithm. For μ = λ_min(H) ≥ ¼ λ_min(VVᵀ): H = ¼11ᵀ + (1/2π) arcsin(VVᵀ), and every power
-    of VVᵀ by entries has, like VVᵀ, a diagonal of ones, hence no smaller an eigenvalue (Schur). VVᵀ is the sum of d
-    independent matrices zzᵀ/d with z uniform on {±1}^n, of norm n/d (matrix Chernoff at half the mean).
-
     Parameters
     ----------
     n : int
@@ -143,8 +134,8 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 
     References
     ----------
-    Ours. Lemma 3 of Fiat, Malach & Shalev-Shwartz (2019) asks for d ≥ (n²/2) log(2n²/δ): too few for n = 2 and
-    δ = 1e-4, say, and enough from n = 14 on, where ours is no larger.
+    Ours. Lemma 3 of Fiat, Malach & Shalev-Shwartz (2019) has d ≥ (n²/2) log(2n²/δ): too few for n = 2 and δ = 1e-4,
+    say, and enough from n = 14 on, where ours is no larger.
 
     Examples
     --------
@@ -158,6 +149,8 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 def slab_probability(d: int, r: float) -> float:
     """P(|⟨u, x⟩| ≤ r) for u uniform on the sphere and ‖x‖ = 1, which Lemma 5 bounds by r√d.
 
+    ⟨u, x⟩² has the distribution Beta(½, (d − 1)/2).
+
     Parameters
     ----------
     d : int
@@ -167,8 +160,7 @@ def slab_probability(d: int, r: float) -> float:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Lemma 5; ⟨u, x⟩² has the distribution
-    Beta(½, (d − 1)/2).
+    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Lemma 5.
 
     Examples
     --------
@@ -182,12 +174,10 @@ def slab_probability(d: int, r: float) -> float:
 def gate_correlations(centres: ArrayLike) -> Array:
     """H_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
 
-    Raises InputError for bad arrays, and centres that are zero.
-
     Parameters
     ----------
     centres : array, shape (n, d)
-        Of any length but 0.
+        Centres of any length but 0 (else InputError).
 
     References
     ----------
@@ -208,7 +198,7 @@ def orthogonal_inverse(n: int) -> Array:
     Parameters
     ----------
     n : int
-        Centres, at least 1 (else InputError); not their dimension d, which the paper has in this place.
+        Centres, at least 1; not their dimension d, which the paper has in this place.
 
     References
     ----------

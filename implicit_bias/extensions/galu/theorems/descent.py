@@ -81,7 +81,6 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
 
     Examples
     --------
-    >>> from implicit_bias import GatedFeatures
     >>> found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 3.0]]))
     >>> found.step, found.rate, found.steps(1e-3), found.steps_to(excess=1e-3, distance=10.0)
     (0.2, 0.8, 31, 30)
@@ -106,9 +105,8 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
 
         η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
 
-    This is the theorem: its η is twice as large, because its proof takes (1/2m)‖Φw − y‖² for the loss. It asks for
-    t ≥ (2‖X‖²/λ) log(k‖X‖²‖w_0 − w*‖²/(mε)) steps until that is at most ε, `steps_to(2ε, ‖w_0 − w*‖)` for at most
-    half as many and one.
+    The theorem has twice this η, for the loss (1/2m)‖Φw − y‖², which is at most ε after `steps_to(2ε, ‖w_0 − w*‖)`
+    steps, at most half as many and one as the theorem requires.
 
     Parameters
     ----------
@@ -140,16 +138,15 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
 
 
 def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Array:
-    """Where gradient descent on (1/m)‖Φw − y‖² ends: w_∞ = w* + (I − P) w_0, shape (k, d).
+    """Limit of gradient descent on (1/m)‖Φw − y‖²: w_∞ = w* + (I − P) w_0, shape (k, d).
 
-    w* = Φ⁺y is the solution of least norm, and P = Φ⁺Φ projects onto the span of the features. Descent never leaves
-    w_0 + span, so it ends at w* itself only if (I − P)w_0 = 0: from w_0 = 0, say.
+    w* = Φ⁺y is the solution of least norm, and P = Φ⁺Φ projects onto the span of the features.
 
     Parameters
     ----------
     features, y, and errors : as for `least_squares`
     w0 : array, shape (k, d)
-        Where descent starts, finite.
+        The start, finite.
 
     References
     ----------
@@ -157,7 +154,6 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
 
     Examples
     --------
-    >>> from implicit_bias import GatedFeatures
     >>> descent_target(GatedFeatures([[1.0, 0.0]]), [2.0], [[5.0, 7.0]]).round(9).tolist()
     [[2.0, 7.0]]
     """
@@ -188,14 +184,9 @@ class Landscape:
 def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout: ArrayLike) -> Landscape:
     """The squared loss of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ at (W, α): every stationary point is a minimum or a saddle.
 
-    With G_j = ∂/∂w̃_j of the convex loss in w̃_j = α_j w_j: ∂L/∂w_j = α_j G_j and ∂L/∂α_j = ⟨w_j, G_j⟩. At a
-    stationary point that is not a global minimum some G_j ≠ 0, hence α_j = 0 and ⟨w_j, G_j⟩ = 0; along
-    δw_j = −tG_j/‖G_j‖, δα_j = s the second derivative is 2·(−ts‖G_j‖) + s²c, c = w_jᵀH_jj w_j, whose least value
-    for t² + s² = 1 is (c − √(c² + 4‖G_j‖²))/2 < 0. At other points `curvature` is the least eigenvalue over the
-    same planes.
-
-    Raises InputError as for `least_squares`, and for weights that are not finite, of other shapes, or so large that a
-    figure is not finite.
+    `curvature` is the least eigenvalue of the Hessian over the planes of (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with
+    G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. Raises InputError as `least_squares` does, and for weights that are not finite or
+    so large that a figure is not finite.
 
     Parameters
     ----------
@@ -207,14 +198,11 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
     readout : array, shape (k,)
         α; divided by √k for normalised networks.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), section 3, by a theorem on linear networks; the proof above is ours and needs
-    of the loss only that it is convex and twice differentiable in w̃.
+    References ---------- Fiat, Malach & Shalev-Shwartz (2019), section 3, by a theorem on linear networks. The proof in
+    docs/galu_theory.md is ours.
 
     Examples
     --------
-    >>> from implicit_bias import GatedFeatures
     >>> features, y = GatedFeatures([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0]]), [1.0, 0.0, 2.0]
     >>> found = landscape(features, y, least_squares(features, y).weights / 2, [2.0])
     >>> round(found.excess, 12), round(found.gradient, 9)

@@ -66,15 +66,12 @@ def generalisation_bound(
     with M̂ = 2ⁱB ≥ √k‖w‖, i ≥ 0 as small as possible. It holds for all w at once, so w may be fitted in any way to
     the m independent samples; the gates may not depend on them.
 
-    Raises InputError for samples longer than 1, gate values beyond ±1, labels beyond B, shapes that do not fit, and a δ
-    or B out of range.
-
     Parameters
     ----------
     features : GatedFeatures
-        Φ of the training samples, each of length at most 1.
+        Φ of the training samples, each of length at most 1, with gate values of at most 1 in size.
     y : array, shape (m,)
-        Their labels.
+        Labels.
     weights : array, shape (k, d)
         w: `least_squares(features, y).weights`, say.
     label_bound : float
@@ -84,18 +81,16 @@ def generalisation_bound(
 
     References
     ----------
-    Ours, proved in the guide's page on GaLU. Theorem 3 of Fiat, Malach & Shalev-Shwartz (2019), `rkhs_bound`, has
-    the rate log³m/m, for labels of its ball alone and with a constant that it does not give.
+    Ours, proved in docs/galu_theory.md. Theorem 3 of Fiat, Malach & Shalev-Shwartz (2019), `rkhs_bound`, has the rate
+    log³m/m, for labels of its ball alone and with a constant that it does not give.
 
     Examples
     --------
-    >>> from implicit_bias import ReLUGates
     >>> from implicit_bias.extensions.galu import least_squares
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20_000, 3)); X /= np.linalg.norm(X, axis=1)[:, None]
-    >>> features = ReLUGates(rng.normal(size=(2, 3)))(X)
-    >>> weights = least_squares(features, X[:, 0]).weights
-    >>> generalisation_bound(features, X[:, 0], weights, label_bound=1.0).is_vacuous
+    >>> features = GatedFeatures(X, X @ rng.normal(size=(3, 2)) > 0)
+    >>> generalisation_bound(features, X[:, 0], least_squares(features, X[:, 0]).weights, label_bound=1.0).is_vacuous
     False
     """
     features, label_bound = as_gated(features), as_positive(label_bound, "label_bound")
@@ -120,8 +115,7 @@ def generalisation_bound_a_priori(
 
         ‖w*‖² = yᵀ(ΦΦᵀ)⁻¹y ≤ (2/k) yᵀκ(X)⁻¹y = M²/k   and   Φw* = y,    except with probability δ/2
 
-    and then the bound of `generalisation_bound` at δ/2, with training loss 0 and M = √(2 yᵀκ(X)⁻¹y): it depends on k
-    no more. Labels ⟨v, x⟩ have M ≤ √8 ‖v‖.
+    and then the bound of `generalisation_bound` at δ/2, with training loss 0 and M = √(2 yᵀκ(X)⁻¹y), at every width.
 
     Parameters
     ----------
@@ -131,9 +125,8 @@ def generalisation_bound_a_priori(
     delta : float
         δ, strictly between 0 and 1; half for the gates, half for the samples.
 
-    References
-    ----------
-    Ours; that ‖w*‖² is bounded by the kernel is a step of the proof of Fiat, Malach & Shalev-Shwartz (2019), Theorem 3.
+    References ---------- Ours; that ‖w*‖² is bounded by the kernel is a step of the proof of Theorem 3 of Fiat, Malach
+    & Shalev-Shwartz (2019).
 
     Examples
     --------
@@ -206,22 +199,18 @@ class RKHSBound:
 def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -> RKHSBound:
     """Theorem 3: what least squares on random gates loses on new samples, for labels y = f*(x) with ‖f*‖_κ ≤ M.
 
-    It holds if the samples are independent and of length at most 1, |y| ≤ 1, λ(X) > 0, and y = f*(x) with
-    probability 1. The last is an assumption on the distribution; what the samples can tell against it is checked: the
-    least function through them has the norm √(yᵀκ⁻¹y), and a larger one than M is refused. y = ⟨v, x⟩ has M = 2‖v‖.
-    For labels with noise, of any distribution, and with all constants, see `generalisation_bound`.
-
-    Raises InputError for samples longer than 1 or with λ(X) = 0 up to rounding, labels beyond ±1, and labels of no
-    function in the ball.
+    It holds if the samples are independent, λ(X) > 0, and y = f*(x) with probability 1. The last is an assumption on
+    the distribution, which samples can refute: the least function through them has the norm √(yᵀκ⁻¹y), and InputError
+    is raised if it exceeds M, as it is for λ(X) = 0 up to rounding.
 
     Parameters
     ----------
     X : array, shape (m, d)
-        Of length at most 1.
+        Samples of length at most 1.
     y : array, shape (m,)
-        From −1 to 1.
+        Labels from −1 to 1.
     radius : float
-        M > 0.
+        M > 0; 2‖v‖ for y = ⟨v, x⟩.
     delta : float
         δ, strictly between 0 and 1.
 
@@ -263,18 +252,14 @@ def expected_train_loss(m: int, d: int, sigma: float = 1.0) -> float:
 
     whatever β and the distribution of x, as long as the samples have rank d; for fewer than d samples it is 0.
 
-    Raises InputError for numbers that are not positive and whole, and a σ that is not positive.
-
     Parameters
     ----------
     m, d : int
     sigma : float
         σ > 0.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018), for Gaussian x
-    and m > d + 1.
+    References ---------- Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018), for
+    Gaussian x and m > d + 1.
 
     Examples
     --------
@@ -290,17 +275,11 @@ def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
 
         y = ⟨β, x⟩ + N(0, σ²),  x ~ N(0, Σ):    E[(⟨ŵ, x⟩ − y)²] = σ² (m − 1)/(m − d − 1)    for m ≥ d + 2
 
-    whatever β and the invertible Σ; (d + 1)σ² at m = d + 2. For fewer samples the expectation is infinite (m = d,
-    m = d + 1) or ŵ is not determined (m < d). With `expected_train_loss` it tells signal from noise: on D_{σ,β} with
-    σ near 0 both losses are small, on D_{1,0}, labels of pure noise, the training loss alone.
-
-    Raises InputError for m < d + 2, and for a σ that is not positive.
+    whatever β and the invertible Σ. For fewer samples the expectation is infinite or ŵ is not determined: InputError.
 
     Parameters
     ----------
-    m, d : int
-    sigma : float
-        σ > 0.
+    m, d, sigma : as for `expected_train_loss`
 
     References
     ----------
@@ -326,8 +305,6 @@ def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) 
 
     with signs s_i = ±1, m samples and D inputs or, of gated features, k·d: φ(x) = g(x) ⊗ x.
 
-    Raises InputError for a bad array, a negative radius, and another p.
-
     Parameters
     ----------
     samples : GatedFeatures, or array of shape (m, D)
@@ -338,7 +315,7 @@ def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) 
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.1, who take ‖x_i‖_∞ ≤ 1; their bounds need no such thing.
+    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.1, which assumes ‖x_i‖_∞ ≤ 1; the bounds do not need it.
 
     Examples
     --------

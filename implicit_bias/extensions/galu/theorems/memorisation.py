@@ -30,7 +30,8 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − θ/2π) ⟨x, z⟩,    θ the angle between x and z
 
-    Raises InputError for bad arrays, rows of zeros, lengths outside 1e-60 … 1e60, and numbers of columns that differ.
+    Entries are accurate to a few units of the last place of ‖x‖‖z‖, for parallel and antipodal pairs, too. Raises
+    InputError for rows of zeros, lengths outside 1e-60 … 1e60, and numbers of columns that differ.
 
     Parameters
     ----------
@@ -38,12 +39,6 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
         Samples of any length but 0.
     Z : array, shape (m', d), optional
         Other samples; without them Z = X.
-
-    Returns
-    -------
-    array, shape (m, m'), float64
-        Accurate to a few units of the last place of ‖x‖‖z‖, parallel and antipodal pairs included: κ(x, x) = ½‖x‖²
-        and κ(x, −x) = 0.
 
     References
     ----------
@@ -126,8 +121,7 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemma 1; the first conclusion, which implies theirs, is proved with it in the
-    guide's page on GaLU.
+    Fiat, Malach & Shalev-Shwartz (2019), Lemma 1; the first conclusion, which implies theirs, is ours.
 
     Examples
     --------
@@ -171,15 +165,13 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
 
     References
     ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 2; Theorem 1 of the first version. rank(Φ) is min(m, kd) with high
-    probability for Gaussian samples and gates, least often where kd is close to a small m.
+    Fiat, Malach & Shalev-Shwartz (2019), Theorem 2; Theorem 1 of the first version.
 
     Examples
     --------
     >>> from implicit_bias import ReLUGates
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(60, 5))
-    >>> expected_loss(ReLUGates(rng.normal(size=(3, 5)))(X))
+    >>> expected_loss(ReLUGates(rng.normal(size=(3, 5)))(rng.normal(size=(60, 5))))
     ExpectedLoss(value=0.75, rank=15, samples=60, generic=0.75)
     """
     features = as_gated(features)
@@ -211,15 +203,12 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
 
         λ(X) ≥ σ_min(X ⋆ X)²/2π,    (X ⋆ X)(X ⋆ X)ᵀ = (XXᵀ) ∘ (XXᵀ)
 
-    from κ = ¼XXᵀ + (1/2π)(XXᵀ) ∘ arcsin(XXᵀ) and arcsin t − t having no negative Taylor coefficient (Schur).
-
-    Raises InputError for samples that are not of length 1 (to 1e-8), and for a c₁ that is 0 up to rounding, as it is
-    for m > d(d + 1)/2.
+    Raises InputError for a c₁ that is 0 up to rounding, as it is for m > d(d + 1)/2.
 
     Parameters
     ----------
     X : array, shape (m, d)
-        Samples of length 1.
+        Samples of length 1 (to 1e-8).
     delta : float
         δ, strictly between 0 and 1.
 
@@ -275,10 +264,8 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
     k : int
         The number of gates.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Corollary 1, with Lemma 1 in the place of Lemma 2; m' is at most m, which
-    the corollary does not say. Its own m' is `corollary_samples`.
+    References ---------- Fiat, Malach & Shalev-Shwartz (2019), Corollary 1, with Lemma 1 in place of Lemma 2; m' is at
+    most m, which it does not say.
 
     Examples
     --------
@@ -295,10 +282,7 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
 def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05) -> int:
     """The m' of Corollary 1 as printed, in terms of its constants: ⌊kd (c₁²/64π)/log(c₂d²/δ)⌋.
 
-    The corollary asks for d ≤ m' ≤ c₂d² besides, and means m' ≤ m. Its bound is 1 − m'/m where kd parameters leave
-    1 − kd/m as a rule (`expected_loss`).
-
-    Raises InputError for numbers out of range, c₁ above 1, and c₂d² ≤ δ.
+    The corollary requires d ≤ m' ≤ c₂d² as well, and means m' ≤ m. Raises InputError for c₂d² ≤ δ.
 
     Parameters
     ----------
@@ -306,6 +290,7 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
     c1, c2 : float
         c₁ = σ_min(X ⋆ X) on m' samples, as in `sphere_width`, at most 1; c₂ ≥ m'/d².
     delta : float
+        δ, strictly between 0 and 1.
 
     References
     ----------

@@ -56,9 +56,7 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
         mean      ≤ P(|u| ≤ ε) + √(log(1/δ)/2k),    u ~ N(0, 1)
         uniform   ≤ 2(ε + √(d − 1) r)/((1 − r)√(2π)) + √((log(1/δ) + d log(3/r))/2k),    r = min(½, ε/√d)
 
-    Both are ours, at every k and d, and 1 at most. A gate differs only if |⟨u_j, x⟩| ≤ ε, whatever w_j. The mean over
-    x is a mean over j of independent numbers from 0 to 1 (Hoeffding). For all x at once: an x within r of a point z
-    of a net of (3/r)^d has |⟨u_j, z⟩| ≤ ε + r‖u_j‖ ≤ ε + r|⟨u_j, z⟩| + r‖u_⊥‖.
+    Both are ours, at every k and d, and 1 at most.
 
     Parameters
     ----------
@@ -69,12 +67,9 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
     delta : float
         δ, strictly between 0 and 1.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5. The text that we had extends roots too far; √6·d is
-    the reading under which its constants agree with each other and with its proof. This takes
-    P(‖u_j‖² ≥ √6·d) ≤ e^{−d}, which is false (6d would do) and not needed. At k ≥ `printed_width`, `uniform` is at most
-    `printed` wherever that is less than 1: both statements hold.
+    References ---------- Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5. The text that we had extends
+    roots too far; √6·d is the reading under which its constants agree with each other and with its proof. At k ≥
+    `printed_width`, `uniform` is at most `printed` wherever that is less than 1: both statements hold.
 
     Examples
     --------
@@ -107,17 +102,14 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 
     Parameters
     ----------
-    d : int
-        Inputs, at least 2.
-    k : int
-        Gates.
+    d, k : int
+        Inputs, at least 2, and gates.
     epsilon, delta : float
         ε and δ, strictly between 0 and 1.
 
     References
     ----------
-    Ours, proved in the guide's page on GaLU's theorems; the net is that of Fiat, Malach & Shalev-Shwartz (2019),
-    Lemma 11, which is about gates that move, `moved_gates`.
+    Ours, proved in docs/galu_theory.md.
 
     Examples
     --------
@@ -133,23 +125,12 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 class GaLUExcess:
     """Bounds of L(best GaLU network on the gates U) − L(ReLU network U*, α), for an L-Lipschitz loss.
 
-    Attributes
-    ----------
-    epsilon, flips : float
-        max_j ‖u*_j − u_j‖, and the share of gates, over samples and units, that moved across a sample.
-    on_samples : float
-        L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)|: on these samples, for certain.
-    bound : float
-        L ε min(‖α‖₂ √s, √k ‖α‖_∞ s): on any distribution of x with ‖x‖ ≤ 1 that is independent of U, these
-        samples among them, with probability at least 1 − δ, for all U* and their ε at once.
-    share : float
-        s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k, at most 1, with e^{−2c²} = min(δ, ½).
-    printed : float
-        L √(5Bε/√(2π)) max_j ‖α_j u*_j‖, B² = √6·d, as Theorem 5 has it (`moved_gates`).
-    conditions_hold : bool
-        Whether k, d and ε are as Theorem 5 wants them.
-    units, delta : int, float
-        k and δ.
+    `epsilon` is max_j ‖u*_j − u_j‖, and `flips` the share of gates, over samples and units, that moved across a sample.
+    `on_samples` is L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)|: on these samples, for certain. `bound` is L ε
+    min(‖α‖₂ √s, √k ‖α‖_∞ s): on any distribution of x with ‖x‖ ≤ 1 that is independent of U, these samples among them,
+    with probability at least 1 − δ, for all U* and their ε at once; `share` is s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k, at
+    most 1, with e^{−2c²} = min(δ, ½). `printed` is L √(5Bε/√(2π)) max_j ‖α_j u*_j‖, B² = √6·d, as Theorem 5 has it
+    (`moved_gates`), `conditions_hold` whether k, d and ε are as it wants them, and `units` and `delta` are k and δ.
     """
 
     epsilon: float
@@ -178,15 +159,8 @@ def galu_excess(
 
         min_{W,α'} L_D(N^G_{W,U,α'}) ≤ L_D(N^R_{U*,α}) + bound
 
-    The GaLU network with W = U* differs from the ReLU network only where a gate flipped; there |⟨u_j, x⟩| and
-    |⟨u*_j, x⟩| are at most ε. So at each x of length at most 1 with a share s(x) of flipped gates
-
-        |N^G − N^R| ≤ (ε/√k) Σ_{flipped} |α_j| ≤ ε min(‖α‖₂ √s(x), √k ‖α‖_∞ s(x)).
-
-    ε is read off the trained network, so the mean of s(x) is bounded for every ε at once, by the inequality of
-    Dvoretzky, Kiefer and Wolfowitz with Massart's constant; `moved_gates(…).mean` is for an ε chosen before U.
-
-    Raises InputError for bad arrays, shapes that do not fit, and samples longer than 1.
+    The GaLU network is that with W = U*. As ε is computed from the trained network, the bound holds for every ε at
+    once; `moved_gates(…).mean` is for an ε chosen before U. Raises InputError for shapes that do not fit.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from implicit_bias.extensions.galu import (
     orthogonal_inverse,
     slab_probability,
 )
-from tests.cases import FEW, layer
+from tests.cases import FEW
 
 CENTRES = np.array([[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0], [1.0, 1.0, -1.0, -1.0, 1.0]])
 
@@ -144,14 +144,6 @@ def test_cluster_dimension_of_random_centres():
         assert cluster_dimension(many, rarely) <= math.ceil(many**2 / 2 * math.log(2 * many**2 / rarely))
 
 
-def test_rank_of_random_layer_on_clusters():
-    """The features of a layer on whole clusters have rank Σ rank(X_i), for clusters in fewer dimensions too."""
-    rng = np.random.default_rng(8)
-    X = np.repeat(CENTRES / np.sqrt(5), 2, axis=0) + 1e-9 * np.tile([[0, 0, 0, 0, 1.0], [0, 0, 0, 0, 0]], (3, 1))
-    features = layer(X, cluster_width(CENTRES).width, rng)
-    assert least_squares(features, np.zeros(6), tol=1e-10).rank == 6
-
-
 @pytest.mark.parametrize(("n", "d"), [(3, 7), (5, 5)])
 def test_orthogonal_inverse_has_n_not_d(n, d):
     """Lemmas 3 and 10: printed d + 1, right only if d = n."""
@@ -160,12 +152,6 @@ def test_orthogonal_inverse_has_n_not_d(n, d):
     np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
     printed = 4 * np.eye(n) - 4 / (d + 1)
     assert np.allclose(T @ printed, np.eye(n)) == (n == d)
-
-
-def test_correlations_are_shares_of_open_gates():
-    C = np.random.default_rng(24).normal(size=(4, 6))
-    G = (np.random.default_rng(25).normal(size=(50_000, 6)) @ C.T > 0).astype(float)
-    np.testing.assert_allclose(gate_correlations(C), G.T @ G / len(G), atol=4 * 0.5 / np.sqrt(len(G)))
 
 
 @FEW

@@ -161,22 +161,3 @@ def test_saddle_at_zero_strict_at_every_size():
         found = landscape(GatedFeatures([[x]]), [y], [[0.0]], [0.0])
         assert found.gradient == 0
         assert found.curvature == pytest.approx(-2 * x * y, rel=1e-12, abs=0)
-
-
-def test_descent_on_both_layers_ends_in_minimum():
-    features, y = drawn(15, 4, 10, seed=3)
-    rng, loss = np.random.default_rng(4), tensor_loss(features, y)
-    point = torch.tensor(0.1 * rng.normal(size=50), requires_grad=True)
-    optimiser = torch.optim.LBFGS([point], max_iter=500, tolerance_grad=1e-10, tolerance_change=0.0)
-
-    def closure():
-        optimiser.zero_grad()
-        value = loss(point)
-        value.backward()
-        return value
-
-    optimiser.step(closure)
-    end = point.detach().numpy()
-    found = landscape(features, y, end[:40].reshape(10, 4), end[40:])
-    assert found.excess < 1e-8
-    assert landscape(features, y, np.zeros((10, 4)), np.zeros(10)).excess > 0.1

@@ -38,14 +38,6 @@ def test_bound_holds_on_fresh_samples():
     assert np.abs(test @ weights).max() <= found.output <= found.radius < 2 * max(found.output, 1.0)
 
 
-def test_complexity_bounds_suprema():
-    """sup over ‖w‖ ≤ R of Σσ_i f(x_i) is R‖Φᵀσ‖, of mean at most R√trace(ΦΦᵀ) ≤ R√(mk)."""
-    rng = np.random.default_rng(17)
-    features = layer(unit(50, 4, seed=18), 30, rng)
-    suprema = [np.linalg.norm(features.adjoint(rng.choice([-1.0, 1.0], size=50))) for _ in range(100)]
-    assert np.mean(suprema) <= np.sqrt(np.trace(features.gram())) <= np.sqrt(50 * 30)
-
-
 def test_loss_range_attained():
     """|ℓ(f) − ℓ(0)| reaches M² + 2√2 M for |f| ≤ M, |y| ≤ √2, so no smaller range will do."""
     m = 10_000

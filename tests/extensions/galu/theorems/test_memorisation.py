@@ -88,13 +88,6 @@ def test_khatri_rao_eigenvalue_below_kernel(m, d):
     assert (found.width <= printed + 1) == (found.spread <= 2)
 
 
-def test_sphere_width_memorises():
-    X, delta, rng = unit(12, 12, seed=5), 0.1, np.random.default_rng(40)
-    found = sphere_width(X, delta)
-    least = [np.linalg.eigvalsh(layer(X, found.width, rng).gram())[0] for _ in range(10)]
-    assert np.mean(np.array(least) >= found.width * found.c1**2 / (4 * np.pi)) >= 1 - delta
-
-
 @pytest.mark.parametrize("k", [10, 700])
 def test_fitted_samples_by_rank(k):
     X, delta, rng = unit(15, 10, seed=6), 0.1, np.random.default_rng(41)
@@ -135,16 +128,6 @@ def test_kernel_exact_at_small_angles():
     np.testing.assert_allclose(far, -small / (2 * np.pi), atol=1e-16, rtol=1e-6)
 
 
-def test_kernel_of_any_lengths():
-    """Section 3.2 prints arccos⟨x, z⟩, which is no mean over gates unless x and z have length 1."""
-    x, z = np.array([0.5, 0.0]), np.array([0.3, 0.4])
-    U = np.random.default_rng(2).normal(size=(100_000, 2))
-    sampled = np.mean((U @ x > 0) & (U @ z > 0)) * (x @ z)
-    printed = (0.5 - np.arccos(x @ z) / (2 * np.pi)) * (x @ z)
-    assert gate_kernel([x, z])[0, 1] == pytest.approx(sampled, abs=3 * 0.15 * 0.5 / np.sqrt(100_000))
-    assert abs(printed - sampled) > 0.1 * sampled
-
-
 @FEW
 @given(arrays(float, (6, 3), elements=st.floats(-1, 1).filter(lambda x: abs(x) > 1e-3)), st.floats(1e-50, 1e50))
 def test_kernel_symmetric_nonnegative_homogeneous(X, scale):
@@ -154,16 +137,6 @@ def test_kernel_symmetric_nonnegative_homogeneous(X, scale):
     assert np.linalg.eigvalsh(kernel)[0] > -1e-13
     np.testing.assert_allclose(gate_kernel(scale * X) / scale**2, kernel, atol=1e-13)
     np.testing.assert_allclose(gate_kernel(X[:2], X), kernel[:2], atol=1e-14)
-
-
-def test_smallest_eigenvalue_is_limit_of_sampled():
-    X = unit(8, 20)
-    exact = smallest_eigenvalue(gram_matrix(X))
-    sampled = np.linalg.eigvalsh(layer(X, 200_000, np.random.default_rng(3)).gram() / 200_000)[0]
-    assert exact.is_positive
-    assert exact.error < 1e-12
-    assert sampled == pytest.approx(exact.value, abs=3e-3)
-    assert str(exact).startswith(f"λ_min = {exact.value:.6g} ± ")
 
 
 def test_smallest_eigenvalue_zero_for_dependent_samples():

@@ -1,4 +1,4 @@
-"""GaLU networks and their comparisons."""
+"""GaLU networks: their gates, effective weights and files."""
 
 import numpy as np
 import pytest
