@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.infinite import circle_eigenvalue, mean_square
-from implicit_bias.studies.gram.sphere import JUMP, LEAST, SMOOTH, listed, log_ticks, number, ordered, scaled, style
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels
+from implicit_bias.studies.gram.sphere import JUMP, LEAST, SMOOTH, listed, number, ordered, scaled, style
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, log_ticks, panels
 
 TITLE = "Smallest eigenvalue of equally spaced points of the circle"
 SOURCE = "data in two dimensions"
@@ -62,9 +62,9 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.plot(own.n, own.least, **look)
         if activation in JUMP:
             other.plot(own.n, own.least * own.n * mean_square(activation), **look)
-    ax.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
+    ax.set(yscale="log", xlabel="points $n$", ylabel=LEAST)
     other.axhline(LIMIT, color=COLOURS["theory"], linestyle=":", linewidth=0.8, label="1/4 (ReLU)")
-    other.set(xscale="log", xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))
+    other.set(xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))
     for each in (ax, other):
         log_ticks(each, [n for n in (5, 11, 21, 41, 81, 161) if n <= table.n.max()])
         each.legend()

@@ -14,14 +14,13 @@ from implicit_bias.studies.gram.sphere import (
     each_draw,
     least,
     listed,
-    log_ticks,
     number,
     ordered,
     power,
     quartiles,
     style,
 )
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, log_ticks, panels
 
 TITLE = "Smallest eigenvalue against points and their separation"
 SOURCE = "abstract, on non-smooth activations"
@@ -65,8 +64,8 @@ def draw(table: pd.DataFrame) -> Figure:
         left.plot(own.index, own.bound, "v", color=look["color"], markerfacecolor="none")
         each = table[(table.activation == name) & (table.least > table.error)]
         right.plot(each.apart, each["least"], ".", color=look["color"], markersize=3)
-    left.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
-    log_ticks(left, sorted(set(table.n)))
+    left.set(yscale="log", xlabel="points $n$", ylabel=LEAST)
+    log_ticks(left, table.n)
     left.plot([], [], "v", color=COLOURS["theory"], markerfacecolor="none", label="upper bound")
     right.set(xscale="log", yscale="log", xlabel="least distance $\\delta$", ylabel=LEAST)
     return finished(axes, below=6)

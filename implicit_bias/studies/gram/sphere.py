@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.infinite import gram_matrix, mean_square, smallest_eigenvalue
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, named, panels, ribbon
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, log_ticks, named, panels, ribbon
 
 #: Activations whose derivative jumps at 0.
 JUMP = ("relu", "leaky relu", "selu")
@@ -97,12 +96,6 @@ def listed(values: pd.Series, form: str = "") -> str:
     return named(values[ordered(values.index)], form)
 
 
-def log_ticks(ax: Axes, places: Iterable[int]) -> None:
-    """Tick a logarithmic axis at these places only."""
-    ax.set_xticks(ticks := list(places), map(str, ticks))
-    ax.minorticks_off()
-
-
 def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
     """Medians and quartiles of every activation against `over`, on logarithmic axes, with a legend beside them.
 
@@ -115,8 +108,8 @@ def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str
         shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
         ribbon(ax, shown.middle, shown.low, shown.high, alpha=0.15, marker="o", **look)
         ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)
-    ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-    log_ticks(ax, sorted(table[over].unique()))
+    ax.set(yscale="log", xlabel=xlabel, ylabel=ylabel)
+    log_ticks(ax, table[over])
     if found.bound.notna().any():
         ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
     ax.figure.legend(loc="outside right center")

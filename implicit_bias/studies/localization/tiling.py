@@ -21,7 +21,7 @@ from implicit_bias.extensions.gated_flow import Moments, OrbitMoments, RingProce
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.localization.drawing import beside
 from implicit_bias.studies.localization.networks import COMMON, process_of
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, log_ticks, panels, product, where
 
 TITLE = "Gates that tile against gates that overlap"
 SOURCE = "after equation (16), and (18)"
@@ -185,9 +185,8 @@ def draw(table: pd.DataFrame) -> Figure:
         style = {"color": COLOURS[colour], "marker": MARKERS[str(kind)], "linewidth": 1.2, "markersize": 4}
         line = "--" if kind == "tiling" else "-"
         ax.plot(part.units, part.fresh, line, label=f"{text}, {kind}", **style)
-    ax.set(xscale="log", xlabel="gates K", ylabel="⟨(y − ŷ)²⟩, fresh samples", ylim=(0, None))
-    ax.set_xticks(sorted(table.units.unique()), sorted(table.units.unique()))
-    ax.minorticks_off()
+    log_ticks(ax, table.units)
+    ax.set(xlabel="gates K", ylabel="⟨(y − ŷ)²⟩, fresh samples", ylim=(0, None))
     return beside(axes)
 
 

@@ -16,9 +16,9 @@ All other work is shared:
 The modules of most figures need only what this package exports.
 """
 
-from implicit_bias.studies.runner.drawing import COLOURS, band, finished, panels, ribbon
+from implicit_bias.studies.runner.drawing import COLOURS, band, finished, log_ticks, panels, ribbon
 from implicit_bias.studies.runner.experiment import Rows, Settings, product
 from implicit_bias.studies.runner.verdicts import Verdict, decide, named, span, where
 
 __all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "decide"]
-__all__ += ["finished", "named", "panels", "product", "ribbon", "span", "where"]
+__all__ += ["finished", "log_ticks", "named", "panels", "product", "ribbon", "span", "where"]
