@@ -23,7 +23,9 @@ from implicit_bias import (
 )
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.extensions.galu import least_squares
-from implicit_bias.solvers.native import working_set
+from implicit_bias.solvers.dispatch import SOLVERS
+from implicit_bias.solvers.native import NativeSolver
+from implicit_bias.solvers.native.settings import Settings
 
 if "fork" not in multiprocessing.get_all_start_methods():
     pytest.skip("this system does not fork", allow_module_level=True)
@@ -35,7 +37,7 @@ HANGS = 120
 @pytest.fixture
 def samples(monkeypatch):
     """More than the native solver leaves to one thread; and a torch whose two threads have worked."""
-    monkeypatch.setattr(working_set, "MANY_SAMPLES", 200)
+    monkeypatch.setitem(SOLVERS, "NATIVE", NativeSolver(Settings(threads_from=200)))
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     assert torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))[0, 0] == 1500

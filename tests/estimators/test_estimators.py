@@ -49,7 +49,9 @@ from implicit_bias import (
 from implicit_bias._utils import blocks, memory
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.solvers import Answer
-from implicit_bias.solvers.native import working_set
+from implicit_bias.solvers.dispatch import SOLVERS
+from implicit_bias.solvers.native import NativeSolver
+from implicit_bias.solvers.native.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +161,7 @@ def test_a_fit_shows_how_far_it_is(cancer, capsys):
 
 
 def test_a_warm_start_leads_from_price_to_price(cancer, monkeypatch):
-    monkeypatch.setattr(working_set, "ALL_UP_TO", 50)
+    monkeypatch.setitem(SOLVERS, "NATIVE", NativeSolver(Settings(all_samples_up_to=50)))
     cold = GLNClassifier(5, C=2.0, random_state=2)
     warm = clone(cold).set_params(warm_start=True, C=1.0).fit(*cancer)
     cold.fit(*cancer)

@@ -68,7 +68,7 @@ def test_gates_features_and_solutions_are_those_of_the_array(engine, images, y, 
     features = chunked(engine)
     assert features.gate_values.dtype == np.int8
     np.testing.assert_array_equal(features.gate_values, gates.transform(X))
-    found, known = solve(svm_gln(engine, y, chunked)), solve(svm_gln(X, y, gates))
+    found, known = solve(svm_gln(engine, y, chunked), tiny_sets), solve(svm_gln(X, y, gates))
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
     # The judge of the array in memory says the same of the same answer.
@@ -81,7 +81,7 @@ def test_gates_features_and_solutions_are_those_of_the_array(engine, images, y, 
 def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     build, gates = BUILDS[name]
     X = ChunkedInputs(images, **SCALED, chunk=64)
-    found, known = solve(build(X, y, gates, C)), solve(build(X[:], y, gates, C))
+    found, known = solve(build(X, y, gates, C), tiny_sets), solve(build(X[:], y, gates, C))
     assert 0 <= found.gap <= 1e-6
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
 
@@ -124,16 +124,16 @@ def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
 def test_limits_callbacks_and_interruptions_end_with_the_best_so_far(images, y, tiny_sets):
     problem = svm_gln(ChunkedInputs(images, **SCALED, chunk=64), y, HyperplaneGates(6, 2, seed=1))
     seen = []
-    early = solve(problem, max_iterations=6, callback=seen.append)
+    early = solve(problem, tiny_sets, max_iterations=6, callback=seen.append)
     assert early.status is Status.ITERATION_LIMIT
     assert seen[-1].samples == len(images)
-    assert solve(problem, max_seconds=1e-9).status is Status.TIME_LIMIT
+    assert solve(problem, tiny_sets, max_seconds=1e-9).status is Status.TIME_LIMIT
 
     def stop(progress):
         if progress.iteration == 6:
             raise KeyboardInterrupt
 
-    assert solve(problem, callback=stop).status is Status.INTERRUPTED
+    assert solve(problem, tiny_sets, callback=stop).status is Status.INTERRUPTED
 
 
 def test_what_does_not_fit_is_refused_and_the_rest_is_not(images, y, monkeypatch):
