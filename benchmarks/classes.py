@@ -5,19 +5,19 @@ turns, one thread each; figures are medians over the rounds, in seconds of the p
 --store: the same command goes on where it was stopped.
 """
 
+import argparse
 import pickle
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import product
 from statistics import median
 from typing import Any
 
 import numpy as np
-from common import command_line, markdown, memory_baseline, memory_peak, stored_rows, surroundings, surroundings_line
+from common import Store, memory_baseline, memory_peak, run, timed
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from threadpoolctl import threadpool_limits
 
 from implicit_bias import GLNClassifier
 from implicit_bias._utils.checks import Array
@@ -37,7 +37,7 @@ def gated(contexts: int, C: float) -> Callable[[], Any]:
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {
     "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
     "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)} | SKLEARN,
-    "fashion": {f"GLN, 100 units of {contexts}": gated(contexts, 0.1) for contexts in (2, 4)} | SKLEARN,
+    "fashion-mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 0.1) for contexts in (2, 4)} | SKLEARN,
 }
 #: Data sets, and how many of their samples train.
 ROWS = {
@@ -49,11 +49,7 @@ ROWS = {
 }
 
 
-def models_of(data: str) -> dict[str, Callable[[], Any]]:
-    """Who runs on which data."""
-    return MODELS[data.split("-")[0]]
-
-
+@lru_cache(1)
 def parts(data: str, root: str | None) -> Parts:
     """Training and test images, and their labels."""
     if data == "digits":
@@ -71,75 +67,58 @@ def parts(data: str, root: str | None) -> Parts:
 def measure(make: Callable[[], Any], X: Array, y: np.ndarray, X_test: Array, y_test: np.ndarray) -> dict[str, Any]:
     """Seconds of the processor to fit and to predict, error, memory, size of the model, certified gap."""
     model, before = make(), memory_baseline()
-    begin = time.process_time()
-    model.fit(X, y)
-    fitted = time.process_time()
-    labels = model.predict(X_test)
-    predicted = time.process_time()
-    found = getattr(model, "certificate_", [])
+    fit, _ = timed(lambda: model.fit(X, y))
+    predict, labels = timed(lambda: model.predict(X_test))
     return {
-        "fit": fitted - begin,
-        "predict": predicted - fitted,
+        "fit": fit,
+        "predict": predict,
         "error": float(100 * (labels != y_test).mean()),
         "memory": memory_peak() - before,
         "size": len(pickle.dumps(model)) / 2**20,
         "support": len(model.support_) if hasattr(model, "support_") else None,
-        "gap": max((solution.gap for solution in found), default=None),
+        "gap": max((solution.gap for solution in getattr(model, "certificate_", [])), default=None),
     }
 
 
-def report(cells: list[dict[str, Any]]) -> str:
-    """The table: medians over the rounds."""
-    rows = []
-    for data in ROWS:
-        for name in models_of(data):
-            runs = [cell for cell in cells if (cell["data"], cell["model"]) == (data, name)]
-            if not runs:
-                continue
-            fit, predict = (median(run[key] for run in runs) for key in ("fit", "predict"))
-            gap, support = runs[0]["gap"], runs[0]["support"]
-            rows.append(
-                {
-                    "data": "{}, n = {}".format(*ROWS[data]),
-                    "model": name,
-                    "runs": str(len(runs)),
-                    "fit, s": f"{fit:.3g}",
-                    "predict, s": f"{predict:.3g}",
-                    "error": f"{runs[0]['error']:.2f} %",
-                    "support vectors": "" if support is None else str(support),
-                    "gap at most": "" if gap is None else f"{gap:.0e}",
-                    "memory above the data": f"{median(run['memory'] for run in runs):.0f} MiB",
-                    "pickled": f"{runs[0]['size']:.1f} MiB",
-                }
-            )
-    return markdown(rows)
+def row(own: list[dict[str, Any]]) -> dict[str, str]:
+    """The row of a model: medians over its rounds."""
+    first = own[0]
+    fit, predict, memory = (median(each[key] for each in own) for key in ("fit", "predict", "memory"))
+    return {
+        "data": "{}, n = {}".format(*ROWS[first["data"]]),
+        "model": first["model"],
+        "runs": str(len(own)),
+        "fit, s": f"{fit:.3g}",
+        "predict, s": f"{predict:.3g}",
+        "error": f"{first['error']:.2f} %",
+        "support vectors": "" if first["support"] is None else str(first["support"]),
+        "gap at most": "" if first["gap"] is None else f"{first['gap']:.0e}",
+        "memory above the data": f"{memory:.0f} MiB",
+        "pickled": f"{first['size']:.1f} MiB",
+    }
 
 
-def main() -> None:
-    """Run what is missing and print the table."""
-    parser = command_line(__doc__)
-    add = parser.add_argument
-    add("--data", nargs="+", choices=ROWS, default=list(ROWS))
-    add("--models", nargs="+", help="names of models; all if not given")
-    add("--rounds", type=int, default=1, help="how often each runs")
-    add("--store", default="results/classes.jsonl", help="finished runs")
-    options = parser.parse_args()
-    cells, add_cell = stored_rows(options.store)
-    about = surroundings()
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    store = Store(options.store)
     # What the first fit of a process loads is part of no run.
     GLNClassifier(2, C=0.1).fit(*load_digits())
-    with threadpool_limits(1):
-        for data in options.data:
-            samples: Parts | None = None
-            for turn, name in product(range(options.rounds), models_of(data)):
-                key = {"data": data, "model": name, "round": turn}
-                if any(key.items() <= cell.items() for cell in cells) or name not in (options.models or [name]):
-                    continue
-                samples = samples or parts(data, options.data_root)
-                add_cell(key | measure(models_of(data)[name], *samples))
-                print(cells[-1], flush=True)
-    print(report(cells), surroundings_line(about, "one thread"), sep="\n\n")
+    for data in options.data:
+        for turn, name in product(range(options.rounds), options.models or MODELS[ROWS[data][0]]):
+            key = {"data": data, "model": name, "round": turn}
+            if store.find(key) is None and name in MODELS[ROWS[data][0]]:
+                found = measure(MODELS[ROWS[data][0]][name], *parts(data, options.data_root))
+                print(store.add(key | found), flush=True)
+    order = [{"data": data, "model": name} for data in ROWS for name in MODELS[ROWS[data][0]]]
+    runs = [[cell for cell in store.rows if key.items() <= cell.items()] for key in order]
+    yield [row(own) for own in runs if own]
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__,
+        report,
+        data=(list(ROWS), "data sets", ROWS),
+        models={"nargs": "+", "help": "names of models; all if not given"},
+        rounds=(1, "how often each runs"),
+        store=("results/classes.jsonl", "finished runs"),
+    )

@@ -1,4 +1,4 @@
-"""What the benchmarks share: samples, problems on disk, measured processes, the machine, tables and figures."""
+"""Shared by the benchmarks: command line, samples, measured runs and processes, peers, the machine, tables, figures."""
 
 import argparse
 import contextlib
@@ -9,13 +9,17 @@ import multiprocessing
 import os
 import platform
 import resource
+import shlex
 import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -25,10 +29,12 @@ import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
+from threadpoolctl import threadpool_limits
 
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary, load_problem
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.files import write_atomically
+from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets.images import load_digits, load_images
 from implicit_bias.datasets.task import with_constant
 
@@ -39,6 +45,9 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 #: Seconds that a process may take to import the package and read its problem.
 START_LIMIT = 600.0
 PACKAGES = ("implicit-bias", "numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
+#: Packages that are compared if they are installed, and what installs them.
+PEERS = {"skglm": "skglm", "himalaya": "himalaya", "MKLpy": "MKLpy cvxopt"}
+PEERS |= {"neural_tangents": "neural-tangents", "scnn": "pyscnn"}
 #: Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
 
@@ -81,17 +90,68 @@ def memory_peak() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
+def timed(run: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[float, Any]:
+    """Seconds of a run, of the processor unless the clock is another, and its result."""
+    begin = clock()
+    found = run()
+    return clock() - begin, found
+
+
 def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """What the last run gave as `found`, the median, least and most seconds, and the memory beyond that before."""
+    """Return the last result as `found`, the median, least and most seconds, and the memory beyond that before."""
     before = memory_baseline()
     begun()
-    times, found = [], None
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        found = run()
-        times.append(time.perf_counter() - begin)
-    spread = {"seconds": statistics.median(times), "fastest": min(times), "slowest": max(times)}
-    return {"found": found, "memory_mib": memory_peak() - before} | spread
+    times, found = raced({"run": run}, repeats, time.perf_counter)
+    seconds = times["run"]
+    spread = {"seconds": statistics.median(seconds), "fastest": min(seconds), "slowest": max(seconds)}
+    return {"found": found["run"], "memory_mib": memory_peak() - before} | spread
+
+
+def raced(
+    ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.process_time, untimed: int = 0
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Run the ways in turn; return the seconds of each by a clock, without the first runs, and its last result."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, Any] = {}
+    for _ in range(untimed + repeats):
+        for name, way in ways.items():
+            seconds, found[name] = timed(way, clock)
+            times[name].append(seconds)
+    return {name: values[untimed:] for name, values in times.items()}, found
+
+
+def alternately(
+    ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter, untimed: int = 0
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Run the ways in turn; return the median seconds of each by a clock, and its result."""
+    times, found = raced(ways, repeats, clock, untimed)
+    return {name: statistics.median(values) for name, values in times.items()}, found
+
+
+def installed(peer: str) -> bool:
+    """Return whether a peer is installed; print a sentence if it is not."""
+    if find_spec(peer) is None:
+        print(f"{peer} is not installed and left out: pip install {PEERS[peer]}", file=sys.stderr)
+        return False
+    return True
+
+
+def run_peer(peer: str, python: str, script: str, **arrays: Any) -> dict[str, Any]:
+    """Run a peer's script by another Python, one thread: it reads `arrays` from one file and writes another."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = Path(folder, "given.npz"), Path(folder, "found.npz")
+        np.savez(given, **arrays)
+        environment = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+        try:
+            command = [python, "-c", script, str(given), str(found)]
+            subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        except OSError as error:
+            raise InputError(f"{python} cannot be run: {error}") from error
+        except subprocess.CalledProcessError as error:
+            last = error.stderr.strip().splitlines()[-1]
+            raise InputError(f"{python} cannot run {peer} ({last}); pip install {PEERS[peer]} there") from error
+        with np.load(found) as values:
+            return dict(values)
 
 
 class Child:
@@ -183,69 +243,84 @@ def surroundings() -> dict[str, Any]:
     }
 
 
-def alternately(
-    ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter, untimed: int = 0
-) -> tuple[dict[str, float], dict[str, Any]]:
-    """Run the ways in turn; return the median seconds of each by a clock, without the first runs, and its result."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    found: dict[str, Any] = {}
-    for _ in range(untimed + repeats):
-        for name, way in ways.items():
-            start = clock()
-            found[name] = way()
-            times[name].append(clock() - start)
-    return {name: statistics.median(values[untimed:]) for name, values in times.items()}, found
+class Store:
+    """Finished rows of a file, a JSON object a line: the same command goes on where it was stopped."""
 
+    def __init__(self, path: str | Path) -> None:
+        self.file = Path(path)
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.rows = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.is_file() else []
 
-def stored_rows(path: str) -> tuple[list[dict[str, Any]], Callable[[dict[str, Any]], None]]:
-    """The finished rows of a file, a JSON object a line, and a function that adds one to them and to the file."""
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+    def find(self, key: dict[str, Any]) -> dict[str, Any] | None:
+        """The row with these entries, if there is one."""
+        return next((row for row in self.rows if key.items() <= row.items()), None)
 
-    def add(row: dict[str, Any]) -> None:
-        rows.append(row)
-        with file.open("a") as lines:
-            lines.write(json.dumps(row) + "\n")
-
-    return rows, add
+    def add(self, row: dict[str, Any]) -> dict[str, Any]:
+        self.rows.append(row)
+        with self.file.open("a") as lines:
+            lines.write(json.dumps(row, default=float) + "\n")
+        return row
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     pass
 
 
-def command_line(description: str | None) -> argparse.ArgumentParser:
-    """A parser of options, with the folder of the images among them."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=_Help)
+def parsed(doc: str | None, /, **options: Any) -> argparse.Namespace:
+    """Parse the command line; an option is its default and help, or what `add_argument` takes.
+
+    A default decides the type; a list takes several values, and with a third part only these.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=_Help)
+    for name, given in options.items():
+        if isinstance(given, tuple):
+            default, text, *choices = given
+            first = default[0] if isinstance(default, list) else default
+            given = {"action": "store_true"} if default is False else {"type": type(first)}
+            given |= {"default": default, "help": text} | ({"nargs": "+"} if isinstance(default, list) else {})
+            given |= {"choices": choices[0]} if choices else {}
+        flag = name if given.pop("positional", False) else f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, **given)
     parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
-    return parser
+    return parser.parse_args()
 
 
-def repeats_of(description: str | None, default: int) -> int:
-    """How often to run each way, from a command line that takes nothing else."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--repeats", type=int, default=default, help="runs of each, of which the median counts")
-    repeats: int = parser.parse_args().repeats
-    return repeats
+def run(
+    doc: str | None, report: Callable[[argparse.Namespace], Iterator[Any]], threads: int | str = 1, /, **options: Any
+) -> None:
+    """Print the texts and tables that `report` yields, the command and the machine; exit with the code.
+
+    A number of threads is what the run is limited to; a text says how many there are.
+    """
+    values, about = parsed(doc, **options), surroundings()
+
+    def work() -> int:
+        with threadpool_limits(threads if isinstance(threads, int) else None):
+            for part in report(values):
+                print(part if isinstance(part, str) else markdown(list(part)), end="\n\n", flush=True)
+        text = f"{threads} thread" if isinstance(threads, int) else threads
+        print(f"Command: `python {shlex.join(sys.argv)}`. {surroundings_line(about, text)}")
+        return 0
+
+    raise SystemExit(guarded(work))
 
 
 def publish(
     out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame, figure: Figure
 ) -> int:
     """Print a report, and write it with its table, its record (the table as `runs`) and its figure; the exit code."""
-    text = "\n\n".join(parts) + "\n"
+    text, picture = "\n\n".join(parts) + "\n", io.BytesIO()
     print(text)
+    figure.savefig(picture, format="png", dpi=150)
     record = record | {runs: json.loads(table.to_json(orient="records", double_precision=15))}
     contents = {"md": text.encode(), "csv": table.to_csv(index=False).encode()}
-    contents |= {"json": json.dumps(record, indent=2).encode(), "png": drawn(figure)}
+    contents |= {"json": json.dumps(record, indent=2, default=str).encode(), "png": picture.getvalue()}
     for kind, content in contents.items():
         print(f"wrote {write_atomically(out / f'{name}.{kind}', content)}")
     return 130 if record["interrupted"] else 0
 
 
 def surroundings_line(about: dict[str, Any], threads: str) -> str:
-    """`surroundings()` in a sentence."""
     machine = about["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     return (
@@ -280,19 +355,3 @@ def plain_logarithmic(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=10))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
-
-
-def drawn(figure: Figure) -> bytes:
-    """A figure as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    return buffer.getvalue()
-
-
-def require_samples(dataset: str, n: int) -> None:
-    """Refuse, before any work, sizes that a data set does not have."""
-    if dataset not in TOTAL:
-        raise InputError(f"unknown data set {dataset!r}; known: {', '.join(TOTAL)}")
-    most = TOTAL[dataset] - TOTAL[dataset] // 5
-    if n > most and n != TOTAL[dataset]:
-        raise InputError(f"{dataset} gives at most {most} samples beside its validation set, or all {TOTAL[dataset]}")

@@ -4,16 +4,16 @@ Patterns are those of units drawn at random, each with both signs; the problem i
 answer is that of the network of its units over its least margin; the gap is that of λ to it. Seconds are of the CPU.
 """
 
+import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import alternately, command_line, markdown, surroundings, surroundings_line
+from common import alternately, run
 
 from implicit_bias import load_binary
-from implicit_bias.cli.execution import guarded
 from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of
 from implicit_bias.extensions.best_networks.relu.problem import patterned
 from implicit_bias.solvers.base import Options
@@ -25,7 +25,6 @@ TOLERANCE = 1e-7
 
 
 def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]:
-    """The row of n images."""
     task = load_binary("mnist", n, root=root)
     X, y = task.X_train, task.y_train
     drawn = np.random.default_rng(1).normal(size=(units, X.shape[1]))
@@ -48,17 +47,15 @@ def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]
     }
 
 
-def main() -> int:
-    """Print the table."""
-    parser = command_line(__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=(50, 100, 250, 500), help="default: %(default)s")
-    parser.add_argument("--units", type=int, default=10, help="random units (default: %(default)s)")
-    parser.add_argument("--limit", type=int, default=250, help="of CLARABEL, in images (default: %(default)s)")
-    options = parser.parse_args()
-    print(surroundings_line(surroundings(), "1 thread"), "\n")
-    print(markdown([compared(n, options.units, options.limit, options.data_root) for n in options.sizes]))
-    return 0
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    yield [compared(n, options.units, options.limit, options.data_root) for n in options.sizes]
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    run(
+        __doc__,
+        report,
+        sizes=([50, 100, 250, 500], "MNIST images"),
+        units=(10, "random units"),
+        limit=(250, "of CLARABEL, in images"),
+    )

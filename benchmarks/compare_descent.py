@@ -4,11 +4,13 @@ Both descend from the same weights until the smoothing of the margin costs at mo
 ratio is that of a network's norm to the certified lower bound of its margin problem. Seconds are of the CPU.
 """
 
+import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
-from common import alternately, command_line, markdown, surroundings, surroundings_line
+from common import alternately, run
 
 from implicit_bias import (
     FrozenReLUNetwork,
@@ -19,15 +21,16 @@ from implicit_bias import (
     load_binary,
     solve,
 )
-from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.metrics import optimality_ratio
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.studies.limit.references import margin_problem
 from implicit_bias.training.result import TrainingResult
 
-#: The smoothing of the least margin at the end, and the steps after which a descent is cut off.
-TOLERANCE, MAX_STEPS = 0.003, 12_000
+#: The smoothing of the least margin at the end.
+TOLERANCE = 0.003
+#: Steps after which a descent is cut off.
+MAX_STEPS = 12_000
 NETWORKS: dict[str, Callable[[BinaryTask, int], GatedNetwork]] = {
     "GLN": lambda task, units: GatedLinearNetwork(HyperplaneGates(units, 2, seed=1).fit(task.X_pool)),
     "frozen ReLU": lambda task, units: FrozenReLUNetwork(task.X_train.shape[1], 2 * units),
@@ -35,7 +38,6 @@ NETWORKS: dict[str, Callable[[BinaryTask, int], GatedNetwork]] = {
 
 
 def compared(n: int, units: int, kind: str, root: str | None) -> dict[str, str]:
-    """The row of n images."""
     task = load_binary("mnist", n, root=root)
     networks = {way: NETWORKS[kind](task, units) for way in ("preconditioned", "plain")}
 
@@ -55,17 +57,10 @@ def compared(n: int, units: int, kind: str, root: str | None) -> dict[str, str]:
     return row
 
 
-def main() -> int:
-    """Print the table."""
-    parser = command_line(__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=(500, 2000), help="default: %(default)s")
-    parser.add_argument("--units", type=int, nargs="+", default=(50,), help="H (default: %(default)s)")
-    options = parser.parse_args()
-    print(surroundings_line(surroundings(), "1 thread"), "\n")
+def report(options: argparse.Namespace) -> Iterator[Any]:
     cells = [(n, units, kind) for kind in NETWORKS for units in options.units for n in options.sizes]
-    print(markdown([compared(*cell, options.data_root) for cell in cells]))
-    return 0
+    yield [compared(*cell, options.data_root) for cell in cells]
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    run(__doc__, report, sizes=([500, 2000], "MNIST images"), units=([50], "H"))

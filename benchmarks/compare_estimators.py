@@ -6,16 +6,16 @@ changes little; every fit uses one thread, and models take turns on each split. 
 same command goes on.
 """
 
-import time
+import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import command_line, markdown, seconds_text, stored_rows, surroundings, surroundings_line
+from common import Store, run, seconds_text, timed
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -24,17 +24,14 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from implicit_bias import SGD, GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
-from implicit_bias._utils.files import write_atomically
 from implicit_bias.datasets.images import load_images
 
 GRID = {"C": [0.01, 0.1, 1.0]}
 SQUARED = {"C": [0.1, 1.0, 10.0]}
 UNITS, STEPS = 20, 300
-KEYS = ("data", "model", "split")
 PLAIN: dict[str, Any] = {"free_intercept": False}
 TRAINED: dict[str, Any] = {"units": 2 * UNITS, "training": SGD(steps=STEPS)} | PLAIN
 
@@ -86,9 +83,7 @@ def measure(data: str, model: str, split: int, root: str | None) -> dict[str, An
         search = GridSearchCV(pipeline, {f"{name}__{key}": values for key, values in grid.items()}, cv=3, refit=False)
         search.fit(X_fit, y_fit)
         pipeline.set_params(**search.best_params_)
-        begin = time.process_time()
-        pipeline.fit(X_fit, y_fit)
-        seconds = time.process_time() - begin
+        seconds, _ = timed(lambda: pipeline.fit(X_fit, y_fit))
     certificates = getattr(pipeline[-1], "certificate_", [])
     gaps = [c.gap for c in (certificates if isinstance(certificates, list) else [certificates])]
     return {
@@ -105,78 +100,41 @@ def measure(data: str, model: str, split: int, root: str | None) -> dict[str, An
     }
 
 
-def report(table: pd.DataFrame, about: dict[str, Any], command: str) -> str:
-    """The page of docs: what was done, a table of accuracies and one of times, and what they amount to."""
+def tables(table: pd.DataFrame) -> Iterator[Any]:
+    """Sizes, accuracies and times, the largest certified gap, and the lead of our best model over the best of all."""
+    for row in table.drop_duplicates("data").itertuples():
+        yield f"{row.data}: {row.n} training samples, {row.p} inputs, {row.classes} classes"
     columns = {"mean": ("accuracy", "mean"), "spread": ("accuracy", "std"), "seconds": ("seconds", "median")}
     cells: Any = table.groupby(["model", "data"]).agg(**columns).unstack()
     mean, spread, seconds = (cells[name].loc[table.model.unique(), table.data.unique()] for name in columns)
-
-    def rows(cell: Callable[[str, str], str]) -> list[dict[str, str]]:
-        return [
-            {"model": m} | {d: "–" if np.isnan(mean.at[m, d]) else cell(m, d) for d in mean.columns} for m in mean.index
-        ]
-
-    shape = "; ".join(
-        f"{r.data}: n = {r.n}, {r.p} inputs, {r.classes} classes" for r in table.drop_duplicates("data").itertuples()
-    )
-    parts = [
-        "# The classifiers on real data",
-        "Accuracy on held-out samples and the processor's time for one fit, for the classifiers of this package and "
-        "for scikit-learn's. All get standardised inputs; the price (C, or the MLP's weight decay) is chosen for each "
-        f"by three-fold cross-validation on the training part. Means over {table.split.nunique()} stratified random "
-        f"splits. The gated models have {UNITS} units of two contexts, or {2 * UNITS} half-spaces, and no free "
-        "intercept; networks behind learned gates and hidden layers are trained for "
-        f"{STEPS} steps. One thread per fit.",
-        f"Training samples: {shape}.",
-        "## Accuracy, % (± standard deviation over splits)",
-        markdown(rows(lambda m, d: f"{100 * mean.at[m, d]:.1f} ± {100 * spread.at[m, d]:.1f}")),
-        "## Seconds of the processor for one fit (median)",
-        markdown(rows(lambda m, d: seconds_text(seconds.at[m, d]))),
-        *_standing(mean, table.gap.dropna()),
-        "A certified margin is no reason to expect a better accuracy. Where a kernel machine is better and faster, use "
-        "it; what these classifiers add is the certificate, and a decision function that is linear in every region.",
-        f"Command: `{command}`. {surroundings_line(about, '1 thread')}",
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _standing(mean: pd.DataFrame, gaps: pd.Series) -> list[str]:
-    """How exact our fits are, and how our best classifier compares; nothing if none was run."""
+    accuracy = (100 * mean).map("{:.1f}".format) + " ± " + (100 * spread).map("{:.1f}".format)
+    texts = {
+        "Accuracy, % (± standard deviation over splits)": accuracy,
+        "Seconds of the processor for one fit (median)": seconds.map(seconds_text),
+    }
+    for title, text in texts.items():
+        yield f"## {title}"
+        yield text.where(mean.notna(), "–").reset_index().to_dict("records")
     ours = mean[[model in OURS for model in mean.index]]
-    if ours.empty:
-        return []
-    lead = ", ".join(f"{name} {points:+.1f}" for name, points in (100 * (ours.max() - mean.max())).items())
-    return [
-        f"Of the certified gaps of our fits at the chosen prices the largest is {gaps.max():.1e}.",
-        f"Our best classifier against the best of all, in points: {lead}. These are the mean accuracies of several "
-        "models of ours with the best named afterwards, which favours us; the spread over splits says how little a "
-        "difference of a point means on the small sets.",
-    ]
+    if len(ours):
+        lead = ", ".join(f"{name} {points:+.1f}" for name, points in (100 * (ours.max() - mean.max())).items())
+        yield f"Largest certified gap {table.gap.max():.1e}; our best model against the best of all, in points: {lead}."
 
 
-def main() -> None:
-    """Measure what is missing and write the page."""
-    parser = command_line(__doc__)
-    add = parser.add_argument
-    add("--data", nargs="+", choices=DATA, default=list(DATA))
-    add("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    add("--splits", type=int, default=5, help="random splits of each data set")
-    add("--store", default="results/estimators.jsonl", help="finished cells")
-    add("--out", default="docs/estimators.md")
-    options = parser.parse_args()
-    threadpool_limits(1)
-    done, add_row = stored_rows(options.store)
-    kept = {tuple(cell[key] for key in KEYS): cell for cell in done}
-    about = surroundings()
-    cells = [(d, m, s) for d in options.data for s in range(options.splits) for m in options.models]
-    with threadpool_limits(1):
-        for data, model, split in tqdm([cell for cell in cells if cell not in kept]):
-            kept[data, model, split] = measure(data, model, split, options.data_root)
-            add_row(kept[data, model, split])
-    command = f"python benchmarks/compare_estimators.py --splits {options.splits}"
-    write_atomically(options.out, report(pd.DataFrame([kept[cell] for cell in cells]), about, command).encode())
-    print(Path(options.out).read_text())
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    store = Store(options.store)
+    cells = product(options.data, range(options.splits), options.models)
+    keys = [{"data": data, "model": model, "split": split} for data, split, model in cells]
+    rows = [store.find(key) or store.add(measure(**key, root=options.data_root)) for key in tqdm(keys)]
+    yield from tables(pd.DataFrame(rows))
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__,
+        report,
+        data=(list(DATA), "data sets", DATA),
+        models=(list(MODELS), "models", MODELS),
+        splits=(5, "random splits of each data set"),
+        store=("results/estimators.jsonl", "finished cells"),
+    )

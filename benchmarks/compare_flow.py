@@ -1,21 +1,24 @@
 """Measure gradient flow in closed form against integration and against gradient descent in torch; see --help."""
 
 import argparse
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
-from common import markdown, surroundings, surroundings_line, timed_runs
+from common import run, timed_runs
 from scipy.integrate import solve_ivp
 
 from implicit_bias import GatedFeatures
 from implicit_bias._utils.checks import Array
-from implicit_bias.cli.execution import guarded
 from implicit_bias.extensions.gated_flow import Moments, gradient_flow, nonlinear_gaussian_process
 
-#: Pixels of the ring, and samples of the small cases and of the large ones.
-PIXELS, SAMPLES, MANY = 40, 1000, 12_000
+#: Pixels of the ring.
+PIXELS = 40
+#: Samples of the small cases.
+SAMPLES = 1000
+#: Samples of the large cases.
+MANY = 12_000
 #: Times in units of Kτ/λ, λ the largest eigenvalue.
 TIMES = np.array([0.0, 1.0, 10.0, 100.0, 1000.0])
 #: Steps of descent up to the last of these times.
@@ -50,17 +53,6 @@ CASES: tuple[tuple[str, int, int, Callable[[Array, int], Array], bool], ...] = (
 )
 
 
-def case(samples: int, gates: int, make: Callable[[Array, int], Array]) -> tuple[GatedFeatures, Array, Array]:
-    """Features and labels of a ring with ξ = (5, 1), g = 3, and a Gaussian start."""
-    X, y = nonlinear_gaussian_process(PIXELS, gain=3.0).sample(samples, seed=1)
-    return GatedFeatures(X, make(X, gates)), y, np.random.default_rng(2).normal(size=(gates, PIXELS)) / PIXELS
-
-
-def largest(moments: Moments) -> float:
-    """The largest eigenvalue, that counts copies: what sets the time."""
-    return max(float(s.values[-1]) for s in moments.spectra)
-
-
 def integrated(moments: Moments, w0: Array, times: Array) -> Array:
     """The same weights by DOP853, its tolerances as small as it takes."""
     A, b, K = moments.dense(), moments.b.ravel(), moments.k
@@ -83,35 +75,32 @@ def descended(features: GatedFeatures, y: Array, w0: Array, end: float) -> Array
 
 
 def measured(name: str, samples: int, gates: int, make: Callable[[Array, int], Array], small: bool) -> dict[str, str]:
-    """The row of a case."""
-    features, y, w0 = case(samples, gates, make)
+    """The row of a case: a ring with ξ = (5, 1) and g = 3, and a Gaussian start."""
+    X, y = nonlinear_gaussian_process(PIXELS, gain=3.0).sample(samples, seed=1)
+    features, w0 = GatedFeatures(X, make(X, gates)), np.random.default_rng(2).normal(size=(gates, PIXELS)) / PIXELS
     gathered = timed_runs(lambda: Moments.from_samples(features, y))
     moments = gathered["found"]
-    times = TIMES * gates / largest(moments)
+    # The largest eigenvalue, copies among them, sets the time.
+    times = TIMES * gates / max(float(spectrum.values[-1]) for spectrum in moments.spectra)
     # The eigendecomposition is kept with the moments, and belongs to the time of the flow.
     flowed = timed_runs(lambda: gradient_flow(Moments.from_samples(features, y), w0, times), 3 if small else 1)
-    weights = flowed["found"].weights()
     row = {"gates": name, "samples": str(samples), "K·n": str(gates * PIXELS)}
     row |= {"moments, s": f"{gathered['seconds']:.2f}", "with the flow, s": f"{flowed['seconds']:.2f}"}
-    if not small:
-        return row | {"DOP853, s": "–", "apart": "–", f"{STEPS} steps, s": "–", "apart ": "–"}
-    reference = timed_runs(partial(integrated, moments, w0, times))
-    last = timed_runs(partial(descended, features, y, w0, times[-1]))
-    apart = [np.abs(weights - reference["found"]).max(), np.abs(weights[-1] - last["found"]).max()]
-    row |= {"DOP853, s": f"{reference['seconds']:.1f}", "apart": f"{apart[0]:.0e}"}
-    return row | {f"{STEPS} steps, s": f"{last['seconds']:.0f}", "apart ": f"{apart[1]:.0e}"}
+    row |= {"DOP853, s": "–", "apart": "–", f"{STEPS} steps, s": "–", "apart ": "–"}
+    if small:
+        weights = flowed["found"].weights()
+        reference = timed_runs(lambda: integrated(moments, w0, times))
+        last = timed_runs(lambda: descended(features, y, w0, times[-1]))
+        apart = [np.abs(weights - reference["found"]).max(), np.abs(weights[-1] - last["found"]).max()]
+        row |= {"DOP853, s": f"{reference['seconds']:.1f}", "apart": f"{apart[0]:.0e}"}
+        row |= {f"{STEPS} steps, s": f"{last['seconds']:.0f}", "apart ": f"{apart[1]:.0e}"}
+    return row
 
 
-def main() -> int:
-    """Print the table."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    print(surroundings_line(surroundings(), f"{torch.get_num_threads()} threads"))
-    print(
-        f"\nTimes up to {TIMES[-1]:g} Kτ/λ, λ the largest eigenvalue; 'apart' is the largest difference of weights.\n"
-    )
-    print(markdown([measured(*row) for row in CASES]))
-    return 0
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    yield f"Times up to {TIMES[-1]:g} Kτ/λ, λ the largest eigenvalue; 'apart' is the largest difference of weights."
+    yield [measured(*row) for row in CASES[: options.cases]]
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    run(__doc__, report, f"{torch.get_num_threads()} threads", cases=(len(CASES), "how many of the cases"))

@@ -6,14 +6,13 @@ in seconds of the processor with one thread.
 """
 
 import argparse
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import markdown, seconds_text, surroundings, surroundings_line
+from common import run, seconds_text, timed
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.kernel_ridge import KernelRidge
@@ -21,16 +20,18 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, train_test_split
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets.images import load_images
 from implicit_bias.extensions.galu import GaLURegressor
 
-#: Units of all layers, and of those whose filters Algorithm 1 improves.
-UNITS, FEW, STEPS = 100, 20, 100
+#: Units of all layers.
+UNITS = 100
+#: Units of those whose filters Algorithm 1 improves.
+FEW = 20
+#: Steps of Algorithm 1.
+STEPS = 100
 RIDGES = [0.01, 0.1, 1.0, 10.0]
 #: Above so many numbers in Φ of the few units, Algorithm 1 is left out.
 SEARCHED_UP_TO = 10**6
@@ -86,58 +87,43 @@ def measure(X: Array, y: Array, real: bool, model: str, split: int) -> dict[str,
         warnings.simplefilter("ignore")  # An MLP that is not done after its 200 epochs.
         search = GridSearchCV(make(X.shape[1], split), grid, cv=CHOICE, refit=False).fit(inputs, targets)
         chosen = make(X.shape[1], split).set_params(**search.best_params_)
-        begin = time.process_time()
-        chosen.fit(inputs, targets)
-        middle = time.process_time()
-    found = chosen.predict(new)
-    end = time.process_time()
+        fit, _ = timed(lambda: chosen.fit(inputs, targets))
+    predict, found = timed(lambda: chosen.predict(new))
     if real:
         error = float(np.sqrt(np.mean((spread * found + centre - y_test) ** 2)))
     else:
         answer = classes[found.argmax(axis=1) if found.ndim == 2 else (found > 0).astype(int)]
         error = 100 * float(np.mean(answer != y_test))
-    return {"model": model, "error": error, "fit": middle - begin, "predict": end - middle}
+    return {"model": model, "error": error, "fit": fit, "predict": predict}
 
 
-def compared(name: str, X: Array, y: Array, real: bool, splits: int) -> str:
-    """A table of data as Markdown."""
+def compared(name: str, X: Array, y: Array, real: bool, splits: int) -> Iterator[Any]:
+    """Describe a data set, and compare the models on it."""
     few = 0.7 * len(X) * FEW * X.shape[1] <= SEARCHED_UP_TO
     models = [model for model in MODELS if few or "better" not in model]
     cells = [(model, split) for split in range(splits) for model in models]
     table = pd.DataFrame([measure(X, y, real, *cell) for cell in tqdm(cells, desc=name)])
-    rows = []
-    for model in models:
-        own = table[table.model == model]
-        digits = 1 if real else 2
-        rows.append(
-            {"model": model, "error": f"{own.error.mean():.{digits}f} ± {own.error.std():.{digits}f}"}
-            | {f"{key}, s": seconds_text(own[key].median()) for key in ("fit", "predict")}
-        )
-    kind = "root mean square error" if real else "error in %"
+    kind, digits = ("root mean square error", 1) if real else ("error in %", 2)
     used = int(0.7 * len(X))
-    return (
-        f"{name}: {used} training samples of {X.shape[1]} inputs, {kind} on {len(X) - used} others\n\n{markdown(rows)}"
-    )
+    yield f"{name}: {used} training samples of {X.shape[1]} inputs, {kind} on {len(X) - used} others"
+    yield [
+        {"model": model, "error": f"{own.error.mean():.{digits}f} ± {own.error.std():.{digits}f}"}
+        | {f"{key}, s": seconds_text(own[key].median()) for key in ("fit", "predict")}
+        for model, own in table.groupby("model", sort=False)
+    ]
 
 
-def main() -> int:
-    """Print one table for each data set."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    parser.add_argument("--splits", type=int, default=2, help="random splits of each data set")
-    parser.add_argument("--images", type=int, default=1000, help="MNIST images, 7 of 10 for training")
-    parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
-    options = parser.parse_args()
-    about = surroundings()
-    with threadpool_limits(1):
-        for name in options.data:
-            load, real = DATA[name]
-            print(
-                compared(name, *load(options.images, options.data_root), real, options.splits), end="\n\n", flush=True
-            )
-    print(surroundings_line(about, "1 thread"))
-    return 0
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    for name in options.data:
+        load, real = DATA[name]
+        yield from compared(name, *load(options.images, options.data_root), real, options.splits)
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    run(
+        __doc__,
+        report,
+        data=(list(DATA), "data sets", DATA),
+        splits=(2, "random splits of each data set"),
+        images=(1000, "MNIST images, 7 of 10 for training"),
+    )

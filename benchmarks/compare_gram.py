@@ -1,22 +1,26 @@
 """Measure Gram matrices of activations against bivariate quadrature and against sampled units; see --help."""
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import alternately, markdown, repeats_of, surroundings, surroundings_line
+from common import alternately, run
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.cli.execution import guarded
 from implicit_bias.extensions.infinite import activation, empirical_gram, gram_matrix
 
-#: Points and inputs of the comparison, and of the large matrices.
-SMALL, LARGE = (300, 10), ((2000, 3), (2000, 100))
+#: Points and inputs of the comparison.
+SMALL = (300, 10)
+#: Points and inputs of the large matrices.
+LARGE = ((2000, 3), (2000, 100))
 COMPARED = ("relu", "selu", "gelu", "swish", "tanh")
 ALL = ("relu", "leaky relu", "selu", "elu", "gelu", "erf", "tanh", "swish", "softplus", "sigmoid", "square", "cube")
-#: Nodes a side of the quadrature, and sampled units.
-NODES, UNITS = 48, 100_000
+#: Nodes a side of the quadrature.
+NODES = 48
+#: Sampled units.
+UNITS = 100_000
 #: Pairs whose nodes are held at once.
 AT_ONCE = 512
 
@@ -81,14 +85,12 @@ def large(repeats: int) -> list[dict[str, str]]:
     return rows
 
 
-def main() -> int:
-    """Print both tables."""
-    repeats = repeats_of(__doc__, 3)
-    print(surroundings_line(surroundings(), "threads as the environment says"))
-    print(f"\n{SMALL[0]} points in {SMALL[1]} dimensions, medians of {repeats}:\n\n{markdown(compared(repeats))}")
-    print(f"\nSeconds for {LARGE[0][0]} points, medians of {repeats}:\n\n{markdown(large(repeats))}")
-    return 0
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    yield f"{SMALL[0]} points in {SMALL[1]} dimensions, medians of {options.repeats}:"
+    yield compared(options.repeats)
+    yield f"Seconds for {LARGE[0][0]} points, medians of {options.repeats}:"
+    yield large(options.repeats)
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    run(__doc__, report, "threads as the environment says", repeats=(3, "runs of each, of which the median counts"))

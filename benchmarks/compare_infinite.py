@@ -1,18 +1,15 @@
 """Measure NNGP and tangent kernels of infinite width against plain NumPy and neural-tangents; see --help."""
 
 import argparse
-import subprocess
-import sys
-import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from common import alternately, load_samples, markdown, surroundings, surroundings_line
+from common import alternately, load_samples, run, run_peer
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.cli.execution import guarded
 from implicit_bias.extensions.infinite import InfiniteNetwork, NetworkKernels
 
 #: Hidden layers, σ_w² and σ_b².
@@ -28,15 +25,15 @@ SCRIPT = """
 import sys, time, numpy as np, jax
 jax.config.update("jax_enable_x64", True)
 from neural_tangents import stax
-X, w, b = np.load(sys.argv[1]), {weight} ** 0.5, {bias} ** 0.5
-inner = [part for _ in range({layers}) for part in (stax.Dense(1, W_std=w, b_std=b), stax.{name})]
+given = np.load(sys.argv[1])
+w, b = float(given["weight"]) ** 0.5, float(given["bias"]) ** 0.5
+inner = [part for _ in range(given["layers"]) for part in (stax.Dense(1, W_std=w, b_std=b), stax.{name})]
 kernel = jax.jit(stax.serial(*inner, stax.Dense(1, W_std=w, b_std=b))[2], static_argnums=(2,))
 for _ in range(2):
     begun = time.process_time()
-    values = np.asarray(kernel(X, None, "ntk"))
+    values = np.asarray(kernel(given["X"], None, "ntk"))
     taken = time.process_time() - begun
-np.save(sys.argv[2], values)
-print(taken)
+np.savez(sys.argv[2], values=values, seconds=taken)
 """
 
 
@@ -56,23 +53,10 @@ def plain(X: Array) -> Array:
 
 
 def ours(X: Array, name: str) -> NetworkKernels:
-    """Both kernels of all images."""
     return InfiniteNetwork(name, LAYERS, WEIGHT, BIAS).kernels(X)
 
 
-def peer(python: str, X: Array, name: str) -> tuple[float, Array]:
-    """CPU seconds and tangent kernel of neural-tangents, by a Python that has it."""
-    with tempfile.TemporaryDirectory() as folder:
-        points, values = Path(folder, "points.npy"), Path(folder, "values.npy")
-        np.save(points, X)
-        code = SCRIPT.format(weight=WEIGHT, bias=BIAS, layers=LAYERS, name=PEER[name])
-        command = [python, "-c", code, str(points), str(values)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"})
-        return float(done.stdout.split()[-1]), np.load(values)
-
-
 def largest(X: Array, repeats: int) -> list[dict[str, str]]:
-    """Ours and plain NumPy, ReLU."""
     seconds, found = alternately(
         {"plain": partial(plain, X), "ours": partial(ours, X, "relu")}, repeats, time.process_time
     )
@@ -93,30 +77,32 @@ def activations(X: Array, repeats: int, python: str | None) -> list[dict[str, st
         size = float(np.linalg.norm(ntk.values))
         row = {"activation": name, "ours, CPU s": f"{seconds['ours']:.2f}", "error bound": f"{ntk.error / size:.0e}"}
         if python is not None:
-            taken, values = peer(python, X, name) if name in PEER else (None, None)
-            row["neural-tangents, CPU s"] = "–" if taken is None else f"{taken:.2f}"
-            row["apart"] = "–" if values is None else f"{np.linalg.norm(values - ntk.values) / size:.0e}"
+            row |= {"neural-tangents, CPU s": "–", "apart": "–"}
+            if name in PEER:
+                given = {"X": X, "weight": WEIGHT, "bias": BIAS, "layers": LAYERS}
+                peer = run_peer("neural_tangents", python, SCRIPT.format(name=PEER[name]), **given)
+                row["neural-tangents, CPU s"] = f"{peer['seconds']:.2f}"
+                row["apart"] = f"{np.linalg.norm(peer['values'] - ntk.values) / size:.0e}"
         rows.append(row)
     return rows
 
 
-def main() -> int:
-    """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=5000, help="MNIST images of the first table (default: 5000)")
-    parser.add_argument("--repeats", type=int, default=3, help="runs whose median counts (default: 3)")
-    parser.add_argument("--root", default=None, help="folder of MNIST; else IMPLICIT_BIAS_DATA")
-    parser.add_argument("--peer", default=None, help="a Python in which neural-tangents is installed; else none")
-    options = parser.parse_args(sys.argv[1:])
-    X = load_samples("mnist", 60_000, options.root)[0][:, :-1]
-    print(surroundings_line(surroundings(), "threads as the environment says"))
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    X = load_samples("mnist", 60_000, options.data_root)[0][:, :-1]
     network = f"{LAYERS} hidden layers, σ_w² = {WEIGHT:g}, σ_b² = {BIAS:g}"
-    print(f"\nReLU, {network}, medians of {options.repeats}:\n")
-    print(markdown(largest(X[: options.images], options.repeats)))
-    print(f"\n{FEW} images, {network}, medians of {options.repeats}:\n")
-    print(markdown(activations(X[:FEW], options.repeats, options.peer)))
-    return 0
+    yield f"ReLU, {network}, medians of {options.repeats}:"
+    yield largest(X[: options.images], options.repeats)
+    few = min(FEW, options.images)
+    yield f"{few} images, {network}, medians of {options.repeats}:"
+    yield activations(X[:few], options.repeats, options.peer)
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    run(
+        __doc__,
+        report,
+        "threads as the environment says",
+        images=(5000, "MNIST images of the first table"),
+        repeats=(3, "runs whose median counts"),
+        peer={"help": "a Python in which neural-tangents is installed; else none"},
+    )

@@ -8,23 +8,21 @@ take turns.
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from common import alternately, load_samples, markdown, seconds_text, surroundings, surroundings_line
+from common import alternately, installed, load_samples, run, seconds_text
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, LinearSVC
-from threadpoolctl import threadpool_limits
 
 from implicit_bias import ConstantGate, MarginProblem, solve, svm_shallow
 from implicit_bias.extensions.galu import GaLURegressor
 
 
 def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> dict[str, Callable[[], np.ndarray]]:
-    """What returns weights (d,), by the name of who finds them; C in the textbook's units."""
+    """Functions that return weights (d,), by the name of the package; C in the textbook's units."""
 
     def ours(tol: float) -> np.ndarray:
         return solve(problem, tol=tol).weights[0]
@@ -39,7 +37,7 @@ def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> 
         return np.asarray(model.fit(X, y).coef_[0])
 
     found = {"solve": ours, "SVC on mirrored samples": libsvm, "LinearSVC": liblinear}
-    if find_spec("skglm"):
+    if installed("skglm"):
         from skglm import LinearSVC as SparseLinearSVC
 
         def skglm(tol: float) -> np.ndarray:
@@ -50,7 +48,7 @@ def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> 
 
 
 def ridges(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
-    """What returns predictions of `new`, by the name of who makes them."""
+    """Functions that return predictions of `new`, by the name of the package."""
     ours = GaLURegressor(100, ridge=0.01, fit_intercept=False, random_state=1).fit(X, y)
     G, H = ours.gates_.transform(X), ours.gates_.transform(new)
 
@@ -65,45 +63,41 @@ def ridges(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, Callable[
         "GaLURegressor": lambda: ours.fit(X, y).predict(new),
         "scikit-learn's KernelRidge": lambda: dual(KernelRidge),
     }
-    if find_spec("himalaya"):
+    if installed("himalaya"):
         from himalaya.kernel_ridge import KernelRidge as Himalaya
 
         found["himalaya's KernelRidge"] = lambda: dual(Himalaya)
     return found
 
 
-def main() -> None:
-    """Run both problems and print their tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=2000, help="MNIST images, odd digits against even ones")
-    parser.add_argument("--C", type=float, default=0.1, help="price of slack of the linear machine")
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    about = surroundings()
-    X, y, _ = load_samples("mnist", options.n, None)
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    X, y, _ = load_samples("mnist", options.n, options.data_root)
     problem = svm_shallow(X, y, ConstantGate(), options.C)
     certified = solve(problem, tol=1e-9)
     size = float(np.linalg.norm(certified.weights))
-    print(f"n = {len(X)}, d = {X.shape[1]}; certified optimum {certified.objective:.9g}, gap {certified.gap:.1e}\n")
-    with threadpool_limits(1):
-        # A first run is not timed, because some compile then.
-        timed = partial(alternately, repeats=options.repeats, clock=time.process_time, untimed=1)
-        machine, weights = timed(machines(problem, X, y, options.C * size))
-        ridge, predictions = timed(ridges(X, y, X[::-1] + 0.01))
+    yield f"n = {len(X)}, d = {X.shape[1]}; certified optimum {certified.objective:.9g}, gap {certified.gap:.1e}"
+    # A first run is not timed, because some compile then.
+    race = partial(alternately, repeats=options.repeats, clock=time.process_time, untimed=1)
+    seconds, weights = race(machines(problem, X, y, options.C * size))
     rows = []
     for name, w in weights.items():
         reached = np.linalg.norm(w) + options.C * np.maximum(1 - problem.margins(w[None]), 0).sum()
         above = f"{reached / certified.lower_bound - 1:.1e}"
-        rows.append({"linear machine": name, "CPU s": seconds_text(machine[name]), "above the optimum": above})
-    print(markdown(rows) + "\n")
-    reference = predictions["GaLURegressor"]
-    rows = []
+        rows.append({"linear machine": name, "CPU s": seconds_text(seconds[name]), "above the optimum": above})
+    yield rows
+    seconds, predictions = race(ridges(X, y, X[::-1] + 0.01))
+    reference, rows = predictions["GaLURegressor"], []
     for name, found in predictions.items():
         apart = f"{np.abs(found - reference).max() / np.abs(reference).max():.1e}"
-        rows.append({"gated ridge, 100 units": name, "CPU s": seconds_text(ridge[name]), "apart": apart})
-    print(markdown(rows) + "\n")
-    print(f"Command: `python benchmarks/compare_peers.py`. {surroundings_line(about, '1 thread')}")
+        rows.append({"gated ridge, 100 units": name, "CPU s": seconds_text(seconds[name]), "apart": apart})
+    yield rows
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__,
+        report,
+        n=(2000, "MNIST images, odd digits against even ones"),
+        C=(0.1, "price of slack of the linear machine"),
+        repeats=(3, "runs of each, of which the median counts"),
+    )

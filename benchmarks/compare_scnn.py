@@ -7,24 +7,26 @@ less than that of the best network behind its gates, both certified here. For β
 """
 
 import argparse
-import subprocess
-import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from common import alternately, markdown, surroundings, surroundings_line
+from common import alternately, run, run_peer
 
 from implicit_bias import load_binary, solve
 from implicit_bias._utils.checks import Array
-from implicit_bias.cli.execution import guarded
 from implicit_bias.extensions.best_networks import BestNetwork, best_network, svm_relu
 from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of, units_of
 from implicit_bias.studies.best.planar import sample
 
-#: Penalties, random gates, and the points of each data set.
-PENALTIES, GATES, POINTS, DIGITS = (1e-2, 1e-4), 30, 30, 50
+#: Random gates.
+GATES = 30
+#: Points of XOR.
+POINTS = 30
+#: Images of the digits 3 and 5.
+DIGITS = 50
 #: Run by the peer's own Python; written to the second file are its units and the signs of their outputs.
 SCRIPT = """
 import sys, time, numpy as np
@@ -43,18 +45,6 @@ np.savez(sys.argv[2], units=found.parameters[0], outputs=found.parameters[1][0],
 """
 
 
-def peer(python: str, X: Array, y: Array, gates: Array, penalty: float) -> tuple[float, Array, np.ndarray]:
-    """CPU seconds of scnn with gates (k, d), and its network: units (m, d) and which of them are added."""
-    with tempfile.TemporaryDirectory() as folder:
-        given, found = Path(folder, "given.npz"), Path(folder, "found.npz")
-        np.savez(given, X=X, y=y, gates=gates, penalty=penalty)
-        command = [python, "-c", SCRIPT, str(given), str(found)]
-        environment = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-        subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        with np.load(found) as arrays:
-            return float(arrays["seconds"]), np.abs(arrays["outputs"])[:, None] * arrays["units"], arrays["outputs"] > 0
-
-
 def compared(name: str, X: Array, y: Array, python: str, penalties: list[float]) -> list[dict[str, str]]:
     """The rows of a data set: gates at random, and those of the best network."""
     taken, found = alternately({"best": partial(best_network, X, y)}, 1, time.process_time)
@@ -68,27 +58,21 @@ def compared(name: str, X: Array, y: Array, python: str, penalties: list[float])
         row = {"data": name, "best": f"{best.objective:.3f}", "gap": f"{best.gap:.0e}", "CPU s": f"{taken['best']:.1f}"}
         row |= {"gates": kind, "best behind them": bound}
         for penalty in penalties:
-            seconds, units, added = peer(python, X, y, gates, penalty)
+            peer = run_peer("scnn", python, SCRIPT, X=X, y=y, gates=gates, penalty=penalty)
+            units, added = np.abs(peer["outputs"])[:, None] * peer["units"], peer["outputs"] > 0
             ratio = bound_of(network_of(units, added), X, y)[0] / best.objective if units.any() else np.inf
-            row |= {f"scnn, β = {penalty:g}": f"{ratio:.3f}", f"CPU s, {penalty:g}": f"{seconds:.1f}"}
+            row |= {f"scnn, β = {penalty:g}": f"{ratio:.3f}", f"CPU s, {penalty:g}": f"{peer['seconds']:.1f}"}
         rows.append(row)
     return rows
 
 
-def main() -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("peer", help="a Python in which pyscnn is installed")
-    parser.add_argument("--penalties", type=float, nargs="+", default=PENALTIES, help="β (default: %(default)s)")
-    options = parser.parse_args()
-    print(surroundings_line(surroundings(), "1 thread"))
+def report(options: argparse.Namespace) -> Iterator[Any]:
     task = load_binary("digits", DIGITS, 1, positive=[5], negative=[3])
     cases = {"XOR": sample("xor", POINTS, 1), "3 and 5": (task.X_train, task.y_train)}
-    print("\nNorms over least margins, divided by the best network's:\n")
-    found = [compared(name, X, y, options.peer, options.penalties) for name, (X, y) in cases.items()]
-    print(markdown([row for rows in found for row in rows]))
-    return 0
+    yield "Norms over least margins, divided by the best network's:"
+    yield [row for name, data in cases.items() for row in compared(name, *data, options.peer, options.penalties)]
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    peer = {"positional": True, "help": "a Python in which pyscnn is installed"}
+    run(__doc__, report, peer=peer, penalties=([1e-2, 1e-4], "β"))

@@ -5,29 +5,89 @@ and certificate. Solvers return weights and a dual; one certificate evaluates th
 """
 
 import argparse
+import contextlib
 import tempfile
+import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import common
+import cvxpy as cp
 import numpy as np
 import pandas as pd
+import scipy.linalg
+import scipy.sparse as sp
 from common import COLOURS, markdown, plain_logarithmic, seconds_text
 from matplotlib.figure import Figure
-from solvers import SOLVERS
 from tqdm import tqdm
 
-from implicit_bias import HyperplaneGates, MarginProblem, certify, save_problem, svm_gln, svm_l2
-from implicit_bias._utils.checks import as_count, as_positive, one_of
+import implicit_bias as ib
+from implicit_bias import Certificate, GatedFeatures, GroupLasso, MarginProblem, certify
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.files import require_writable
 from implicit_bias.cli.execution import guarded
+from implicit_bias.solvers import Options
+from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 
+
+def reduced_dual(problem: MarginProblem, solver: str, tol: float) -> Certificate:
+    """The dual of SVM-GLN in CVXPY: as many unknowns as samples, a cone a group; zeros if CVXPY returns nothing.
+
+        maximise 1ᵀλ   subject to   λ ≥ 0,   ‖A_h λ‖ ≤ 1,   A_hᵀA_h = K_h = (G_hG_hᵀ) ∘ (XXᵀ) ∘ (yyᵀ)
+
+    A_h = Q_hᵀΦ_hᵀ diag(y) is triangular, a block a gate. With u_h the multiplier of cone h the weights are
+    ζ_h = Q_h u_h: at the optimum η_h Φ_hᵀ(λ∘y) with η_h = ‖u_h‖, but much more exact than that before it.
+    """
+    norm = problem.norm
+    if not isinstance(norm, GroupLasso) or not isinstance(problem.features, GatedFeatures) or not problem.hard:
+        raise InputError("the reduced dual is written for a group lasso of gated features with a hard margin")
+    reduced, V = problem.features.reduced()
+    features = reduced.scaled(1 / reduced.scale())
+    lam = cp.Variable(features.n, nonneg=True)
+    gates, groups = range(features.k), norm.index
+    bases, factors = zip(*(factorised(features, problem.y, j) for j in gates), strict=True)
+    stacks = [sp.vstack([factors[j] for j in np.flatnonzero(groups == h)]) for h in range(len(norm.labels))]
+    cones = [cp.SOC(cp.Constant(c), A @ lam) for c, A in zip(norm.weights, stacks, strict=True)]
+    program = cp.Problem(cp.Maximize(cp.sum(lam)), cones)
+    with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
+        # CVXPY warns of inaccurate answers; the certificate says so with a number.
+        warnings.simplefilter("ignore")
+        program.solve(solver=solver, canon_backend="SCIPY", **CVXPY_SOLVERS[solver].translated(Options(tol)))
+    if lam.value is None or any(cone.dual_value is None for cone in cones):
+        return certify(problem, np.zeros((features.k, len(V))), np.zeros(features.n))
+    weights = np.zeros((features.k, features.d))
+    for h, cone in enumerate(cones):
+        own = np.flatnonzero(groups == h)
+        parts = np.split(-np.ravel(cone.dual_value[1]), np.cumsum([bases[j].shape[1] for j in own])[:-1])
+        for j, part in zip(own, parts, strict=True):
+            weights[j] = bases[j] @ part
+    return certify(problem, weights @ V.T, lam.value)
+
+
+def factorised(features: GatedFeatures, y: Array, gate: int) -> tuple[Array, sp.csr_array]:
+    """Q (d, p) with orthonormal columns and A (p, n) with QA = Φ_jᵀ diag(y): a triangle of the samples gate j sees."""
+    rows = np.flatnonzero(features.gate_values[:, gate])
+    signed = features.X[rows] * (y[rows] * features.gate_values[rows, gate])[:, None]
+    Q, R = scipy.linalg.qr(signed.T, mode="economic", overwrite_a=True, check_finite=False)
+    triangle = sp.coo_array(R)
+    position = (triangle.row, rows[triangle.col])
+    return Q, sp.csr_array((triangle.data, position), shape=(len(R), features.n))
+
+
+#: The package's own solvers, as users call them, and the reduced dual.
+SOLVERS: dict[str, Callable[..., Certificate]] = {
+    **{name: partial(ib.solve, solver=name) for name in ("NATIVE", "CLARABEL", "ECOS", "SCS")},
+    **{f"{name}-DUAL": partial(reduced_dual, solver=name) for name in ("CLARABEL", "SCS")},
+    "OSQP": partial(ib.solve, solver="OSQP"),
+}
 #: Who solves which problem. OSQP takes quadratic norms only.
 SECTIONS: dict[str, tuple[Callable[..., MarginProblem], tuple[str, ...]]] = {
-    "SVM-GLN": (svm_gln, ("NATIVE", "CLARABEL", "ECOS", "SCS", "CLARABEL-DUAL", "SCS-DUAL")),
-    "SVM-L2": (svm_l2, ("NATIVE", "OSQP", "CLARABEL")),
+    "SVM-GLN": (ib.svm_gln, ("NATIVE", "CLARABEL", "ECOS", "SCS", "CLARABEL-DUAL", "SCS-DUAL")),
+    "SVM-L2": (ib.svm_l2, ("NATIVE", "OSQP", "CLARABEL")),
 }
 CURVE = (1e-2, 1e-4, 1e-6, 1e-8)
 NOTE = (
@@ -35,114 +95,64 @@ NOTE = (
     "As in `solve`, Clarabel and ECOS are asked for 1e-8 or better, SCS and OSQP for a tenth of the tolerance."
 )
 KEYS = ["problem", "solver", "tol"]
+COLUMNS = [*KEYS, "repeat", "outcome", "seconds", "gap", "objective", "lower_bound", "memory_mib", "load"]
 
 
-def setting(default: Any, text: str, **how: Any) -> Any:
-    """A field of the configuration that is an option of the command line."""
-    how = {"action": "store_true"} if default is False else {"type": type(default), "default": default} | how
-    return field(default=default, metadata=how | {"help": text})
-
-
-@dataclass(frozen=True)
-class Config:
-    """What is measured; raises InputError for anything out of range."""
-
-    dataset: str = setting("mnist", "digits, mnist or fashion-mnist")
-    data_root: str | None = setting(None, "folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data", type=str)
-    train_size: int = setting(500, "training samples n")
-    units: int = setting(10, "hidden units H")
-    contexts: int = setting(2, "contexts per unit")
-    seed: int = setting(1, "seed of the gates")
-    repeats: int = setting(3, "runs of each solver")
-    tol: float = setting(1e-6, "relative gap asked for")
-    solvers: tuple[str, ...] = setting(tuple(SOLVERS), f"some of {', '.join(SOLVERS)}", type=str, nargs="+")
-    gap_curve: bool = setting(False, f"measure at the tolerances {', '.join(f'{t:.0e}' for t in CURVE)}")
-    time_limit: float = setting(600.0, "seconds after which a run is killed")
-    threads: int = setting(1, "threads of every process")
-
-    def __post_init__(self) -> None:
-        common.require_samples(self.dataset, as_count(self.train_size, "train_size"))
-        HyperplaneGates(self.units, self.contexts, self.seed)
-        for name in ("repeats", "threads"):
-            as_count(getattr(self, name), name)
-        for name in ("tol", "time_limit"):
-            as_positive(getattr(self, name), name)
-        for solver in self.solvers:
-            one_of(solver, SOLVERS, "solver")
-
-    def runs(self) -> list[dict[str, Any]]:
-        """Every run: a turn of all solvers after another."""
-        tolerances = sorted({self.tol, *(CURVE if self.gap_curve else ())}, reverse=True)
-        sections = {
-            problem: [solver for solver in names if solver in self.solvers]
-            for problem, (_, names) in SECTIONS.items()
-            if problem == "SVM-GLN" or "OSQP" in self.solvers
-        }
-        return [
-            {"problem": problem, "solver": solver, "tol": tol, "repeat": repeat}
-            for repeat in range(1, self.repeats + 1)
-            for tol in tolerances
-            for problem, solvers in sections.items()
-            for solver in solvers
-        ]
+def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every run: a turn of all solvers after another."""
+    tolerances = sorted({options.tol, *(CURVE if options.gap_curve else ())}, reverse=True)
+    asked = [
+        (problem, solver)
+        for problem, (_, names) in SECTIONS.items()
+        for solver in names
+        if solver in options.solvers and (problem == "SVM-GLN" or "OSQP" in options.solvers)
+    ]
+    turns = product(range(1, options.repeats + 1), tolerances, asked)
+    return [{"problem": p, "solver": solver, "tol": tol, "repeat": repeat} for repeat, tol, (p, solver) in turns]
 
 
 def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
     """One run of a solver, in its own process."""
     chosen = SOLVERS[solver]
-    chosen(common.small_problem(one_group=problem.name == "SVM-L2"), 1e-4)
-    timed = common.timed_runs(lambda: chosen(problem, tol), begun=begun)
+    chosen(common.small_problem(one_group=problem.name == "SVM-L2"), tol=1e-4)
+    timed = common.timed_runs(lambda: chosen(problem, tol=tol), begun=begun)
     answer = timed.pop("found")
     certified = certify(problem, answer.weights, answer.dual)
     return timed | {name: getattr(certified, name) for name in ("gap", "objective", "lower_bound")}
 
 
-def measure(config: Config) -> tuple[pd.DataFrame, bool]:
+def measure(options: argparse.Namespace) -> tuple[pd.DataFrame, bool]:
     """A row for every run, and whether Ctrl-C ended it early; who failed once is not asked again."""
     rows: list[dict[str, Any]] = []
     failed: dict[tuple[str, str], float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        X, y, pool = common.load_samples(config.dataset, config.train_size, config.data_root)
-        gates = HyperplaneGates(config.units, config.contexts, config.seed).fit(pool)
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
+        X, y, pool = common.load_samples(options.dataset, options.train_size, options.data_root)
+        gates = ib.HyperplaneGates(options.units, options.contexts, options.seed).fit(pool)
         for problem, (build, _) in SECTIONS.items():
-            save_problem(replace(build(X, y, gates), gates=None), Path(folder, f"{problem}.npz"))
-        try:
-            for run in (bar := tqdm(config.runs(), unit="run", desc="compare_solvers")):
-                name = (run["problem"], run["solver"])
-                if run["tol"] <= failed.get(name, 0.0):
-                    continue
-                bar.set_postfix_str(f"{run['problem']} {run['solver']} {run['tol']:.0e}")
-                settings = {"solver": run["solver"], "tol": run["tol"]}
-                load = common.load_average()
-                path = Path(folder, f"{name[0]}.npz")
-                result = common.in_process(solve_once, path, settings, config.time_limit, config.threads)
-                rows.append(run | {"load": load} | result)
-                if result["outcome"] != "ok":
-                    failed[name] = run["tol"]
-        except KeyboardInterrupt:
-            return _table(rows), True
-    return _table(rows), False
-
-
-def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    columns = [*KEYS, "repeat", "outcome", "seconds", "gap", "objective", "lower_bound", "memory_mib", "load"]
-    return pd.DataFrame(rows, columns=columns)
+            ib.save_problem(replace(build(X, y, gates), gates=None), Path(folder, f"{problem}.npz"))
+        for run in (bar := tqdm(runs(options), unit="run", desc="compare_solvers")):
+            name = (run["problem"], run["solver"])
+            if run["tol"] <= failed.get(name, 0.0):
+                continue
+            bar.set_postfix_str(f"{run['problem']} {run['solver']} {run['tol']:.0e}")
+            settings, load = {"solver": run["solver"], "tol": run["tol"]}, common.load_average()
+            path = Path(folder, f"{name[0]}.npz")
+            result = common.in_process(solve_once, path, settings, options.time_limit, options.threads)
+            rows.append(run | {"load": load} | result)
+            if result["outcome"] != "ok":
+                failed[name] = run["tol"]
+        return pd.DataFrame(rows, columns=COLUMNS), False
+    return pd.DataFrame(rows, columns=COLUMNS), True
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each problem, solver and tolerance: median time and memory, the worst gap, and what went wrong."""
-    grouped = table.groupby(KEYS, sort=False)
-    columns = {
-        "runs": ("seconds", "count"),
-        "seconds": ("seconds", "median"),
-        "fastest": ("seconds", "min"),
-        "slowest": ("seconds", "max"),
-        "gap": ("gap", "max"),
-        "objective": ("objective", "median"),
-        "memory_mib": ("memory_mib", "median"),
-        "outcome": ("outcome", "last"),
+    seconds = {"runs": "count", "seconds": "median", "fastest": "min", "slowest": "max"}
+    others = {"gap": "max", "objective": "median", "memory_mib": "median", "outcome": "last"}
+    columns = {name: ("seconds", of) for name, of in seconds.items()} | {
+        name: (name, of) for name, of in others.items()
     }
-    result: pd.DataFrame = grouped.agg(**columns).reset_index()
+    result: pd.DataFrame = table.groupby(KEYS, sort=False).agg(**columns).reset_index()
     native = result[result.solver == "NATIVE"].set_index(["problem", "tol"]).seconds
     own = pd.MultiIndex.from_frame(result[["problem", "tol"]])
     result["ratio"] = result.seconds / native.reindex(own).to_numpy()
@@ -150,7 +160,6 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def readable(summary: pd.DataFrame, problem: str) -> str:
-    """One problem's medians as a Markdown table."""
     rows = []
     for row in summary[summary.problem == problem].to_dict("records"):
         cells = {
@@ -187,32 +196,36 @@ def picture(summary: pd.DataFrame, title: str) -> Figure:
     return figure
 
 
-def run(config: Config, out: Path) -> int:
-    """Measure, print the tables, and write table, record and figure into `out`."""
-    require_writable(out)
-    about = common.surroundings()
-    table, interrupted = measure(config)
+def run(options: argparse.Namespace) -> int:
+    """Measure, print the tables, and write table, record and figure."""
+    out, about = require_writable(options.out), common.surroundings()
+    table, interrupted = measure(options)
     if table.empty:
         raise KeyboardInterrupt
     summary = medians(table)
-    title = f"{config.dataset}, n = {config.train_size}, H = {config.units}, K = {config.contexts}, seed {config.seed}"
-    parts = [f"# Solvers on {title}", common.surroundings_line(about, f"{config.threads} thread(s) each")]
+    title = f"{options.dataset}, n = {options.train_size}, H = {options.units}, K = {options.contexts}"
+    title += f", seed {options.seed}"
+    parts = [f"# Solvers on {title}", common.surroundings_line(about, f"{options.threads} thread(s) each")]
     parts += [f"## {problem}\n\n{readable(summary, problem)}" for problem in dict.fromkeys(summary.problem)]
     parts += [NOTE, "Interrupted: not every run was made."][: 1 + interrupted]
-    record = {"config": asdict(replace(config, data_root=None)), **about, "interrupted": interrupted}
+    record = {"config": vars(options), **about, "interrupted": interrupted}
     return common.publish(out, "compare_solvers", parts, record, "runs", table, picture(summary, title))
 
 
-def main() -> int:
-    """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    for option in fields(Config):
-        parser.add_argument(f"--{option.name.replace('_', '-')}", **option.metadata)
-    parser.add_argument("--out", default="results/benchmarks", help="folder for the results")
-    options = vars(parser.parse_args())
-    out = Path(options.pop("out"))
-    return guarded(lambda: run(Config(**options | {"solvers": tuple(options["solvers"])}), out))
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    parsed = common.parsed(
+        __doc__,
+        dataset=("mnist", "digits, mnist or fashion-mnist"),
+        train_size=(500, "training samples n"),
+        units=(10, "hidden units H"),
+        contexts=(2, "contexts per unit"),
+        seed=(1, "seed of the gates"),
+        repeats=(3, "runs of each solver"),
+        tol=(1e-6, "relative gap asked for"),
+        solvers=(list(SOLVERS), "solvers", SOLVERS),
+        gap_curve=(False, f"measure at the tolerances {', '.join(f'{t:.0e}' for t in CURVE)}"),
+        time_limit=(600.0, "seconds after which a run is killed"),
+        threads=(1, "threads of every process"),
+        out=("results/benchmarks", "folder for the results"),
+    )
+    raise SystemExit(guarded(lambda: run(parsed)))

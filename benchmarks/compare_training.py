@@ -1,18 +1,18 @@
-"""Measure a step of `train_together`, its gradients written out, against autograd on the same stack; see --help."""
+"""Measure a step of `train` of several networks, gradients written out, against autograd; see --help."""
 
+import argparse
 import statistics
-import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from common import markdown, repeats_of, surroundings, surroundings_line
+import torch
+from common import run, timed
 
 from implicit_bias import Adam, ReLUNetwork
-from implicit_bias.cli.execution import guarded
-from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, train_together
-from implicit_bias.extensions.galu import training as stacked
-from implicit_bias.extensions.galu.stacked_gradients import AutogradGradients, gradients_of
-from implicit_bias.networks import LayeredNetwork
+from implicit_bias._utils.threads import one_thread
+from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
+from implicit_bias.training.stack import Stack, WrittenStack
 
 #: Of the GaLU study: samples, inputs, outputs, units of the hidden layers, networks, loss, and steps that are measured.
 STACKS = {
@@ -22,42 +22,42 @@ STACKS = {
     "pixels, k = 64": (4000, 785, 10, [64], 3, "logistic", 100),
     "two layers, k = 96": (10_000, 65, 10, [96, 96], 4, "logistic", 100),
 }
-GRADIENTS: dict[str, Any] = {"written": gradients_of, "autograd": AutogradGradients}
+WAYS = {"written": WrittenStack, "autograd": Stack}
 
 
-def milliseconds(networks: list[LayeredNetwork], data: tuple[Any, Any], loss: str, steps: int) -> float:
-    """CPU time of a step: that of a training, less a training's without any."""
-    spent = []
-    for count in (steps, 0):
-        begin = time.process_time()
-        train_together(networks, *data, Adam(steps=count, loss=loss), every=max(count, 1))
-        spent.append(time.process_time() - begin)
-    return 1e3 * (spent[0] - spent[1]) / steps
+def milliseconds(stack: Stack, config: Adam) -> float:
+    """CPU time of a step."""
+    generator, n = torch.Generator().manual_seed(1), stack.X.shape[-2]
+    batches = [batch for _ in range(config.epochs(n)) for batch in config.shuffled(n, generator)][: config.count(n)]
+
+    def steps() -> None:
+        for batch in batches:
+            stack.step(batch, config.lr)
+
+    with one_thread():
+        return 1e3 * timed(steps)[0] / len(batches)
 
 
-def main() -> int:
-    """Print the table."""
-    repeats, rows = repeats_of(__doc__, 5), []
-    for name, (m, d, q, units, count, loss, steps) in STACKS.items():
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    rows = []
+    for name, (m, d, q, units, count, loss, steps) in list(STACKS.items())[: options.stacks]:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(m, d))
         signs, classes = rng.choice([-1.0, 1.0], size=m), rng.integers(0, q, size=m)
-        data = X, rng.normal(size=(m, q)) if loss == "squared" else signs if q == 1 else classes
+        y: Any = rng.normal(size=(m, q)) if loss == "squared" else signs if q == 1 else classes
         for kind in (GaLU0Network if len(units) > 1 else GaLUNetwork, ReLUNetwork):
-            networks: list[LayeredNetwork] = [kind(d, units, outputs=q, seed=seed) for seed in range(count)]
-            found: dict[str, list[float]] = {way: [] for way in GRADIENTS}
-            for _ in range(repeats):
-                for way, gradients in GRADIENTS.items():
-                    vars(stacked)["gradients_of"] = gradients
-                    found[way].append(milliseconds(networks, data, loss, steps))
+            networks = [kind(d, units, outputs=q, seed=seed) for seed in range(count)]
+            config, found = Adam(steps=steps, loss=loss), dict[str, list[float]]()
+            for _ in range(options.repeats):
+                for way, cls in WAYS.items():
+                    found.setdefault(way, []).append(milliseconds(cls(networks, X, y, config), config))
             medians = {way: statistics.median(times) for way, times in found.items()}
             row = {"stack": name, "networks": f"{count} {kind.__name__.removesuffix('Network')}"}
             row |= {f"{way}, ms": f"{value:.2f}" for way, value in medians.items()}
             rows.append(row | {"times": f"{medians['autograd'] / medians['written']:.1f}"})
-    print(surroundings_line(surroundings(), "one thread"))
-    print(f"\nCPU time of a step with batches of 128, medians of {repeats} in alternation:\n\n{markdown(rows)}")
-    return 0
+    yield f"CPU time of a step with batches of 128, medians of {options.repeats} in alternation:"
+    yield rows
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    run(__doc__, report, repeats=(5, "runs of each"), stacks=(len(STACKS), "how many of the stacks"))

@@ -35,7 +35,6 @@ def entered(use: Callable[[int], Any]) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Print a table of the uses."""
     task = load_binary("digits", train_size=100)
     gates = HyperplaneGates(5, 2, seed=1).fit(task.X_pool)
 

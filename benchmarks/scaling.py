@@ -17,25 +17,13 @@ from typing import Any
 import common
 import numpy as np
 import pandas as pd
-from scaling_report import picture, section_text
+from common import COLOURS, markdown, plain_logarithmic, seconds_text
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from implicit_bias import (
-    SGD,
-    HyperplaneGates,
-    MarginProblem,
-    ReLUNetwork,
-    Solution,
-    save_problem,
-    solve,
-    svm_gln,
-    svm_hl,
-    svm_l2,
-    svm_lc,
-    train,
-)
-from implicit_bias._utils.checks import InputError, as_count, as_positive
-from implicit_bias._utils.files import require_writable, write_atomically
+import implicit_bias as ib
+from implicit_bias import MarginProblem, solve
+from implicit_bias._utils.files import require_writable
 from implicit_bias.cli.execution import guarded
 from implicit_bias.solvers import Progress
 
@@ -48,13 +36,15 @@ SECTIONS: dict[str, dict[str, list[Any]]] = {
     "threads": LARGE | {"sizes": [500, 1000, 2000, 12_000], "threads": [1, 2]},
     "norms": LARGE | {"sizes": [2000], "units": [10, 100], "problems": ["SVM-L2", "SVM-HL", "SVM-LC"]},
 }
+#: What each section is called.
+TITLES = {"grid": "Grid of n, H and K", "large": "Large", "threads": "Threads", "norms": "Other norms"}
 #: A λ_i above this share of the largest makes a support vector.
 SUPPORT = 1e-5
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured once: a problem, how exactly, and on how many threads."""
+    """One measurement: a problem, its tolerance, and the number of threads."""
 
     section: str
     dataset: str
@@ -75,39 +65,36 @@ RESULTS = [
     *("outcome", "status", "gap", "objective", "iterations", "seconds", "fastest", "slowest", "repeats"),
     *("working_set", "support_vectors", "memory_mib", "inputs", "gemm_gflops", "floor_gflop", "floor_seconds", "load"),
 ]
+#: What the runs of one row have in common, and what it is called.
+SIZES = {"problem": "problem", "dataset": "data", "n": "n", "units": "H", "contexts": "K", "tol": "tol"}
+SIZES |= {"threads": "threads"}
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:
-    """Every cell that the options ask for."""
-    found: list[Cell] = []
     order = ("problems", "sizes", "units", "contexts", "seeds", "tol", "threads")
-    given = {key: getattr(options, key) for key in order if hasattr(options, key)}
-    for name in options.only:
-        of = {"threads": [1]} | SECTIONS[name] | given
-        found += [Cell(name, options.dataset, *each) for each in itertools.product(*(of[key] for key in order))]
-    for cell in found:
-        common.require_samples(cell.dataset, as_count(cell.n, "n"))
-        HyperplaneGates(cell.units, cell.contexts, cell.seed)
-        as_positive(cell.tol, "tol")
-        as_count(cell.threads, "threads")
-    return found
+    given = {key: getattr(options, key) for key in order if getattr(options, key, None)}
+    sections = {name: {"threads": [1]} | SECTIONS[name] | given for name in options.only}
+    return [
+        Cell(name, options.dataset, *each)
+        for name, of in sections.items()
+        for each in itertools.product(*(of[key] for key in order))
+    ]
 
 
 def build(cell: Cell, root: str | None) -> MarginProblem:
-    """The cell's margin problem."""
     X, y, pool = common.load_samples(cell.dataset, cell.n, root)
     if cell.problem in ("SVM-LC", "SVM-HL"):
         network = _trained(cell.dataset, cell.n, cell.units, cell.seed, root)
-        return (svm_lc if cell.problem == "SVM-LC" else svm_hl)(X, y, network)
-    gates = HyperplaneGates(cell.units, cell.contexts, cell.seed).fit(pool)
-    return (svm_gln if cell.problem == "SVM-GLN" else svm_l2)(X, y, gates)
+        return (ib.svm_lc if cell.problem == "SVM-LC" else ib.svm_hl)(X, y, network)
+    gates = ib.HyperplaneGates(cell.units, cell.contexts, cell.seed).fit(pool)
+    return (ib.svm_gln if cell.problem == "SVM-GLN" else ib.svm_l2)(X, y, gates)
 
 
 @lru_cache
-def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> ReLUNetwork:
+def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> ib.ReLUNetwork:
     X, y, _ = common.load_samples(dataset, n, root)
-    network = ReLUNetwork(X.shape[1], units, seed=seed)
-    train(network, X, y, SGD(), seed=seed)
+    network = ib.ReLUNetwork(X.shape[1], units, seed=seed)
+    ib.train(network, X, y, ib.SGD(), seed=seed)
     return network
 
 
@@ -116,25 +103,22 @@ def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: flo
     solve(common.small_problem(), "NATIVE")
     seen: list[Progress] = []
 
-    def run() -> Solution:
+    def run() -> ib.Solution:
         seen.clear()
         return solve(problem, "NATIVE", tol=tol, callback=seen.append)
 
     timed = common.timed_runs(run, repeats, begun)
     solution = timed.pop("found")
-    return (
-        {name: getattr(solution, name) for name in ("gap", "objective", "iterations")}
-        | timed
-        | {
-            "status": solution.status.name,
-            "repeats": repeats,
-            "working_set": seen[-1].working_set if seen else 0,
-            "support_vectors": int(np.sum(solution.dual > SUPPORT * solution.dual.max())),
-            "inputs": problem.features.d,
-            "gemm_gflops": common.gemm_rate() / 1e9,
-            "steps": step_sizes(seen),
-        }
-    )
+    found = {name: getattr(solution, name) for name in ("gap", "objective", "iterations")} | timed
+    return found | {
+        "status": solution.status.name,
+        "repeats": repeats,
+        "working_set": seen[-1].working_set if seen else 0,
+        "support_vectors": int(np.sum(solution.dual > SUPPORT * solution.dual.max())),
+        "inputs": problem.features.d,
+        "gemm_gflops": common.gemm_rate() / 1e9,
+        "steps": step_sizes(seen),
+    }
 
 
 def step_sizes(seen: Sequence[Progress]) -> list[int]:
@@ -168,84 +152,126 @@ def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def finished(file: Path) -> list[dict[Any, Any]]:
-    """The rows of an earlier run that came to an end; those that failed or were killed are tried again."""
-    if not file.exists():
-        return []
-    table = pd.read_csv(file)
-    if not {*KEYS, "outcome"} <= set(table.columns):
-        raise InputError(f"{file} is no table of this benchmark; choose another --out")
-    rows: list[dict[Any, Any]] = table[table.outcome == "ok"].to_dict("records")
-    return rows
-
-
-def measure(wanted: list[Cell], options: argparse.Namespace, file: Path) -> tuple[pd.DataFrame, bool]:
-    """Run the cells that `file` lacks, writing it after each; its whole table, and whether Ctrl-C ended it early."""
-    rows = finished(file)
-    done = {_key(row) for row in rows}
-    left = [cell for cell in wanted if _key(asdict(cell)) not in done]
+def measure(options: argparse.Namespace, store: common.Store) -> bool:
+    """Run the cells that are not stored, or did not end well; whether Ctrl-C ended it early."""
     try:
-        for cell in (bar := tqdm(left, unit="cell", desc="scaling")):
+        for cell in (bar := tqdm(cells(options), unit="cell", desc="scaling")):
+            if store.find(asdict(cell) | {"outcome": "ok"}):
+                continue
             bar.set_postfix_str(str(cell))
             load = common.load_average()
             with tempfile.TemporaryDirectory() as folder:
-                path = save_problem(replace(build(cell, options.data_root), gates=None), Path(folder, "problem.npz"))
-                settings = {"tol": cell.tol, "repeats": options.repeats}
-                limit = options.time_limit * options.repeats
+                path = ib.save_problem(replace(build(cell, options.data_root), gates=None), Path(folder, "problem.npz"))
+                settings, limit = {"tol": cell.tol, "repeats": options.repeats}, options.time_limit * options.repeats
                 result = common.in_process(solve_repeatedly, path, settings, limit, cell.threads)
-            rows.append(asdict(cell) | with_floor(cell, result) | {"load": load})
-            write_atomically(file, _table(rows).to_csv(index=False).encode())
+            store.add(asdict(cell) | with_floor(cell, result) | {"load": load})
     except KeyboardInterrupt:
-        return _table(rows), True
-    return _table(rows), False
+        return True
+    return False
 
 
-def _key(row: dict[Any, Any]) -> tuple[str, ...]:
-    """What tells a row's cell from the others, the same before and after a CSV file."""
-    return tuple(f"{row[name]:.9g}" if isinstance(row[name], float) else str(row[name]) for name in KEYS)
+def section_text(name: str, table: pd.DataFrame) -> str:
+    """One section as Markdown: heading, a row for all seeds of a size, and what it amounts to."""
+    solved = table[table.outcome == "ok"]
+    rows = [_row(runs) for _, runs in solved.groupby(list(SIZES), sort=True)]
+    parts = [f"## {TITLES[name]}", markdown(rows), _summary(table, solved)]
+    bad = table[table.outcome != "ok"]
+    parts += [f"- {row.problem} n = {row.n}, H = {row.units}: {row.outcome}" for row in bad.itertuples()]
+    return "\n\n".join(parts)
 
 
-def _table(rows: list[dict[Any, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=[*KEYS, *RESULTS])
+def _summary(table: pd.DataFrame, solved: pd.DataFrame) -> str:
+    reached = int((solved.gap <= solved.tol).sum())
+    proved = int(solved.status.str.startswith("NOT_SEPARABLE").sum())
+    others = f", {proved} were proved not separable" if proved else ""
+    most = f"; at most {solved.iterations.max():.0f} iterations" if len(solved) else ""
+    return f"**{reached} of {len(table)} reached the certified gap asked for{others}{most}.**"
+
+
+def _range(values: pd.Series) -> str:
+    least, most = format(values.min(), ".0f"), format(values.max(), ".0f")
+    return least if least == most else f"{least} – {most}"
+
+
+def _row(runs: pd.DataFrame) -> dict[str, str]:
+    first, known = runs.iloc[0], runs.dropna(subset=["floor_seconds"])
+    floor = dict.fromkeys(("Gflop/s", "floor", "time / floor"), "–")
+    if len(known):
+        floor = {
+            "Gflop/s": f"{known.gemm_gflops.median():.0f}",
+            "floor": seconds_text(float(known.floor_seconds.median())),
+            "time / floor": f"{(known.seconds / known.floor_seconds).median():.2f}",
+        }
+    return {head: f"{first[name]:.0e}" if name == "tol" else str(first[name]) for name, head in SIZES.items()} | {
+        "optimal": f"{int((runs.status == 'OPTIMAL').sum())} of {len(runs)}",
+        "worst gap": f"{runs.gap.max():.1e}",
+        "iterations": _range(runs.iterations),
+        "seconds": seconds_text(float(runs.seconds.median())),
+        "working set": _range(runs.working_set),
+        "support vectors": _range(runs.support_vectors),
+        "MiB": f"{runs.memory_mib.max():.0f}",
+        **floor,
+    }
+
+
+def picture(table: pd.DataFrame) -> Figure:
+    """Seconds against n: the grid's medians over seeds, the large runs, and the floor of H = 100, dotted."""
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    ax = figure.subplots()
+    solved = table[table.outcome == "ok"]
+    grid = solved[solved.section == "grid"].groupby(["contexts", "units", "n"]).median(numeric_only=True).reset_index()
+    units, least = sorted(grid.units.unique()), grid.contexts.min()
+    for (K, H), rows in grid.groupby(["contexts", "units"]):
+        style = {"color": COLOURS[units.index(H) % len(COLOURS)], "linestyle": "-" if least == K else "--"}
+        ax.loglog(rows.n, rows.seconds, marker="o", markersize=4, linewidth=1, label=f"H = {H}, K = {K}", **style)
+    large = solved[solved.section == "large"].sort_values("n")
+    for threads, rows in large.groupby("threads"):
+        label = f"H = 100, K = 2, {threads} thread(s), tol {rows.tol.max():.0e}"
+        ax.loglog(rows.n, rows.seconds, marker="s", markersize=4, linewidth=1.4, color=COLOURS[-1], label=label)
+    floors = solved[(solved.units == solved.units.max()) & solved.section.isin(["grid", "large"])]
+    line = floors[floors.contexts == floors.contexts.min()].groupby("n").floor_seconds.median().dropna()
+    ax.loglog(line.index, line, linestyle=":", color="0.5", label=f"floor of H = {solved.units.max()}")
+    ax.set(xlabel="samples n", ylabel="seconds", title="Time to the certified gap")
+    plain_logarithmic(ax.xaxis)
+    plain_logarithmic(ax.yaxis)
+    ax.grid(color="0.9")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return figure
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure what is missing, print the tables of all that is there, and write table, record and figure."""
-    out = require_writable(options.out)
-    as_count(options.repeats, "repeats")
-    as_positive(options.time_limit, "time_limit")
-    about = common.surroundings()
-    table, interrupted = measure(cells(options), options, out / "scaling.csv")
+    out, about = require_writable(options.out), common.surroundings()
+    store = common.Store(out / "scaling.jsonl")
+    interrupted = measure(options, store)
+    table = pd.DataFrame(store.rows, columns=[*KEYS, *RESULTS]).drop_duplicates(KEYS, keep="last")
     if table.empty:
         raise KeyboardInterrupt
     parts = ["# The native solver's scaling", common.surroundings_line(about, "threads as listed")]
     parts += [section_text(name, table[table.section == name]) for name in SECTIONS if (table.section == name).any()]
     parts += ["Interrupted: run the same command again to go on."] * interrupted
-    config = {name: value for name, value in vars(options).items() if name not in ("data_root", "out")}
-    record = {"config": config, **about, "interrupted": interrupted}
+    record = {"config": vars(options), **about, "interrupted": interrupted}
     return common.publish(out, "scaling", parts, record, "cells", table, picture(table))
 
 
-def main() -> int:
-    """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    add = parser.add_argument
-    add("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="the sections to run")
-    add("--dataset", default="mnist", help="digits, mnist or fashion-mnist")
-    add("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
-    texts = {"sizes": "training samples n; 60000 is every image", "units": "hidden units H", "seeds": "of the gates"}
-    texts |= {"contexts": "contexts per unit K", "threads": "of the process"}
-    for name, text in texts.items():
-        add(
-            f"--{name}", nargs="+", type=int, default=argparse.SUPPRESS, help=f"{text}; of every section", metavar="INT"
-        )
-    add("--tol", nargs="+", type=float, default=argparse.SUPPRESS, help="relative gaps asked for; of every section")
-    add("--repeats", type=int, default=1, help="solves of a cell; their median counts")
-    add("--time-limit", type=float, default=3600.0, help="seconds per solve after which a cell is killed")
-    add("--out", default="results/benchmarks", help="folder for the results, and of the cells already finished")
-    options = parser.parse_args()
-    return guarded(lambda: run(options))
+def several(kind: type, text: str) -> dict[str, Any]:
+    """An option that replaces what every section says."""
+    return {"nargs": "+", "type": kind, "help": f"{text}; of every section"}
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    parsed = common.parsed(
+        __doc__,
+        only=(list(SECTIONS), "the sections to run", SECTIONS),
+        dataset=("mnist", "digits, mnist or fashion-mnist"),
+        sizes=several(int, "training samples n; 60000 is every image"),
+        units=several(int, "hidden units H"),
+        seeds=several(int, "of the gates"),
+        contexts=several(int, "contexts per unit K"),
+        threads=several(int, "of the process"),
+        tol=several(float, "relative gaps asked for"),
+        repeats=(1, "solves of a cell; their median counts"),
+        time_limit=(3600.0, "seconds per solve after which a cell is killed"),
+        out=("results/benchmarks", "folder for the results, and of the cells already finished"),
+    )
+    raise SystemExit(guarded(lambda: run(parsed)))

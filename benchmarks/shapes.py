@@ -7,18 +7,16 @@ family of solutions at other prices, so that their times compare and their objec
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import markdown, surroundings, surroundings_line
+from common import raced, run
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
 
 from implicit_bias import (
     Frobenius,
@@ -35,16 +33,15 @@ from implicit_bias.datasets.images import load_images
 
 #: A run of a solver, which returns a summary of its answer.
 Run = Callable[[], str]
-COLUMNS = ("problem", "solver", "seconds", "least – most", "× ours", "answer")
 
 
-def few_features(n: int, d: int, wrong: float) -> tuple[Array, Array]:
+def linear(n: int, d: int, wrong: float) -> MarginProblem:
     """Normal samples with the labels of a linear model, a share of them wrong."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d))
     y = np.sign(X @ rng.normal(size=d))
     y[rng.random(n) < wrong] *= -1
-    return X, y
+    return MarginProblem(GatedFeatures(X), y, Frobenius(), C=1.0)
 
 
 def many_groups(n: int, H: int, d: int = 50) -> MarginProblem:
@@ -96,63 +93,50 @@ def solved(problem: MarginProblem, solver: str) -> str:
 
 
 def fitted(model: Any, X: Array, y: Array) -> str:
-    """Fit, and say nothing."""
     model.fit(X, y)
     return ""
 
 
-def races() -> Iterator[tuple[str, dict[str, Run]]]:
-    """The problems, and who solves each."""
+def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
+    """The problems, by what they are called."""
     for n, d in ((5000, 5), (5000, 50), (200_000, 5)):
-        X, y = few_features(n, d, 0.3)
-        problem = MarginProblem(GatedFeatures(X), y, Frobenius(), C=1.0)
-        linear = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
-        racers: dict[str, Run] = {name: partial(solved, problem, name) for name in ("NATIVE", "CLARABEL")}
-        yield f"d = {d}, n = {n}, 30 % wrong, C = 1", racers | {"LIBLINEAR": partial(fitted, linear, X, y)}
+        yield f"d = {d}, n = {n}, 30 % wrong, C = 1", partial(linear, n, d, 0.3)
     for n, d, H, wrong, C in ((20_000, 15, 10, 0.1, 1e-2), (20_000, 15, 10, 0.3, 1.0), (100_000, 20, 10, 0.1, 1e-3)):
-        problem = gated_few(n, d, H, wrong, C)
-        yield (
-            f"d = {d}, n = {n}, H = {H}, {100 * wrong:.0f} % wrong, C = {C:g}",
-            {"NATIVE": partial(solved, problem, "NATIVE")},
-        )
-    problem = gated_few(100_000, 20, 10, 0.1, np.inf)
-    yield "d = 20, n = 100000, H = 10, 10 % wrong, hard", {"NATIVE": partial(solved, problem, "NATIVE")}
+        title = f"d = {d}, n = {n}, H = {H}, {100 * wrong:.0f} % wrong, C = {C:g}"
+        yield title, partial(gated_few, n, d, H, wrong, C)
+    yield "d = 20, n = 100000, H = 10, 10 % wrong, hard", partial(gated_few, 100_000, 20, 10, 0.1, np.inf)
     for n in (7000, 48_000):
-        yield f"MNIST, n = {n}, H = 2, hard", {"NATIVE": partial(solved, hard_images(n), "NATIVE")}
+        yield f"MNIST, n = {n}, H = 2, hard", partial(hard_images, n)
     for n in (2000, 8000):
-        problem = wrong_labels(n)
-        yield f"MNIST, n = {n}, H = 20, 10 % wrong, C = 1e-3", {"NATIVE": partial(solved, problem, "NATIVE")}
-    yield "MNIST, n = 5000, one digit, C = 0.01", {"NATIVE": partial(solved, next_to_zero(), "NATIVE")}
+        yield f"MNIST, n = {n}, H = 20, 10 % wrong, C = 1e-3", partial(wrong_labels, n)
+    yield "MNIST, n = 5000, one digit, C = 0.01", next_to_zero
     for n, H in ((300, 5000), (100, 20_000)):
-        yield f"n = {n}, {H} groups", {"NATIVE": partial(solved, many_groups(n, H), "NATIVE")}
+        yield f"n = {n}, {H} groups", partial(many_groups, n, H)
 
 
-def main() -> None:
-    """Run the races and print their table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="how often each runs")
-    parser.add_argument("--only", default="", help="run problems with this in their name, as in --only hard")
-    options = parser.parse_args()
-    rows, about = [], surroundings()
-    with threadpool_limits(1):
-        for title, runs in ((title, run) for title, run in races() if options.only in title):
-            times: dict[str, list[float]] = {name: [] for name in runs}
-            said = {}
-            for _ in range(options.rounds):
-                for name, run in runs.items():
-                    begin = time.process_time()
-                    said[name] = run()
-                    times[name].append(time.process_time() - begin)
-            first = statistics.median(next(iter(times.values())))
-            for name, seconds in times.items():
-                middle = statistics.median(seconds)
-                spread = f"{min(seconds):.2f} – {max(seconds):.2f}"
-                told = (title, name, f"{middle:.2f}", spread, f"{middle / first:.3g}", said[name])
-                rows.append(dict(zip(COLUMNS, told, strict=True)))
-                print(*told, flush=True)
-    print(surroundings_line(about, "one thread"))
-    print(markdown(rows))
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    """The table: ours, and for linear problems CLARABEL and LIBLINEAR in turn."""
+    rows = []
+    for title, build in races():
+        if options.only not in title:
+            continue
+        problem = build()
+        runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
+        if problem.features.k == 1:
+            model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
+            runs["CLARABEL"] = partial(solved, problem, "CLARABEL")
+            runs["LIBLINEAR"] = partial(fitted, model, problem.features.dense(), problem.y)
+        times, answers = raced(runs, options.rounds)
+        first = statistics.median(times["NATIVE"])
+        for name, seconds in times.items():
+            middle = statistics.median(seconds)
+            row = {"problem": title, "solver": name, "seconds": f"{middle:.2f}"}
+            row |= {"least – most": f"{min(seconds):.2f} – {max(seconds):.2f}", "× ours": f"{middle / first:.3g}"}
+            rows.append(row | {"answer": answers[name]})
+            print(*rows[-1].values(), flush=True)
+    yield rows
 
 
 if __name__ == "__main__":
-    main()
+    only = ("", "run problems with this in their name, as in --only hard")
+    run(__doc__, report, rounds=(3, "how often each runs"), only=only)

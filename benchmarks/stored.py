@@ -6,22 +6,18 @@ and of the wall; memory is the process's peak, libraries and the pages of the fi
 
 import argparse
 import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from common import Child, command_line, markdown, memory_peak, surroundings, surroundings_line
+from common import Child, memory_peak, run
 from threadpoolctl import threadpool_limits
 
-from implicit_bias import ChunkedInputs, HyperplaneGates, Solution, solve, svm_gln
-from implicit_bias.cli.execution import guarded
+from implicit_bias import ChunkedInputs, HyperplaneGates, solve, svm_gln
 from implicit_bias.datasets import distorted_images
 from implicit_bias.solvers import Progress
 
-COLUMNS = (
-    *("n", "status", "gap", "objective", "iterations", "support vectors"),
-    *("built, s", "solved, s", "of the wall", "peak, GiB"),
-)
 #: Seconds after which a size is given up: ten days.
 LONGEST = 864_000.0
 #: What scales bytes to [−1, 1], with the constant input.
@@ -42,36 +38,25 @@ def measure(connection: Connection, n: int, options: argparse.Namespace) -> None
             print(progress, f"{time.process_time() - built:.0f} s of the processor", flush=True)
 
         found = solve(problem, "NATIVE", tol=options.tol, max_seconds=options.max_seconds, callback=told)
-    connection.send(row(n, found, built - begin, time.process_time() - built, time.perf_counter() - start))
+    connection.send(
+        {
+            "n": str(n),
+            "status": found.status.name,
+            "gap": f"{found.gap:.1e}",
+            "objective": f"{found.objective:.7g}",
+            "iterations": str(found.iterations),
+            "support vectors": str(len(found.support)),
+            "built, s": f"{built - begin:.1f}",
+            "solved, s": f"{time.process_time() - built:.0f}",
+            "of the wall": f"{time.perf_counter() - start:.0f}",
+            "peak, GiB": f"{memory_peak() / 1024:.2f}",
+        }
+    )
 
 
-def row(n: int, found: Solution, built: float, solved: float, wall: float) -> dict[str, str]:
-    """A row of the table."""
-    numbers = f"{found.gap:.1e}", f"{found.objective:.7g}", str(found.iterations), str(len(found.support))
-    peak = f"{memory_peak() / 1024:.2f}"
-    cells = (str(n), found.status.name, *numbers, f"{built:.1f}", f"{solved:.0f}", f"{wall:.0f}", peak)
-    return dict(zip(COLUMNS, cells, strict=True))
-
-
-def main() -> int:
-    """Run the sizes one after the other and print their table."""
-    parser = command_line(__doc__)
-    add = parser.add_argument
-    add("--sizes", nargs="+", type=int, default=[24_000, 60_000, 240_000], metavar="N", help="of images")
-    add("--units", type=int, default=100, help="H, of two contexts each")
-    add("--tol", type=float, default=1e-4, help="the relative gap asked for")
-    add("--threads", type=int, default=1)
-    add("--max-seconds", type=float, help="after which a solve ends with its best answer so far")
-    add("--dataset", default="mnist", help="mnist or fashion-mnist")
-    add("--folder", default="results/images", help="where the bytes are written, 784 an image")
-    options = parser.parse_args()
-    return guarded(lambda: run(options))
-
-
-def run(options: argparse.Namespace) -> int:
-    """Every size in a process of its own."""
+def report(options: argparse.Namespace) -> Iterator[Any]:
+    """The table after each size, which has a process of its own."""
     rows = []
-    about = surroundings()
     for n in options.sizes:
         # Files that are missing are told of here, not by a process that dies.
         distorted_images(options.dataset, n, options.folder, options.data_root)
@@ -80,10 +65,19 @@ def run(options: argparse.Namespace) -> int:
             rows.append(child.answer(LONGEST))
         finally:
             child.stop()
-        print(markdown(rows), flush=True)
-    print(surroundings_line(about, f"{options.threads} threads"))
-    return 0
+        yield rows
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(
+        __doc__,
+        report,
+        "threads as asked for",
+        sizes=([24_000, 60_000, 240_000], "of images"),
+        units=(100, "H, of two contexts each"),
+        tol=(1e-4, "the relative gap asked for"),
+        threads=(1, "of a solve"),
+        max_seconds={"type": float, "help": "after which a solve ends with its best answer so far"},
+        dataset=("mnist", "mnist or fashion-mnist"),
+        folder=("results/images", "where the bytes are written, 784 an image"),
+    )

@@ -162,47 +162,41 @@ def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **
     return MarginProblem(FEATURES[features](gated), y, chosen, C)
 
 
-def _belong(gate: str, norm: str, features: str) -> bool:
-    """Whether there is such a norm for such features."""
-    gates, gated, _ = samples(gate)
-    made = NORMS[norm](gates.groups)
-    if norm == "nuclear" and features == "kernels":
-        # Each kernel has coordinates of its own, and the rows of a matrix none in common.
-        return False
-    return made is not None and made.refuses(FEATURES[features](gated)) is None
-
-
-#: Gates of each class.
-_CLASSES = {type(make(inputs())): gate for gate, make in GATES.items()}
-#: Two gates for what need not be tried with all.
-SOME = ("fixed cutoff", "product")
-#: Every gates, norm and kind of features that belong together, one gates of each class where Φ is not kept as g ⊗ x.
-TRIPLES = [
-    (gate, norm, kind)
-    for gate in GATES
-    for norm in NORMS
-    for kind in FEATURES
-    if (kind == "gated" or gate in (SOME if kind == "chunked" else _CLASSES.values())) and _belong(gate, norm, kind)
+#: Norms that are sums of group norms.
+GROUP_NORMS = ("frobenius", "group lasso", "uneven groups", "weighted groups", "predictor L2")
+#: Norms that a kind of features refuses: separate coordinates for each kernel share no rows, and blocks no inputs.
+UNSUITABLE = {"kernels": ("nuclear", "predictor L2"), "blocks": ("predictor L2",), "own": ("predictor L2",)}
+#: Gates, norm and kind of features: every gate, every norm with every kind, and the other shapes of groups.
+CASES = [
+    *((gate, "group lasso", "gated") for gate in GATES if gate != "contexts 2"),
+    *(("contexts 2", norm, kind) for norm in NORMS for kind in FEATURES if norm not in UNSUITABLE.get(kind, ())),
+    *(("product", "group lasso", kind) for kind in FEATURES if kind != "gated"),
+    ("contexts 1", "predictor L2", "gated"),
+    ("contexts 4", "predictor L2", "gated"),
+    ("contexts 4", "nuclear", "gated"),
+    ("region", "weighted groups", "blocks"),
+    ("contexts 3", "weighted groups", "gated"),
+    ("occupied", "frobenius", "gated"),
+    ("half-spaces", "uneven groups", "chunked"),
+    ("fixed cutoff", "l1", "gated"),
+    ("relu", "nuclear", "gated"),
+    ("soft", "weighted groups", "own"),
+    ("function", "uneven groups", "gated"),
+    ("function", "l1", "kernels"),
 ]
-#: Those of gated features whose norms are sums of group norms.
-PAIRS = [
-    (gate, norm) for gate, norm, kind in TRIPLES if kind == "gated" and problem(gate, norm).lacks("groups") is None
-]
-
+#: Gates and norms of the cases whose norms are sums of group norms.
+PAIRS = list(dict.fromkeys((gate, norm) for gate, norm, _ in CASES if norm in GROUP_NORMS))
 
 #: Samples and inputs: more samples than inputs, few enough for a second of solves.
 SIZE = (16, 5)
 
 every_gate = pytest.mark.parametrize("gate", GATES)
-every_kind = pytest.mark.parametrize(("gate", "kind"), [(gate, kind) for gate in GATES for kind in FEATURES])
-every_norm = pytest.mark.parametrize(
-    ("gate", "norm"), [(gate, norm) for gate, norm, kind in TRIPLES if kind == "gated"]
+every_kind = pytest.mark.parametrize(
+    ("gate", "kind"),
+    [*((gate, "gated") for gate in GATES), *((gate, kind) for gate in ("contexts 4", "product") for kind in FEATURES)],
 )
-every_case = pytest.mark.parametrize(("gate", "norm", "kind"), TRIPLES)
-#: As `every_case`, with fewer gates where their kind of features has forgotten them.
-most_cases = pytest.mark.parametrize(
-    ("gate", "norm", "kind"), [case for case in TRIPLES if case[2] == "gated" or case[0] in SOME]
-)
+every_norm = pytest.mark.parametrize(("gate", "norm"), list(dict.fromkeys(case[:2] for case in CASES)))
+every_case = pytest.mark.parametrize(("gate", "norm", "kind"), CASES)
 
 
 def made(gate: str, kind: str = "gated") -> Features:

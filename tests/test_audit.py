@@ -47,7 +47,7 @@ def right(**changes):
 
 
 @pytest.mark.parametrize("problem", [toy(), toy(intercept=True), toy(C=1.0), toy(E=[[-1, 0]], equal=[False])])
-def test_a_right_certificate_has_no_faults(problem):
+def test_right_certificate_has_no_faults(problem):
     assert faults(problem, right(multipliers=np.zeros(len(problem.E))), 1e-6) == {}
     rounded = right(multipliers=np.zeros(len(problem.E)), lower_bound=np.nextafter(0.5, 1), objective=0.5 + 2e-16)
     assert faults(problem, rounded, 1e-6) == {}
@@ -80,11 +80,11 @@ def test_a_right_certificate_has_no_faults(problem):
         ("unknown status", toy(), {"status": "OPTIMAL"}),
     ],
 )
-def test_each_fault_is_recognised(fault, problem, changes):
+def test_fault_is_recognised(fault, problem, changes):
     assert fault in faults(problem, right(**changes), 1e-6)
 
 
-def test_weights_on_the_border_of_a_cone_may_miss_it_by_a_bit():
+def test_weights_may_miss_a_cone_by_one_bit():
     third = right(weights=np.array([[0.5, 0.5 / 3]]), objective=1.0, multipliers=np.zeros(1), status=Status.INACCURATE)
     thin = toy(E=[[1, -3]], equal=[True])
     assert thin.E[0] @ fractions(third.weights[0]) != 0
@@ -108,7 +108,7 @@ def test_weights_on_the_border_of_a_cone_may_miss_it_by_a_bit():
         ([[0.1, 0.3], [-0.3, -0.9]], [], [], True),
     ],
 )
-def test_separability_is_decided_exactly(rows, E, equal, expected):
+def test_separability_is_exact(rows, E, equal, expected):
     E = fractions(np.reshape(E, (-1, len(rows[0]))))
     assert separable(fractions(rows), E, np.array(equal, dtype=bool)) is expected
 
@@ -126,13 +126,13 @@ def test_separability_agrees_with_a_linear_program():
     assert 5 < sum(answers) < 55
 
 
-def test_roots_are_rounded_upwards_by_next_to_nothing():
+def test_root_is_rounded_upwards():
     for square in (Fraction(2), Fraction(1, 3), Fraction(10) ** 600, Fraction(1, 10**600), Fraction(9, 4), Fraction(0)):
         found = root(square)
         assert square <= found**2 <= square * (1 + Fraction(1, 2**150))
 
 
-def test_the_norm_of_predictors_is_that_of_its_definition():
+def test_norm_of_predictors_is_its_definition():
     H, K, rng = 2, 4, np.random.default_rng(0)
     problem = replace(toy(), units=(H, K))
     W = rng.integers(-3, 4, (H * K, 2))
@@ -146,7 +146,7 @@ def test_the_norm_of_predictors_is_that_of_its_definition():
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_what_is_judged_is_what_is_solved(number):
+def test_judged_problem_is_the_solved_one(number):
     case, names = audit.draw(9, number), {}
     assert case.code == audit.draw(9, number).code
     exec(case.code.split("solution =")[0], names)
@@ -168,14 +168,14 @@ def test_what_is_judged_is_what_is_solved(number):
         np.testing.assert_array_equal(exact.equal, problem.constraints.equal)
 
 
-def test_a_problem_is_told_as_python(capsys):
+def test_problem_is_printed_as_python(capsys):
     code = reliability.main(["--seed", "1", "--audit-case", "3"])
     told = capsys.readouterr().out
     assert told.startswith(audit.draw(1, 3).code)
     assert code == int(bool(audit.run_case(1, 3).faults))
 
 
-def test_answers_are_counted(capsys):
+def test_report_counts_answers(capsys):
     tags = ["normal", audit.UNNAMED], ["normal", "SCS"], ["normal", "SCS"]
     results = [audit.Result(i, own, 1e-6, "INACCURATE", remarks={"INACCURATE": 0.5}) for i, own in enumerate(tags)]
     results.append(audit.ended(1, reliability.Result(3, "", "hung")))

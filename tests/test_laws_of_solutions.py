@@ -35,7 +35,6 @@ from tests.cases import (
     assert_farkas,
     case_of,
     every_case,
-    most_cases,
     random,
     samples,
     solved,
@@ -114,7 +113,7 @@ def test_soft_margins(gate, norm, kind):
     assert (found.dual <= C * (1 + 1e-12)).all()
 
 
-@most_cases
+@every_case
 @pytest.mark.parametrize("soft", [False, True])
 def test_intercepts_prices_and_required_margins(gate, norm, kind, soft):
     plain = case_of(gate, norm, kind)
@@ -132,7 +131,7 @@ def test_intercepts_prices_and_required_margins(gate, norm, kind, soft):
     assert found.objective <= solve(dataclasses.replace(case, intercept=False)).objective * (1 + 1e-6)
 
 
-@most_cases
+@every_case
 @pytest.mark.parametrize("change", ["inputs", "margins"])
 def test_scaling_inputs_or_margins_scales_the_solution(gate, norm, kind, change):
     case, one, share = case_of(gate, norm, kind), solved(gate, norm, kind), 1e8
@@ -144,7 +143,7 @@ def test_scaling_inputs_or_margins_scales_the_solution(gate, norm, kind, change)
     assert found.objective == pytest.approx(share * one.objective, rel=1e-6)
 
 
-@most_cases
+@every_case
 def test_permuting_samples_permutes_the_answer(gate, norm, kind):
     case, one = case_of(gate, norm, kind), solved(gate, norm, kind)
     order = np.random.default_rng(4).permutation(case.features.n)
@@ -155,7 +154,7 @@ def test_permuting_samples_permutes_the_answer(gate, norm, kind):
     assert certify(case, found.weights, found.dual[np.argsort(order)]).gap <= 1.01e-6
 
 
-@most_cases
+@every_case
 def test_permuting_units_permutes_the_answer(gate, norm, kind):
     case, one = case_of(gate, norm, kind), solved(gate, norm, kind)
     groups = samples(gate, size=SIZE)[0].groups
@@ -170,7 +169,7 @@ def test_permuting_units_permutes_the_answer(gate, norm, kind):
     assert certify(case, found.weights[np.argsort(order)], found.dual).gap <= 1.01e-6
 
 
-@most_cases
+@every_case
 def test_no_weights_beat_the_solution(gate, norm, kind):
     case, best = case_of(gate, norm, kind), solved(gate, norm, kind)
     for noise in (0.01, 0.1, 1.0):
@@ -181,7 +180,7 @@ def test_no_weights_beat_the_solution(gate, norm, kind):
         assert found.lower_bound <= best.objective * (1 + 1e-9)
 
 
-@most_cases
+@every_case
 @pytest.mark.parametrize("intercept", [False, True])
 def test_conflicting_samples_are_proved_not_separable(gate, norm, kind, intercept):
     case = case_of(gate, norm, kind)
@@ -194,7 +193,7 @@ def test_conflicting_samples_are_proved_not_separable(gate, norm, kind, intercep
         assert_farkas(conflict, solve(conflict, solver, max_iterations=500))
 
 
-@most_cases
+@every_case
 def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
     case = case_of(gate, norm, kind)
     n = case.features.n
@@ -220,7 +219,7 @@ def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
             np.testing.assert_array_equal(getattr(other, field.name), getattr(one, field.name))
 
 
-@most_cases
+@every_case
 def test_problems_and_solutions_print_in_a_line(gate, norm, kind):
     case, found = case_of(gate, norm, kind), solved(gate, norm, kind)
     n, k, d = case.features.shape

@@ -1,4 +1,4 @@
-"""Without torch: what a light installation has works as ever, and what it has not is told in one sentence."""
+"""A light installation, without torch, works as the full one does, and names what it lacks in one sentence."""
 
 import json
 import subprocess
@@ -72,7 +72,7 @@ print(json.dumps([refused, found, codes, sorted({name.partition(".")[0] for name
 
 @pytest.fixture(scope="module")
 def light():
-    """What a process without torch finds, after the README's examples that need no network."""
+    """Results of a process without torch, after the README's examples that need no network."""
     blocks = [block for block, _ in BLOCKS if "Network" not in block]
     assert len(blocks) >= 2
     done = subprocess.run(
@@ -83,7 +83,7 @@ def light():
     return *json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
-def test_only_networks_and_their_training_are_missing(light):
+def test_only_names_of_torch_are_missing(light):
     refused, loaded = light[0], light[3]
     assert loaded == []
     of_torch = {
@@ -95,8 +95,8 @@ def test_only_networks_and_their_training_are_missing(light):
     assert all(text == f"{name} needs torch: pip install torch torchvision" for name, text in refused.items())
 
 
-def test_the_native_solver_keeps_its_laws_and_its_numbers(light):
-    """Against this process, which has torch. Half the margin halves a hard norm; the order of samples is nothing."""
+def test_native_solver_gives_the_same_numbers(light):
+    """The process with torch agrees. Half the margin halves a hard norm; the order of samples has no effect."""
     found = light[1]
     task = load_binary("digits", train_size=300)
     here = {
@@ -122,6 +122,6 @@ def test_estimators_and_kernels_work(light):
     assert found["smallest"] == pytest.approx(here.value, rel=1e-12)
 
 
-def test_commands_say_what_they_lack(light):
+def test_commands_name_the_missing_package(light):
     assert light[2] == [0, 2]
     assert "error: this command needs torch: pip install torch torchvision" in light[4]

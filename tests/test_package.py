@@ -1,4 +1,4 @@
-"""What is released is whole, loads lazily, and knows its version."""
+"""The released files are complete, load lazily, and state one version."""
 
 import re
 import runpy
@@ -23,7 +23,7 @@ def built(tmp_path_factory):
     return out
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(built):
+def test_wheel_holds_the_package_only(built):
     (wheel,) = built.glob("implicit_bias-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     kinds = ("*.py", "*.pyi", "*.html")
@@ -39,7 +39,7 @@ def members(sdist):
         return {name.partition("/")[2] for name in archive.getnames()}
 
 
-def test_the_source_distribution_holds_what_git_tracks(built):
+def test_source_distribution_holds_tracked_files(built):
     (sdist,) = built.glob("implicit_bias-*.tar.gz")
     names = members(sdist)
     for name in ("LICENSE", "CHANGELOG.md", "CITATION.cff", "tests/test_package.py", "scripts/compare_gln.py",
@@ -53,14 +53,14 @@ def test_the_source_distribution_holds_what_git_tracks(built):
         assert not any(name.startswith(made) for name in names), made
 
 
-def test_twine_finds_no_fault(built):
+def test_twine_check_passes(built):
     files = [str(path) for path in sorted(built.iterdir())]
     done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("PASSED") == 2
 
 
-def test_what_the_readme_links_to_is_in_the_source_distribution(built):
+def test_linked_files_are_distributed(built):
     (sdist,) = built.glob("implicit_bias-*.tar.gz")
     names = members(sdist)
     for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
@@ -68,31 +68,31 @@ def test_what_the_readme_links_to_is_in_the_source_distribution(built):
         assert {link for link in links if "://" not in link} <= names
 
 
-def test_no_link_of_an_index_page_is_to_a_file(built, monkeypatch):
+def test_index_page_has_no_links_to_files(built, monkeypatch):
     """They are text, or lead into the repository where one is named."""
     (wheel,) = built.glob("implicit_bias-*.whl")
     archive = zipfile.ZipFile(wheel)
     (place,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
     text = archive.read(place).decode()
-    assert "Max-margin classifiers" in text
+    assert "max-margin classifier" in text
     assert all("://" in link for link in re.findall(r"\]\(([^)]+)\)", text))
     given = {}
     monkeypatch.setattr("setuptools.setup", lambda **options: given.update(options))
     monkeypatch.setenv("REPOSITORY", "https://example.org/us/it/")
     runpy.run_path(str(ROOT / "setup.py"))
     assert "(https://example.org/us/it/blob/HEAD/docs/errata.md)" in given["long_description"]
-    assert "(https://example.org/us/it/raw/HEAD/docs/decision_regions.png)" in given["long_description"]
+    assert "(https://example.org/us/it/raw/HEAD/docs/figures/index/decision_regions.png)" in given["long_description"]
     assert given["project_urls"]["Source"] == "https://example.org/us/it"
 
 
-def test_the_citation_and_the_changelog_are_of_this_version():
+def test_citation_and_changelog_name_the_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.search(r"^version: (.*)$", citation, flags=re.M).group(1) == implicit_bias.__version__
     assert implicit_bias.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
 def fresh(code):
-    """What a new interpreter prints."""
+    """Output of a new interpreter."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -109,7 +109,7 @@ NEEDED = {
 }
 
 
-def test_a_name_loads_no_package_that_it_makes_no_use_of():
+def test_name_loads_only_packages_it_needs():
     code = f"""
 import os, sys, implicit_bias
 print(os.environ["OMP_WAIT_POLICY"])
@@ -127,7 +127,7 @@ for names in {list(NEEDED)}:
     assert {"torch", "cvxpy"} <= set(loaded.split())
 
 
-def test_a_native_solve_loads_neither_cvxpy_nor_torch():
+def test_native_solve_loads_neither_cvxpy_nor_torch():
     code = """
 import sys
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem, solve
@@ -137,19 +137,19 @@ print(found.status.name, {"cvxpy", "torch"} & set(sys.modules))
     assert fresh(code).split() == ["OPTIMAL", "set()"]
 
 
-def test_names_are_listed_and_starred():
+def test_dir_and_star_import():
     code = "import implicit_bias as i; print(i.solve.__module__, 'solve' in dir(i)); from implicit_bias import *; "
     assert fresh(f"{code}print(solve.__name__)").split() == ["implicit_bias.solvers.dispatch", "True", "solve"]
 
 
-def test_an_unknown_name_is_refused():
+def test_unknown_name_is_refused():
     with pytest.raises(AttributeError, match="nonsense"):
         _ = implicit_bias.nonsense
     with pytest.raises(ImportError, match="nonsense"):
         from implicit_bias import nonsense  # noqa: F401
 
 
-def test_the_version_stands_in_one_place():
+def test_version_is_stated_once():
     number = re.escape(implicit_bias.__version__)
     assert subprocess.run(
         [sys.executable, "-c", "from setuptools import setup; setup()", "--version"],

@@ -76,7 +76,8 @@ def page(browser):
 
 
 #: Of the pages of single names, which are alike, those that stand for all: the longest of each kind.
-NAMES = ("GLNClassifier", "MarginModel", "solve", "svm_gln", "theory.margin_bound", "kernels.gram_matrix")
+NAMES = ("GLNClassifier", "MarginModel", "solve", "svm_gln")
+NAMES += ("extensions.best_networks.margin_bound", "extensions.infinite.gram_matrix")
 
 
 def names():
@@ -87,7 +88,7 @@ def names():
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_page_fits_and_everything_on_it_loads(name, page, site):
+def test_page_fits_and_loads(name, page, site):
     page.goto(f"{site}/{name}", wait_until="load")
     assert page.evaluate(BROKEN_IMAGES) == []
     for width in WIDTHS:
@@ -96,7 +97,7 @@ def test_a_page_fits_and_everything_on_it_loads(name, page, site):
     assert page.errors == []
 
 
-def test_search_finds_a_public_name(page, site):
+def test_search_finds_public_name(page, site):
     page.goto(f"{site}/search.html?q=svm_gln", wait_until="load")
     page.wait_for_selector("#search-results li a", timeout=30_000)
     page.wait_for_function("!document.querySelector('#search-results').innerText.startsWith('Searching')")
@@ -105,7 +106,7 @@ def test_search_finds_a_public_name(page, site):
     assert page.errors == []
 
 
-def test_pictures_of_the_guide_lead_to_their_full_size(page, site):
+def test_pictures_lead_to_full_size(page, site):
     page.goto(f"{site}/findings.html", wait_until="load")
     pictures = "article img"
     assert page.eval_on_selector_all(pictures, "images => images.length") > 0
@@ -113,7 +114,7 @@ def test_pictures_of_the_guide_lead_to_their_full_size(page, site):
 
 
 @pytest.mark.parametrize("name", ["auto_gallery/index", "api/generated/implicit_bias.solve"])
-def test_a_card_of_the_gallery_holds_its_picture_and_leads_to_its_example(name, page, site):
+def test_gallery_card_holds_picture_and_link(name, page, site):
     page.goto(f"{site}/{name}.html", wait_until="load")
     page.evaluate(BROKEN_IMAGES)
     found = page.eval_on_selector_all(

@@ -1,1 +1,1 @@
-"""The ground that everything stands on: inputs and numbers checked at the door, files, blocks, threads."""
+"""Argument checks, files, memory, threads, rounding."""

@@ -11,7 +11,7 @@ ROWS = 4096
 
 
 def row_blocks(n: int, size: int = ROWS) -> list[slice]:
-    """The rows 0 … n − 1 in blocks of this size.
+    """Return slices of at most `size` rows that cover 0 … n − 1.
 
     >>> row_blocks(5000)
     [slice(0, 4096, None), slice(4096, 5000, None)]
@@ -19,17 +19,17 @@ def row_blocks(n: int, size: int = ROWS) -> list[slice]:
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
-def symmetric_blocks(n: int, entries: Callable[[slice, slice], Array], dtype: np.dtype | None = None) -> Array:
-    """The symmetric matrix (n, n) of which `entries` computes some rows and columns, those of one half.
-
-    It holds doubles, or what `dtype` says.
+def symmetric_blocks(
+    n: int, entries: Callable[[slice, slice], Array], dtype: np.dtype | None = None, size: int = ROWS
+) -> Array:
+    """Return a symmetric matrix (n, n) of doubles, or of `dtype`; `entries` computes blocks of the lower half.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()
     [[5.0, 11.0], [11.0, 25.0]]
     """
     values = np.empty((n, n), dtype)
-    for rows in row_blocks(n):
+    for rows in row_blocks(n, size):
         values[rows, rows] = entries(rows, rows)
         if rows.start:
             before = slice(0, rows.start)

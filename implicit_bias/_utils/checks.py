@@ -1,4 +1,4 @@
-"""Refusing bad input at the door, with one sentence that says what was wrong and what to do."""
+"""Argument checks: bad input raises one sentence that names the fault and the remedy."""
 
 import math
 import numbers
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class InputError(ValueError):
-    """Raised for every input that this toolkit refuses; its text says what to do.
+    """Raised for every input that this toolkit refuses; its text names the remedy.
 
     >>> from implicit_bias import InputError, load_binary
     >>> try:
@@ -31,14 +31,14 @@ CONVERSION_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
 
 
 def without_torch(values: Any) -> Any:
-    """A tensor's numbers as an array, wherever they are and whether or not they have gradients; all else as it is."""
+    """Return the numbers of a tensor, on any device, as an array; other values unchanged."""
     # Without torch there are no tensors, and importing it takes seconds. Files, too, have a method `detach`.
     torch = sys.modules.get("torch")
     return values.numpy(force=True) if torch is not None and isinstance(values, torch.Tensor) else values
 
 
 def _plain(values: Any) -> np.ndarray:
-    """An array of anything; TypeError for a list with masked numbers, which NumPy would turn into NaN."""
+    """Return an array; raise TypeError for a list with masked numbers, which NumPy would turn into NaN."""
     if isinstance(values, list | tuple) and any(value is np.ma.masked for value in values):
         raise TypeError("masked")
     return np.asarray(without_torch(values))
@@ -54,7 +54,7 @@ def as_reals(values: Any) -> Array:
 
 
 def dimensions(values: Any) -> int:
-    """How many dimensions values have; 0 for what is no regular array."""
+    """Return the number of dimensions; 0 if the values are not a regular array."""
     try:
         return int(_plain(values).ndim)
     except CONVERSION_ERRORS:
@@ -90,7 +90,7 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Labels −1 and +1, one per sample; `both` present if asked."""
+    """Labels −1 and +1, one per sample, of both classes unless `both` is False."""
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
@@ -145,8 +145,10 @@ def as_rows(rows: Any, samples: int) -> np.ndarray:
     return chosen
 
 
-#: Features of these sizes leave room for sums, and for weights as small or large as they are large or small.
-SMALLEST, LARGEST = 1e-280, 1e280
+#: Smallest size of features whose sums, and weights of the inverse size, stay in floating point.
+SMALLEST = 1e-280
+#: Largest such size.
+LARGEST = 1e280
 
 
 def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = LARGEST) -> None:
@@ -220,7 +222,7 @@ def as_count(value: Any, name: str, least: int = 1, most: int | None = None, lim
 
 
 def as_number_of(value: Any, name: str) -> int:
-    """A whole number from 1 to 10¹⁰⁰, which formulas take for a float; larger ones are none, or lead beyond them."""
+    """A whole number from 1 to 10¹⁰⁰, which a float can represent in formulas."""
     return as_count(value, name, most=10**100, limit="10^100")
 
 

@@ -88,9 +88,9 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """The arrays of an open NPZ file, each read when it is asked for and none of them pickled.
+    """The arrays of an open NPZ file, each read on first access and none of them pickled.
 
-    What a file announces is compared with what it holds before any memory is taken.
+    The announced size of an array is compared with the content of the file before memory is taken.
     """
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
@@ -162,7 +162,7 @@ def write_archive(
 
 @contextmanager
 def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict[str, Any], Arrays]]:
-    """What `write_archive` wrote to `path` as this `kind`: about and arrays, of which only those asked for are read.
+    """Open what `write_archive` wrote to `path` as this `kind`: about and arrays, each read on first access.
 
     Raises InputError if the file is missing, damaged or of another kind; also for what its content provokes in the
     block.

@@ -1,12 +1,14 @@
-"""What memory is free, so that too large a task is refused before it starts and not when it runs out."""
+"""Free memory: a task that needs more is refused before it starts."""
 
 import math
 from pathlib import Path
 
 from implicit_bias._utils.checks import InputError
 
-#: What Linux says of its memory, and of that of a container.
-SYSTEM, CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+#: Linux's own account of its memory.
+SYSTEM = Path("/proc/meminfo")
+#: Limits of a Linux container.
+CONTAINER = Path("/sys/fs/cgroup")
 
 
 class TooLargeError(InputError):

@@ -1,4 +1,4 @@
-"""One sentence where torch is asked for and a light installation has none."""
+"""The error of what needs torch in an installation without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ class MissingError(InputError, ImportError):
 
 @contextmanager
 def torch_is_needed(what: str) -> Iterator[None]:
-    """Turn the failing import of torch or torchvision in a block into a MissingError that says what it was for.
+    """Turn a failing import of torch or torchvision in a block into a MissingError that names what needs it.
 
     >>> with torch_is_needed("this"):
     ...     import torch.nonsense

@@ -23,7 +23,7 @@ def nearest_powers_of_two(sizes: Array) -> Array:
 
 
 def nearest_power_of_two(size: float) -> float:
-    """That of a single size."""
+    """Power of two next to one size."""
     return float(nearest_powers_of_two(np.asarray(size)))
 
 

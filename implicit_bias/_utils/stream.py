@@ -50,7 +50,7 @@ class TorchStream:
         return (self.words(count) & np.uint32(2**24 - 1)).astype(f32) * f32(2.0**-24)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
-        """As `torch.randperm`, by which `torch.utils.data.random_split` goes, for less than 2³²/20 numbers."""
+        """Permutation of `torch.randperm` and `torch.utils.data.random_split`, for less than 2³²/20 numbers."""
         order = np.arange(count)
         for i, word in enumerate(self.words(max(count - 1, 0)).tolist()):
             j = i + word % (count - i)
@@ -70,7 +70,7 @@ class TorchStream:
         return drawn * f32(deviation)
 
     def _one(self) -> float:
-        """By doubles of 53 bits, of two words each; the second number of a pair is spared for the next call."""
+        """One number from doubles of 53 bits, two words each; the second of a pair is kept for the next call."""
         if self.spare is None:
             high, low = self.words(4).astype(np.uint64).reshape(2, 2).T
             turn, u = ((high << np.uint64(32) | low) & np.uint64(2**53 - 1)) * 2.0**-53
@@ -82,7 +82,7 @@ class TorchStream:
 
 
 def _box_muller(u: Floats) -> Floats:
-    """Of each 16 uniform numbers, the first 8 are radii and the others angles of as many pairs."""
+    """Normal numbers: of each 16 uniform ones, the first 8 give the radii and the others the angles of 8 pairs."""
     first, second = u.reshape(-1, 2, BLOCK // 2).transpose(1, 0, 2)
     radius, (sin, cos) = np.sqrt(f32(-2) * _log(f32(1) - first)), _sin_cos(f32(2 * np.pi) * second)
     return np.stack([radius * cos, radius * sin], axis=1).ravel()
@@ -110,7 +110,7 @@ def _log(u: Floats) -> Floats:
 
 
 def _sin_cos(x: Floats) -> tuple[Floats, Floats]:
-    """For 0 ≤ x ≤ 2π: by the octant, what is left of x after multiples of π/2."""
+    """Sine and cosine of 0 ≤ x ≤ 2π from the remainder of x modulo π/2 and its octant."""
     octant = ((x * f32(4 / np.pi)).astype(np.int64) + 1) & ~1
     for part in QUARTER_PI:
         x = _fused(octant.astype(f32), f32(-part), x)

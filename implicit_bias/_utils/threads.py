@@ -1,4 +1,6 @@
-"""One thread of NumPy's and torch's linear algebra at a time, for work too small to share, and in forked processes."""
+"""One thread of linear algebra for work too small to share and in forked processes; Ctrl-C that ends a computation."""
+
+from __future__ import annotations
 
 import os
 import sys
@@ -30,6 +32,29 @@ def one_thread() -> Iterator[None]:
             limits.restore_original_limits()
             if torch:
                 torch.set_num_threads(before)
+
+
+class Interruptible:
+    """Context that Ctrl-C leaves quietly: the caller keeps what it has and says 'interrupted'.
+
+    `interrupted` is then True, and `carried` has the arguments of the KeyboardInterrupt.
+
+    >>> with Interruptible() as run:
+    ...     raise KeyboardInterrupt("half")
+    >>> run.interrupted, run.carried
+    (True, ('half',))
+    """
+
+    interrupted = False
+    carried: tuple[Any, ...] = ()
+
+    def __enter__(self) -> Interruptible:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, KeyboardInterrupt):
+            self.interrupted, self.carried = True, error.args
+        return self.interrupted
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The judge: it scores any weights and dual, whichever solver produced them, and shares nothing with the solvers."""
+"""The certificate of any weights and dual, whichever solver computed them; it shares no code with the solvers."""
 
 from implicit_bias.certificate.certificate import NEARLY_ZERO, certify
 

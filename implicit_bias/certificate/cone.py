@@ -1,4 +1,4 @@
-"""Into the cone of linear constraints, in rational arithmetic: what violates them is moved before it counts."""
+"""Projection of weights into the cone of linear constraints, in rational arithmetic."""
 
 from fractions import Fraction
 
@@ -10,18 +10,18 @@ from implicit_bias.margin.constraints import LinearConstraints
 
 #: A row of E, or a weight in terms of the free ones: coefficients by column.
 Row = dict[int, Fraction]
-#: How often violated inequalities are taken for equalities.
+#: Rounds in which violated inequalities become equalities.
 ROUNDS = 5
 #: Coefficients of equalities, and those that their elimination makes of them, up to which it is exact.
 ELIMINATED_UP_TO = 200_000
 
 
 def into_cone(constraints: LinearConstraints, W: Array) -> Array:
-    """Weights (k, d) near W that keep E vec(W) ≤ 0, and its equalities, but for the rounding of their own entries.
+    """Weights (k, d) near W that satisfy E vec(W) ≤ 0 and its equalities, up to the rounding of their own entries.
 
-    The weights that equalities determine are computed from the others, inequalities that are violated taken for
-    equalities. If others then are violated, again and again, W goes along a direction D into the cone, ED < 0 in every
-    row that leaves room and ED = 0 in the others, as far as the worst needs; zeros if D is no such direction.
+    Violated inequalities count as equalities, and the weights that equalities determine are computed from the others.
+    If others are then violated after `ROUNDS` rounds, W moves along a direction D into the cone, as far as the worst
+    violation needs: ED < 0 in every row that leaves room and ED = 0 in the others. Zeros if D is no such direction.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     rows = _rows(constraints)
     if all(_keeps(row, equal, w) for row, equal in zip(rows, constraints.equal, strict=True)):
         return W
-    # What violates a constraint a little mostly means to keep it with equality.
+    # A small violation mostly stems from a constraint that holds with equality.
     kept = constraints.equal.copy()
     for _ in range(ROUNDS):
         point = _determined(w, _solved([row for row, is_kept in zip(rows, kept, strict=True) if is_kept]))
@@ -74,7 +74,7 @@ def _value(row: Row, w: list[Fraction]) -> Fraction:
 
 
 def _keeps(row: Row, equal: bool, w: Array) -> bool:
-    """Whether w keeps one constraint, exactly."""
+    """True if w satisfies one constraint exactly."""
     excess = sum((v * Fraction(float(w[j])) for j, v in row.items()), Fraction(0))
     return excess == 0 if equal else excess <= 0
 

@@ -10,9 +10,11 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.features import GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 
-#: Operations on whole numbers of up to so many bits that a proof may take: some seconds. Longer ones count for more.
-WORK, BITS = 400_000, 4400
-#: How often samples with negative λ are left out.
+#: Operations on integers of up to `BITS` bits that a proof may take, some seconds; longer ones count for more.
+WORK = 400_000
+#: Number of bits of an integer whose operation counts as one.
+BITS = 4400
+#: Rounds in which samples with negative λ are left out.
 ROUNDS = 4
 
 

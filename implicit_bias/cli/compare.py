@@ -7,13 +7,12 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from implicit_bias.cli.parsers import Parser, add_dataset, add_engine, add_json, add_list, add_solver, add_versions
-from implicit_bias.studies.paper.studies import STUDIES
+from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.parsers import ENGINE, Parser, add_versions
+from implicit_bias.studies.paper.studies import STUDIES, Config
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from implicit_bias.cli.execution import Outcome
 
 #: Remark on rows without a solution, which are not counted as certified ones.
 PROVED = " has no solution to certify, which is proved"
@@ -29,29 +28,27 @@ def declare(parser: Parser, command: str) -> None:
         "Finished cells\nare stored: the same command goes on where an interrupted one ended.",
         [("", "the embedded digits"), (study.example, "several settings"), ("--json", "rows and summary as JSON")],
     )
-    add = parser.add_argument
-
-    add_dataset(parser, study.default("dataset"))
-    add_list(parser, "--train-size", int, study.default("train_size"), "training samples n")
-    add_list(parser, "--units", int, study.default("units"), "hidden units H")
-    add_list(parser, "--contexts", int, study.default("contexts"), "contexts per unit, powers of two")
-    add_list(parser, "--seeds", int, study.default("seeds"), "seeds of gates, weights and batches")
-    add_list(parser, "--momentum", float, study.default("momentum"), "momentum of gradient descent")
-    add(
-        "--cutoff",
-        type=_cutoff,
-        default=study.default("cutoff"),
-        help="median, random, a number, or two quantile levels",
-    )
-    add("--split", default=study.default("split"), help="published, or own: each seed splits the data as well")
+    parser.add_shared("--dataset", "--data-root")
+    lists = {
+        "train_size": "training samples n",
+        "units": "hidden units H",
+        "contexts": "contexts per unit, powers of two",
+        "seeds": "seeds of gates, weights and batches",
+        "momentum": "momentum of gradient descent",
+    }
+    parser.add_settings(study.default, lists)
+    text = "median, random, a number, or two quantile levels"
+    parser.add_argument("--cutoff", type=_cutoff, default=study.default("cutoff"), help=text)
+    parser.add_settings(study.default, {"split": "published, or own: each seed splits the data as well"})
     add_versions(parser, study.default("versions"))
-    add_solver(parser)
-    add("--tol", type=float, default=study.default("tol"), help="relative gap asked of the solver")
-    add("--steps", type=int, default=study.default("steps"), help="steps of gradient descent")
-    add_engine(parser)
-    add("--out", default=f"results/{study.name}", help="folder for the cells, the table and the figure")
-    add_json(parser)
-    parser.set_defaults(run=compare, loads=("studies.paper.experiment", "cli.sweeps"), study=study.name, quick=False)
+    parser.add_shared("--solver")
+    parser.add_settings(
+        study.default, {"tol": "relative gap asked of the solver", "steps": "steps of gradient descent"}
+    )
+    parser.add_shared(*ENGINE)
+    parser.add_argument("--out", default=f"results/{study.name}", help="folder for the cells, the table and the figure")
+    loads = ("studies.paper.experiment", "cli.sweeps")
+    parser.set_defaults(run=compare, loads=loads, study=study.name, quick=False, dataset=study.default("dataset"))
 
 
 def _cutoff(text: str) -> Any:
@@ -66,17 +63,14 @@ def _cutoff(text: str) -> Any:
 
 def compare(options: Namespace) -> Outcome:
     """Run the comparison and write its files."""
-    from implicit_bias.cli.execution import Outcome
     from implicit_bias.cli.sweeps import computed, told
     from implicit_bias.studies.paper.experiment import comparison
-    from implicit_bias.studies.paper.studies import Config
     from implicit_bias.studies.paper.summary import summarise
     from implicit_bias.studies.runner.results import require_replaceable, write_alone
 
-    study = STUDIES[options.study]
     values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
     out = Path(options.out)
-    experiment = comparison(study, Config(**values))
+    experiment = comparison(STUDIES[options.study], Config(**values))
     require_replaceable(out, experiment)
     (found,) = computed([experiment], options, out)
     table = found.table.astype({"momentum": float})  # Read back from the file's format, 0 is whole.
@@ -88,9 +82,10 @@ def compare(options: Namespace) -> Outcome:
 
 
 def readable(table: pd.DataFrame) -> str:
-    """The table's means and standard deviations over seeds, and what did not come out OPTIMAL, as text."""
+    """Return the table's means and standard deviations over seeds as text, with a note on each status but OPTIMAL."""
     import pandas as pd
 
+    from implicit_bias.margin.solution import Status
     from implicit_bias.studies.paper.summary import summarise
 
     means = summarise(table)
@@ -100,19 +95,14 @@ def readable(table: pd.DataFrame) -> str:
     columns["certified"] = means.certified.astype(object).where(~means.model.str.startswith("GD-"), "–")
     shown = {"error %": "error", "inconsistency %": "inconsistency", "by chance %": "expected_inconsistency"}
     columns |= {title: _percent(means[f"{name}_mean"], means[f"{name}_std"]) for title, name in shown.items()}
-    text = pd.DataFrame(columns | {"seconds": means.seconds_mean.map("{:.2f}".format)}).to_string(index=False)
-    failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
-    groups = failed.groupby(["model", "status"], sort=True)
-    notes = [_note(len(part), str(model), str(status)) for (model, status), part in groups]
-    return "\n".join([text, "mean ± standard deviation over seeds", *notes])
-
-
-def _note(count: int, model: str, status: str) -> str:
-    from implicit_bias.margin.solution import Status
-
+    lines = [pd.DataFrame(columns | {"seconds": means.seconds_mean.map("{:.2f}".format)}).to_string(index=False)]
+    lines.append("mean ± standard deviation over seeds")
     remarks = {one.name: one.value for one in Status} | {"UNCERTIFIED": UNCERTIFIED}
-    proved = PROVED if status.startswith("NOT_SEPARABLE") else ""
-    return f"{count} × {model}{proved}: {remarks[status]}"
+    failed = table[~table.status.isin(["OPTIMAL", "TRAINED"])]
+    for (model, status), part in failed.groupby(["model", "status"], sort=True):
+        proved = PROVED if str(status).startswith("NOT_SEPARABLE") else ""
+        lines.append(f"{len(part)} × {model}{proved}: {remarks[str(status)]}")
+    return "\n".join(lines)
 
 
 def _percent(means: pd.Series, spreads: pd.Series) -> pd.Series:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from argparse import Action, Namespace, _SubParsersAction
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from implicit_bias.cli.parsers import EXIT_CODES, Parser
-
-if TYPE_CHECKING:
-    from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.parsers import SHORT_CODES, Parser
+from implicit_bias.datasets import dataset_names
 
 SHELLS = ("bash", "zsh", "fish")
 #: Options that take a file.
@@ -28,7 +26,7 @@ def declare(parser: Parser, command: str) -> None:
             ("zsh > ~/.zfunc/_implicit-bias", "with ~/.zfunc in fpath, before compinit"),
             ("fish > ~/.config/fish/completions/implicit-bias.fish", "read by new shells"),
         ],
-        {code: EXIT_CODES[code] for code in (0, 2)},
+        SHORT_CODES,
     )
     parser.add_argument("shell", choices=SHELLS, help="your shell")
     parser.set_defaults(run=completion, loads=("solvers", "studies.runner.engines"), json=False)
@@ -38,9 +36,7 @@ def completion(options: Namespace) -> Outcome:
     """Print the script for a shell."""
     import shtab
 
-    from implicit_bias.cli.execution import Outcome
     from implicit_bias.cli.main import whole_parser
-    from implicit_bias.datasets import dataset_names
     from implicit_bias.solvers import solver_names
     from implicit_bias.studies.runner.engines import ENGINES
 

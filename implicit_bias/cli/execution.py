@@ -1,4 +1,4 @@
-"""Running a command: refusals as sentences and exit codes, and its document as JSON if asked for."""
+"""Running a command: refusals as sentences and exit codes, and its document as JSON on request."""
 
 import ctypes
 import json
@@ -13,21 +13,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from tqdm import tqdm
 
 from implicit_bias._utils.checks import InputError
 from implicit_bias._utils.files import require_writable
 
 
 class Outcome(NamedTuple):
-    """What a command ends with: its exit code, and the document that --json prints."""
+    """The exit code of a command, and the document that --json prints."""
 
     code: int
     document: dict[str, Any]
 
 
-def guarded(action: Callable[[], int], told: Callable[[str], None] = lambda sentence: None) -> int:
+def guarded(action: Callable[[], int], told: Callable[[str], Any] = lambda sentence: None) -> int:
     """Run some work; bad input becomes one sentence on standard error and exit code 2, a warning one sentence.
 
     `told` is called with the sentence.
@@ -37,7 +35,7 @@ def guarded(action: Callable[[], int], told: Callable[[str], None] = lambda sent
     """
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: tqdm.write(f"warning: {message}", sys.stderr)
+            warnings.showwarning = _show_warning
             return action()
     except InputError as error:
         code, kind, sentence = 2, "error: ", str(error)
@@ -50,12 +48,18 @@ def guarded(action: Callable[[], int], told: Callable[[str], None] = lambda sent
     return code
 
 
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    # A bar may be on the line. Help does without it.
+    from tqdm import tqdm
+
+    tqdm.write(f"warning: {message}", sys.stderr)
+
+
 def execute(options: Namespace) -> int:
-    """Run the command that `options` were parsed for: its function `options.run` gives the `Outcome`."""
+    """Run the command that `options` were parsed for: its function `options.run` returns the `Outcome`."""
     document: dict[str, Any] = {}
 
     def work() -> int:
-        """Its exit code; what it found goes into the document."""
         code, found = options.run(options)
         document.update(found)
         return int(code)
@@ -69,7 +73,7 @@ def execute(options: Namespace) -> int:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things, in words that agree.
+    """Return a number of things, in words that agree.
 
     >>> counted(1, "sample"), counted(2, "sample")
     ('1 sample', '2 samples')
@@ -77,13 +81,15 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def place_of(out: str | None, source: str, ending: str, inputs: Sequence[str]) -> Path:
-    """Where a result goes: `out`, else NAME and an ending in this folder; not an input, and in a folder to write to.
+def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
+    """Return the path of a result: `out`, else the name of the last input and an ending, in this folder.
 
-    >>> place_of(None, "somewhere/samples.csv", "-model.npz", ["somewhere/samples.csv"]).name
+    Raises InputError for a folder or an input, and where the folder cannot be written to.
+
+    >>> place_of(None, "-model.npz", ["somewhere/samples.csv"]).name
     'samples-model.npz'
     """
-    path = Path(out or Path(source).with_suffix("").name + ending)
+    path = Path(out or Path(inputs[-1]).with_suffix("").name + ending)
     if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:
         raise InputError(f"--out {path} is an input or a folder; name another file")
     require_writable(path.parent)
@@ -92,7 +98,7 @@ def place_of(out: str | None, source: str, ending: str, inputs: Sequence[str]) -
 
 @contextmanager
 def messages_on_stderr() -> Iterator[None]:
-    """Everything written to standard output goes to standard error, also what compiled solvers write."""
+    """Send what is written to standard output to standard error, also what compiled solvers write."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -108,13 +114,14 @@ def messages_on_stderr() -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON knows it: tables as lists of rows, null for what is not a finite number.
+    """Return `value` as JSON has it: tables as lists of rows, null for what is not a finite number.
 
     >>> plain({"gap": np.float64("inf"), "seeds": (1, 2)})
     {'gap': None, 'seeds': [1, 2]}
     """
-    if isinstance(value, pd.DataFrame):
-        return [plain(row) for row in value.to_dict("records")]
+    # A data frame: pandas is loaded only by commands that have one.
+    if hasattr(value, "to_dict"):
+        value = value.to_dict("records")
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import platform
 import re
 from argparse import Namespace
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from implicit_bias.cli.parsers import EXIT_CODES, Parser, add_data_root, add_json
-
-if TYPE_CHECKING:
-    from implicit_bias.cli.execution import Outcome
+from implicit_bias._utils.version import __version__
+from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.parsers import SHORT_CODES, Parser
+from implicit_bias.cli.solve import FORMULATIONS
+from implicit_bias.datasets import dataset_names
+from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -21,54 +22,45 @@ def declare(parser: Parser, command: str) -> None:
         "Say which versions run on which machine, where data files are found, and what there is to choose from.\n"
         "Nothing is downloaded.",
         [("", "as text"), ("--json", "to go with the report of a fault")],
-        {code: EXIT_CODES[code] for code in (0, 2)},
+        SHORT_CODES,
     )
-    add_data_root(parser)
-    add_json(parser)
-    parser.set_defaults(run=info, loads=("saving.models", "studies.runner.engines", "cli.execution"))
+    parser.add_shared("--data-root")
+    parser.set_defaults(run=info, loads=("saving.models", "studies.runner.engines"))
 
 
 def info(options: Namespace) -> Outcome:
     """Gather and print."""
-    from implicit_bias.cli.execution import Outcome
-    from implicit_bias.cli.solve import FORMULATIONS
-    from implicit_bias.datasets import dataset_names
-    from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
-    from implicit_bias.saving import models as model_files
-    from implicit_bias.saving import problems as problem_files
-    from implicit_bias.saving import solutions as solution_files
+    from implicit_bias.saving import models, problems, solutions
     from implicit_bias.solvers import solver_names
     from implicit_bias.studies.runner.engines import ENGINES, machine_kind
 
-    root, torch, network_files = data_root(options.data_root), _torch(), _network_files()
+    root, with_torch = data_root(options.data_root), _torch()
     document: dict[str, Any] = {
-        "versions": versions(),
+        "versions": _versions(),
         "machine": machine_kind(),
-        "torch_threads": torch.get_num_threads() if torch else None,
-        "devices": devices(),
+        "torch_threads": with_torch.pop("threads"),
+        "devices": with_torch.pop("devices"),
         "data_root": root,
         "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
         "solvers": solver_names(),
         "formulations": FORMULATIONS,
-        "networks": _networks(),
+        "networks": with_torch.pop("networks"),
         "engines": list(ENGINES),
         "formats": {
             "samples": "CSV or NPZ",
-            "problem": f"implicit_bias {problem_files.KIND} (NPZ)",
-            "solution": f"implicit_bias {solution_files.KIND} (NPZ)",
-            "model": f"implicit_bias {model_files.KIND} (NPZ)",
-            "network": network_files.FORMAT + " (torch)" if network_files else None,
-        },
+            "problem": f"implicit_bias {problems.KIND} (NPZ)",
+            "solution": f"implicit_bias {solutions.KIND} (NPZ)",
+            "model": f"implicit_bias {models.KIND} (NPZ)",
+        }
+        | with_torch,
     }
     for name, value in document.items():
         print(f"{name.replace('_', ' '):14s} {'; '.join(_texts(name, value))}")
     return Outcome(0, document)
 
 
-def versions() -> dict[str, str | None]:
-    """Versions of Python, this package and every package that it requires; None for what is not installed."""
-    from implicit_bias._utils.version import __version__
-
+def _versions() -> dict[str, str | None]:
+    """Return the versions of Python, this package and its requirements; None for what is not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:
@@ -80,39 +72,23 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def devices() -> list[str]:
-    """What `solve` can compute on: NumPy, and torch's GPUs.
-
-    >>> devices()[0]
-    'cpu'
-    """
-    torch = _torch()
-    if torch is None:
-        return ["cpu"]
-    return ["cpu", *(f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))]
-
-
-def _torch() -> Any:
-    """torch, or None where it is not installed."""
+def _torch() -> dict[str, Any]:
+    """Return what depends on torch, which a light installation lacks: NumPy alone is a device."""
     try:
         import torch
     except ImportError:
-        return None
-    return torch
-
-
-def _network_files() -> Any:
-    """The module that saves networks, or None without torch."""
-    return import_module("implicit_bias.saving.networks") if _torch() else None
-
-
-def _networks() -> list[str]:
-    if not _torch():
-        return []
+        return {"threads": None, "devices": ["cpu"], "networks": [], "network": None}
     from implicit_bias import networks
     from implicit_bias.saving.names import class_names
+    from implicit_bias.saving.networks import FORMAT
 
-    return class_names(networks, networks.GatedNetwork)
+    cards = (f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))
+    return {
+        "threads": torch.get_num_threads(),
+        "devices": ["cpu", *cards],
+        "networks": class_names(networks, networks.GatedNetwork),
+        "network": f"{FORMAT} (torch)",
+    }
 
 
 def _texts(name: str, value: Any) -> list[str]:
@@ -127,7 +103,7 @@ def _texts(name: str, value: Any) -> list[str]:
 
 
 def _state(files: dict[str, str]) -> str:
-    """One word for all files where it is one; else those that differ from 'found'."""
+    """Return one word for all files if they agree; otherwise those that differ from 'found'."""
     states = set(files.values())
     if len(states) <= 1:
         return states.pop() if states else "embedded"

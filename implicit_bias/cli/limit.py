@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from implicit_bias.cli.parsers import Parser, add_dataset, add_json, add_list
+from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.parsers import Parser
 from implicit_bias.studies.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
 
-if TYPE_CHECKING:
-    from implicit_bias.cli.execution import Outcome
-    from implicit_bias.studies.runner.experiment import Experiment
-    from implicit_bias.studies.runner.results import ResultTable
+#: The settings before and after --start, and their help.
+LISTS = {
+    "network": "one or several of those above",
+    "train_size": "training samples n",
+    "seeds": "seeds of gates, weights and batches",
+    "units": "units of a GLN's layer; a ReLU layer has twice as many",
+    "momentum": "momentum of the training",
+    "contexts": "contexts of a GLN's unit, a power of two",
+    "draws": "weights that a deep network begins with, behind the same gates",
+    "descents": f"the training before the limit, and what follows it: {', '.join(DESCENTS)}",
+}
+NUMBERS = {
+    "tolerance": "smoothing of the least margin at which a descent ends, and what fixed gates' certified ratio exceeds "
+    "1 by",
+    "lr": "learning rate of the plain descent",
+    "max_steps": "steps of a descent at most",
+    "max_seconds": "time after which each descent is cut off",
+}
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -30,38 +45,24 @@ def declare(parser: Parser, command: str) -> None:
             ("--redraw data/limit/one_layer", "figures and findings of a committed table, in seconds"),
         ],
     )
-    add = parser.add_argument
-    add_dataset(parser, LimitConfig.dataset)
-    add_list(parser, "--network", str, LimitConfig.network, "one or several of those above", offered=[*NETWORKS])
-    add_list(parser, "--train-size", int, LimitConfig.train_size, "training samples n")
-    add_list(parser, "--seeds", int, LimitConfig.seeds, "seeds of gates, weights and batches")
-    text = "units of a GLN's layer; a ReLU layer has twice as many"
-    add_list(parser, "--units", int, LimitConfig.units, text)
-    add_list(parser, "--momentum", float, LimitConfig.momentum, "momentum of the training")
-    add("--contexts", type=int, default=LimitConfig.contexts, help="contexts of a GLN's unit, a power of two")
-    text = "weights that a deep network begins with, behind the same gates"
-    add("--draws", type=int, default=LimitConfig.draws, help=text)
-    text = f"the training before the limit, and what follows it: {', '.join(DESCENTS)}"
-    add_list(parser, "--descents", str, LimitConfig.descents, text, offered=DESCENTS)
+    default, add = partial(getattr, LimitConfig), parser.add_argument
+    parser.add_shared("--dataset", "--data-root")
+    parser.add_settings(default, LISTS, {"network": [*NETWORKS], "descents": DESCENTS})
     add("--start", choices=STARTS, default=LimitConfig.start, help="from published training, or from scratch")
-    text = "smoothing of the least margin at which a descent ends, and what fixed gates' certified ratio exceeds 1 by"
-    add("--tolerance", type=float, default=LimitConfig.tolerance, help=text)
-    add("--lr", type=float, default=LimitConfig.lr, help="learning rate of the plain descent")
-    add("--max-steps", type=int, default=LimitConfig.max_steps, help="steps of a descent at most")
-    add("--max-seconds", type=float, default=LimitConfig.max_seconds, help="time after which each descent is cut off")
+    parser.add_settings(default, NUMBERS)
     add("--stored", action="store_true", help="compute nothing: figures and findings of those cells that are stored")
     add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
     add("--out", help="folder for cells, table, figures and findings; else results/limit, with -redrawn for those")
-    add_json(parser)
+    loads = ("studies.limit.study", "cli.sweeps")
     parser.set_defaults(
-        run=limit, loads=("studies.limit.study", "cli.sweeps"), quick=False, engine="local", jobs=1, scheduler=None
+        run=limit, loads=loads, dataset=LimitConfig.dataset, quick=False, engine="local", jobs=1, scheduler=None
     )
 
 
 def limit(options: Namespace) -> Outcome:
     """Run the study, or load what an earlier run computed, and write its files."""
     from implicit_bias._utils.threads import one_thread
-    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.cli.sweeps import computed, ended, known, redrawn
     from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled
     from implicit_bias.studies.runner.results import load_alone, require_replaceable, write_alone
 
@@ -76,25 +77,10 @@ def limit(options: Namespace) -> Outcome:
         experiment = configured(config)
         require_replaceable(out, experiment)
         if options.stored:
-            found = _stored(experiment, out)
+            found = known(experiment, out)
         else:
             with one_thread():
                 (found,) = computed([experiment], options, out)
     print(lines(found.table))
-    code = 130 if found.record["end"] == "interrupted" and not options.redraw else 0
-    return ended([found], write_alone(found, out), found.record, code)
-
-
-def _stored(experiment: Experiment, out: Path) -> ResultTable:
-    """What earlier runs have stored of the configured cells; raises InputError if that is nothing."""
-    from implicit_bias._utils.checks import InputError
-    from implicit_bias.studies.runner.cells import cells_of
-    from implicit_bias.studies.runner.results import result_table
-    from implicit_bias.studies.runner.run import stored
-    from implicit_bias.studies.runner.store import Store
-
-    cells = Store(out / "cells")
-    known = stored(cells_of(experiment, experiment.grid(False)), cells)
-    if not (known.results or known.partial):
-        raise InputError(f"{cells.folder} holds none of these cells; run the command without --stored")
-    return result_table(known, experiment)
+    interrupted = found.record["end"] == "interrupted" and not options.redraw
+    return ended([found], write_alone(found, out), found.record, interrupted)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NoReturn
 
 from implicit_bias._utils.outlets import outlets
 from implicit_bias._utils.version import __version__
@@ -61,7 +60,7 @@ exit codes:
   130  interrupted; what was finished is kept
   141  done, but whoever read the output went away"""
 
-#: The exit code where a pipe was closed by its reader: what a shell says of a process that SIGPIPE ends.
+#: The exit code if the reader of a pipe has gone: what a shell reports of a process that SIGPIPE ends.
 UNREAD = 128 + 13
 
 
@@ -89,7 +88,7 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
 
 
 def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:
-    with ending_on_interrupt(as_json):
+    with _ending_on_interrupt(as_json):
         parser = whole_parser() if command is None else Parser(declare=partial(declare, command))
         try:
             options = parser.parse_args(given)
@@ -99,33 +98,27 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
             if as_json:
                 print(json.dumps({"error": str(refusal)}))
             return 2
+        from implicit_bias._utils.missing import MissingError, torch_is_needed
         from implicit_bias.cli.execution import execute
 
-        _load(options)
+        missing = None
+        try:
+            with torch_is_needed("this command"):
+                for name in options.loads:
+                    import_module(f"implicit_bias.{name}")
+        except MissingError as error:
+            missing = error
+    if missing is not None:
+        options.run = partial(_refuse, missing)
     return execute(options)
 
 
-def _load(options: Namespace) -> None:
-    """Import what a command needs; if torch is missing, the command raises the error that says so."""
-    from implicit_bias._utils.missing import MissingError, torch_is_needed
-
-    try:
-        with torch_is_needed("this command"):
-            for name in options.loads:
-                import_module(f"implicit_bias.{name}")
-            if isinstance(options.run, str):
-                options.run = resolve_name(options.run)
-    except MissingError as error:
-        missing = error
-
-        def refuse(options: Namespace) -> Any:
-            raise missing
-
-        options.run = refuse
+def _refuse(error: Exception, options: Namespace) -> NoReturn:
+    raise error
 
 
 def whole_parser() -> Parser:
-    """The parser of `implicit-bias`, with all commands."""
+    """Return the parser of `implicit-bias`, with all commands."""
     parser = Parser(prog="implicit-bias", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"implicit-bias {__version__}")
     places = {"": parser.add_subparsers(metavar="COMMAND", title="commands", required=True)}
@@ -142,20 +135,20 @@ def whole_parser() -> Parser:
 def declare(command: str, parser: Parser) -> None:
     """Let the module of a command declare its options, and with `set_defaults` the function `run` that runs it.
 
-    The run imports what takes seconds to load, so that help does not wait for it. The default `loads` names the slow
-    modules; they are imported before the run, while Ctrl-C ends the process. `run` may be a place "module:name".
+    The default `loads` names modules that take seconds to load, which help does not wait for. They are imported before
+    the run, while Ctrl-C ends the process. Every command takes --json, unless it sets the default `json` to False.
     """
     parser.set_defaults(loads=())
-    module: Any = import_module(f"implicit_bias.cli.{COMMANDS[command][1]}")
-    module.declare(parser, command)
+    import_module(f"implicit_bias.cli.{COMMANDS[command][1]}").declare(parser, command)
+    if parser.get_default("json") is None:
+        parser.add_shared("--json")
 
 
 @contextmanager
-def ending_on_interrupt(as_json: bool) -> Iterator[None]:
+def _ending_on_interrupt(as_json: bool) -> Iterator[None]:
     """While the block loads modules, Ctrl-C ends the process: an interrupted import raises errors of any kind."""
 
     def end(*_: Any) -> None:
-        """Say so on both streams, and end at once."""
         os.write(2, b"interrupted: nothing was begun\n")
         if as_json:
             os.write(1, b'{"error": "interrupted: nothing was begun"}\n')

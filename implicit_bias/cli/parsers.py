@@ -8,8 +8,26 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-#: What the exit codes of every command mean, unless a command says otherwise.
+#: Meaning of the exit codes of commands that define no others.
 EXIT_CODES = {0: "done", 2: "bad input, told in one sentence", 130: "interrupted; what was finished is kept"}
+#: Those of commands that have nothing to keep.
+SHORT_CODES = {code: EXIT_CODES[code] for code in (0, 2)}
+
+#: Options that several commands have.
+SHARED: dict[str, dict[str, Any]] = {
+    "--dataset": {"help": "one that `implicit-bias info` lists"},
+    "--data-root": {"help": "folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data"},
+    "--solver": {"help": "one that `implicit-bias info` lists; else the default of solve()"},
+    "--engine": {"default": "local", "help": "where cells are computed, one that `implicit-bias info` lists"},
+    "--jobs": {"type": int, "default": os.cpu_count(), "help": "local processes that share the cells"},
+    "--scheduler": {"help": "address of a running Dask scheduler, for --engine dask"},
+    "--json": {
+        "action": "store_true",
+        "help": "print one JSON document on standard output, and all else on standard error; null stands for inf and "
+        "nan",
+    },
+}
+ENGINE = ("--engine", "--jobs", "--scheduler")
 
 
 class UsageError(Exception):
@@ -21,7 +39,7 @@ class UsageError(Exception):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of examples, and shows the defaults that say something."""
+    """Keep the lines of examples, and show defaults except None."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         default, text = action.default, action.help or ""
@@ -32,7 +50,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that lets `declare` add its options when it is first asked for them.
+    """A parser whose options `declare` adds on first use.
 
     >>> parser = Parser(declare=lambda parser: parser.add_argument("--units", type=int, default=10))
     >>> parser.parse_args(["--units", "3"]).units
@@ -45,14 +63,14 @@ class Parser(argparse.ArgumentParser):
         self._declare = declare
 
     def declared(self) -> Parser:
-        """This parser, with its options."""
+        """Return this parser, with its options."""
         declare, self._declare = self._declare, None
         if declare is not None:
             declare(self)
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As any parser's, with the options declared first; what is unknown to a command is its own error."""
+        """Declare the options, then parse; what is unknown to a command is its own error."""
         options, unknown = super(Parser, self.declared()).parse_known_args(args, namespace)
         if unknown:
             near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, 1)
@@ -61,7 +79,7 @@ class Parser(argparse.ArgumentParser):
         return options, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Raise a UsageError instead of ending the process, so that it can be told as JSON too."""
+        """Raise a UsageError instead of ending the process, so that --json can print it."""
         raise UsageError(self, message)
 
     def explain(self, text: str, examples: Sequence[tuple[str, str]], codes: Mapping[int, str] = EXIT_CODES) -> None:
@@ -71,32 +89,56 @@ class Parser(argparse.ArgumentParser):
         self.description = text
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
 
+    def add_shared(self, *options: str) -> None:
+        """Add some of the `SHARED` options."""
+        for option in options:
+            self.add_argument(option, **SHARED[option])
 
-def add_list(
-    parser: argparse.ArgumentParser,
-    name: str,
-    kind: Callable[[str], Any],
-    default: Sequence[Any],
-    text: str,
-    offered: Sequence[str] | None = None,
-) -> None:
-    """An option that takes several values, separated by spaces or commas, as a tuple.
+    def add_list(
+        self,
+        name: str,
+        kind: Callable[[str], Any],
+        default: Sequence[Any],
+        text: str,
+        offered: Sequence[str] | None = None,
+    ) -> None:
+        """Add an option that takes several values, separated by spaces or commas, as a tuple.
 
-    `offered` is what a shell completes; they are no declared choices, for the refusal is a sentence of our own.
+        `offered` is what a shell completes. These are not declared as choices, because the refusal is our own sentence.
 
-    >>> parser = Parser()
-    >>> add_list(parser, "--seeds", int, (1,), "seeds")
-    >>> parser.parse_args(["--seeds", "1,2", "3"]).seeds
-    (1, 2, 3)
-    """
-    metavar = "NAME" if kind is str else kind.__name__.upper()
-    action = parser.add_argument(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=metavar)
-    if offered is not None:
-        action.offered = offered  # type: ignore[attr-defined]
+        >>> parser = Parser()
+        >>> parser.add_list("--seeds", int, (1,), "seeds")
+        >>> parser.parse_args(["--seeds", "1,2", "3"]).seeds
+        (1, 2, 3)
+        """
+        metavar = "NAME" if kind is str else kind.__name__.upper()
+        action = self.add_argument(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=metavar)
+        if offered is not None:
+            action.offered = offered  # type: ignore[attr-defined]
+
+    def add_settings(
+        self,
+        default: Callable[[str], Any],
+        texts: Mapping[str, str],
+        offered: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Add an option for each setting of a study: a list if its default is a tuple.
+
+        >>> parser = Parser()
+        >>> parser.add_settings({"max_steps": 3, "seeds": (1,)}.get, {"max_steps": "steps", "seeds": "seeds"})
+        >>> parser.parse_args(["--max-steps", "5"])
+        Namespace(max_steps=5, seeds=(1,))
+        """
+        for name, text in texts.items():
+            value, option = default(name), f"--{name.replace('_', '-')}"
+            if isinstance(value, tuple):
+                self.add_list(option, type(value[0]), value, text, (offered or {}).get(name))
+            else:
+                self.add_argument(option, type=type(value), default=value, help=text)
 
 
 def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
-    """An action that reads a list of values."""
+    """Return an action that reads a list of values."""
 
     class Listed(argparse.Action):
         def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
@@ -109,44 +151,15 @@ def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
     return Listed
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Option --json."""
-    text = "print one JSON document on standard output, and all else on standard error; null stands for inf and nan"
-    parser.add_argument("--json", action="store_true", help=text)
-
-
-def add_data_root(parser: argparse.ArgumentParser) -> None:
-    """Option --data-root."""
-    parser.add_argument("--data-root", help="folder of the MNIST files; else IMPLICIT_BIAS_DATA, else data")
-
-
-def add_dataset(parser: argparse.ArgumentParser, default: str) -> None:
-    """Options --dataset and --data-root."""
-    parser.add_argument("--dataset", default=default, help="one that `implicit-bias info` lists")
-    add_data_root(parser)
-
-
-def add_solver(parser: argparse.ArgumentParser) -> None:
-    """Option --solver."""
-    parser.add_argument("--solver", help="one that `implicit-bias info` lists; else the default of solve()")
-
-
 def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
-    """Options --corrected, --as-published and --both."""
+    """Add the options --corrected, --as-published and --both."""
     from implicit_bias.studies.paper.studies import VERSIONS
 
     choice = parser.add_mutually_exclusive_group()
-    kinds = (("--corrected", VERSIONS[:1], "without"), ("--as-published", VERSIONS[1:], "with"))
-    for name, versions, with_out in kinds:
-        text = f"{with_out} the published faults (docs/errata.md)" + " (default)" * (default == versions)
-        choice.add_argument(name, dest="versions", action="store_const", const=versions, default=default, help=text)
-    text = "both, side by side" + " (default)" * (default == VERSIONS)
-    choice.add_argument("--both", dest="versions", action="store_const", const=VERSIONS, help=text)
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Options --engine, --jobs and --scheduler."""
-    add = parser.add_argument
-    add("--engine", default="local", help="where cells are computed, one that `implicit-bias info` lists")
-    add("--jobs", type=int, default=os.cpu_count(), help="local processes that share the cells")
-    add("--scheduler", help="address of a running Dask scheduler, for --engine dask")
+    for option, versions, text in (
+        ("--corrected", VERSIONS[:1], "without the published faults (docs/errata.md)"),
+        ("--as-published", VERSIONS[1:], "with the published faults (docs/errata.md)"),
+        ("--both", VERSIONS, "both, side by side"),
+    ):
+        text += " (default)" * (default == versions)
+        choice.add_argument(option, dest="versions", action="store_const", const=versions, default=default, help=text)

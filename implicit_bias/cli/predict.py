@@ -6,14 +6,18 @@ import warnings
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from implicit_bias.cli.parsers import EXIT_CODES, Parser, add_json
+import numpy as np
+
+# Its names are loaded when they are used, so that help does not wait for them.
+import implicit_bias as core
+from implicit_bias._utils.checks import Array, as_numbers
+from implicit_bias._utils.files import write_atomically
+from implicit_bias.cli.execution import Outcome, counted, place_of
+from implicit_bias.cli.parsers import SHORT_CODES, Parser
+from implicit_bias.datasets.tables import read_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from implicit_bias._utils.checks import Array
-    from implicit_bias.cli.execution import Outcome
-
 
 TEXT = """\
 Score new samples by a model that `implicit-bias solve` or `save_model` saved, and write a table of them.
@@ -34,78 +38,60 @@ def declare(parser: Parser, command: str) -> None:
             ("samples-model.npz samples.csv", "margins of the samples that it was solved for"),
             ("samples-model.npz new.csv --json", "counts and errors as JSON"),
         ],
-        {code: EXIT_CODES[code] for code in (0, 2)},
+        SHORT_CODES,
     )
     parser.add_argument("model", metavar="MODEL", help="a model (npz) that solve, or save_model, wrote")
     parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv or .npz")
     parser.add_argument("--out", metavar="FILE", help="the table (csv); else NAME-predictions.csv in this folder")
-    add_json(parser)
-    parser.set_defaults(run=predicted, loads=("saving.models", "cli.execution"))
+    parser.set_defaults(run=predict, loads=("saving.models",))
 
 
-def predicted(options: Namespace) -> Outcome:
+def predict(options: Namespace) -> Outcome:
     """Load, score and write."""
-    from implicit_bias._utils.files import write_atomically
-    from implicit_bias.cli.execution import Outcome, place_of
-    from implicit_bias.datasets.tables import read_inputs
-    from implicit_bias.margin.model import MarginModel
-    from implicit_bias.margin.solution import Status
-    from implicit_bias.saving.models import load_model
-
-    out = place_of(options.out, options.file, "-predictions.csv", [options.model, options.file])
-    model = load_model(options.model)
+    out = place_of(options.out, "-predictions.csv", [options.model, options.file])
+    model = core.load_model(options.model)
     text = all(isinstance(label, str) for label in model.classes or [0])
     X, gate_values, labels = read_inputs(options.file, model.columns, model.n_features_in, text)
-    if isinstance(model, MarginModel):
+    more = []
+    if isinstance(model, core.MarginModel):
+        more = [gate_values]
         for positive, solution in zip(model.positives, model.solutions, strict=False):
-            if solution.status is not Status.OPTIMAL and not solution.status.inseparable:
+            if solution.status is not core.Status.OPTIMAL and not solution.status.inseparable:
                 warnings.warn(f"class {positive!r}: {solution.status.value} (gap {solution.gap:.1e})", stacklevel=2)
-        scores = model.decision_function(X, gate_values)
-    else:
-        scores = model.decision_function(X)
+    scores = model.decision_function(X, *more)
     table, document = (_targets if model.classes is None else _classes)(model, scores, labels)
     path = write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())
     print(f"wrote {path}")
-    return Outcome(0, document | {"files": [path]})
+    return Outcome(0, {"model": repr(model), "samples": len(table)} | document | {"files": [path]})
 
 
 def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Predictions of targets, and how far they are from those of the file, if it has any."""
-    import numpy as np
+    """Predictions of targets, and their distance from those of the file, if it has any."""
     import pandas as pd
-
-    from implicit_bias._utils.checks import as_numbers
-    from implicit_bias.cli.execution import counted
 
     names = ["prediction"] if scores.ndim == 1 else [f"prediction_{j}" for j in range(scores.shape[1])]
     table = pd.DataFrame(scores.reshape(len(scores), -1), columns=names)
-    document: dict[str, Any] = {"model": repr(model), "samples": len(table)}
-    print(f"{document['model']}\n{counted(len(table), 'sample')}")
-    if labels is not None:
-        targets = as_numbers(labels, scores.shape, "the targets")
-        document["root_mean_square_error"] = error = float(np.sqrt(np.mean((scores - targets) ** 2)))
-        print(f"root mean square error {error:.6g}")
-    return table, document
+    print(f"{model!r}\n{counted(len(table), 'sample')}")
+    if labels is None:
+        return table, {}
+    error = float(np.sqrt(np.mean((scores - as_numbers(labels, scores.shape, "the targets")) ** 2)))
+    print(f"root mean square error {error:.6g}")
+    return table, {"root_mean_square_error": error}
 
 
 def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Predicted classes with their scores, and margins where labels are known."""
+    """Predicted classes with their scores, and margins if labels are known."""
     import pandas as pd
 
-    from implicit_bias.cli.execution import counted
-
     table = pd.DataFrame({"prediction": model.chosen(scores)})
-    if scores.ndim == 1:
-        table["score"] = scores
-    else:
-        table[[f"score_{label}" for label in model.classes]] = scores
+    names = ["score"] if scores.ndim == 1 else [f"score_{label}" for label in model.classes]
+    table[names] = scores.reshape(len(scores), -1)
     counts = {str(label): int((table.prediction == label).sum()) for label in model.classes}
-    document: dict[str, Any] = {"model": repr(model), "samples": len(table), "predictions": counts}
     shares = ", ".join(f"{count} of {label}" for label, count in counts.items())
-    print(f"{document['model']}\n{counted(len(table), 'sample')}: {shares}")
-    if labels is not None:
-        table["label"], table["margin"] = labels, model.margins(scores, labels)
-        wrong = int((table.prediction != table.label).sum())
-        document |= {"wrong": wrong, "error": wrong / len(table), "smallest_margin": float(table.margin.min())}
-        print(f"error {100 * wrong / len(table):.2f} % ({wrong} wrong), smallest margin {table.margin.min():.6g}")
-    return table, document
+    print(f"{model!r}\n{counted(len(table), 'sample')}: {shares}")
+    if labels is None:
+        return table, {"predictions": counts}
+    table["label"], table["margin"] = labels, model.margins(scores, labels)
+    wrong, least = int((table.prediction != table.label).sum()), float(table.margin.min())
+    print(f"error {100 * wrong / len(table):.2f} % ({wrong} wrong), smallest margin {least:.6g}")
+    return table, {"predictions": counts, "wrong": wrong, "error": wrong / len(table), "smallest_margin": least}

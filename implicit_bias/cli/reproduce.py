@@ -6,16 +6,12 @@ from argparse import Namespace
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from implicit_bias.cli.parsers import Parser, add_data_root, add_engine, add_json, add_list, add_versions
+from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.parsers import ENGINE, Parser, add_versions
 from implicit_bias.studies.collection import Collection
 from implicit_bias.studies.paper.plan import FIGURES, PAPER
 from implicit_bias.studies.paper.studies import VERSIONS
-
-if TYPE_CHECKING:
-    from implicit_bias.cli.execution import Outcome
-
 
 PART = ("--quick", "a part of every figure, in a few minutes")
 
@@ -26,7 +22,12 @@ def declare(parser: Parser, command: str) -> None:
     if name == "paper":
         _declare_paper(parser)
     else:
-        _declare_collection(parser, import_module(f"implicit_bias.studies.{name}").COLLECTION)
+        _declare_collection(parser, _collection(name))
+
+
+def _collection(name: str) -> Collection:
+    found: Collection = import_module(f"implicit_bias.studies.{name}").COLLECTION
+    return found
 
 
 def _declare_paper(parser: Parser) -> None:
@@ -40,9 +41,14 @@ def _declare_paper(parser: Parser) -> None:
             ("--redraw data/paper", "figures and report of the committed table, in seconds"),
         ],
     )
-    place = "table, figures and report; else results/paper, for --redraw results/redrawn"
-    _options(parser, [*FIGURES], "report from an earlier run, such as data/paper", place, paper=True)
-    parser.set_defaults(run=reproduce_paper, loads=("studies.paper.report", "studies.paper.experiment", "cli.sweeps"))
+    _add_figures(parser, [*FIGURES])
+    parser.add_argument("--dataset", default=PAPER["dataset"], help="mnist as published, or another data set")
+    parser.add_shared("--data-root")
+    _add_redraw(parser, "report from an earlier run, such as data/paper")
+    add_versions(parser, VERSIONS)
+    _add_engine(parser, "table, figures and report; else results/paper, for --redraw results/redrawn")
+    loads = ("studies.paper.report", "studies.paper.experiment", "cli.sweeps")
+    parser.set_defaults(run=reproduce_paper, loads=loads)
 
 
 def _declare_collection(parser: Parser, collection: Collection) -> None:
@@ -57,32 +63,27 @@ def _declare_collection(parser: Parser, collection: Collection) -> None:
             (f"--redraw {folder}", "figures and findings of an earlier run's tables, in seconds"),
         ],
     )
-    place = f"tables, figures and findings; else {folder}, for --redraw {folder}-redrawn"
-    _options(parser, figures, "findings from an earlier run's folder", place, files=collection.images)
-    parser.set_defaults(
-        run=reproduce,
-        loads=("studies.paper.experiment", "cli.sweeps"),
-        collection=collection.name,
-        data_root=None,
-    )
+    _add_figures(parser, figures)
+    if collection.images:
+        parser.add_shared("--data-root")
+    _add_redraw(parser, "findings from an earlier run's folder")
+    _add_engine(parser, f"tables, figures and findings; else {folder}, for --redraw {folder}-redrawn")
+    loads = ("studies.paper.experiment", "cli.sweeps")
+    parser.set_defaults(run=reproduce, loads=loads, collection=collection.name, data_root=None)
 
 
-def _options(
-    parser: Parser, figures: list[str], redraw: str, place: str, *, files: bool = True, paper: bool = False
-) -> None:
-    add = parser.add_argument
-    add_list(parser, "--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
-    add("--quick", action="store_true", help=PART[1])
-    if paper:
-        add("--dataset", default=PAPER["dataset"], help="mnist as published, or another data set")
-    if files:
-        add_data_root(parser)
-    add("--redraw", metavar="FOLDER", help=f"compute nothing: figures and {redraw}")
-    if paper:
-        add_versions(parser, VERSIONS)
-    add_engine(parser)
-    add("--out", help=f"folder for cells, {place}")
-    add_json(parser)
+def _add_figures(parser: Parser, figures: list[str]) -> None:
+    parser.add_list("--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
+    parser.add_argument("--quick", action="store_true", help=PART[1])
+
+
+def _add_redraw(parser: Parser, what: str) -> None:
+    parser.add_argument("--redraw", metavar="FOLDER", help=f"compute nothing: figures and {what}")
+
+
+def _add_engine(parser: Parser, place: str) -> None:
+    parser.add_shared(*ENGINE)
+    parser.add_argument("--out", help=f"folder for cells, {place}")
 
 
 def reproduce_paper(options: Namespace) -> Outcome:
@@ -91,18 +92,18 @@ def reproduce_paper(options: Namespace) -> Outcome:
     from implicit_bias.studies.paper.experiment import reproduction
     from implicit_bias.studies.paper.plan import chosen
     from implicit_bias.studies.paper.report import report_page
-    from implicit_bias.studies.runner.results import load_alone, write_alone
+    from implicit_bias.studies.runner.results import as_csv, load_alone, write_alone
 
     experiment = reproduction(chosen(*options.figure), options.dataset, options.versions)
     if options.redraw:
         out = redrawn(options.out or "results/redrawn", options.quick or options.scheduler)
         found = load_alone(experiment, Path(options.redraw), "reproduce paper")
-        found = replace(found, table=found.table[found.table.version.isin(options.versions)])
+        found = replace(found, csv=as_csv(found.table[found.table.version.isin(options.versions)]))
     else:
         out = Path(options.out or "results/paper")
         (found,) = computed([experiment], options, out)
-    code = 0 if options.redraw else None
-    return ended([found], write_alone(found, out, report_page), found.record, code)
+    missing = bool(found.record["missing"]) and not options.redraw
+    return ended([found], write_alone(found, out, report_page), found.record, missing)
 
 
 def reproduce(options: Namespace) -> Outcome:
@@ -110,7 +111,7 @@ def reproduce(options: Namespace) -> Outcome:
     from implicit_bias.cli.sweeps import computed, ended, redrawn
     from implicit_bias.studies.runner.results import load, write
 
-    collection = import_module(f"implicit_bias.studies.{options.collection}").COLLECTION
+    collection = _collection(options.collection)
     experiments = collection.chosen(*options.figure)
     if options.redraw:
         out = redrawn(options.out or f"results/{collection.name}-redrawn", options.quick or options.scheduler)
@@ -119,5 +120,5 @@ def reproduce(options: Namespace) -> Outcome:
         out = Path(options.out or f"results/{collection.name}")
         found = computed(experiments, options, out)
     missing = len(found) < len(experiments) or any(one.record["missing"] for one in found)
-    code = 130 if missing and not options.redraw else 0
-    return ended(found, write(collection, found, out), {one.experiment.name: one.record for one in found}, code)
+    records = {one.experiment.name: one.record for one in found}
+    return ended(found, write(collection, found, out), records, missing and not options.redraw)

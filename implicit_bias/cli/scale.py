@@ -10,29 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from implicit_bias.cli.parsers import Parser, add_data_root, add_engine, add_json, add_list
-from implicit_bias.studies.scale.config import GRID, MAX_SECONDS, NETWORKS
+from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.parsers import ENGINE, Parser
+from implicit_bias.studies.scale.config import GRID, MAX_SECONDS, NETWORKS, chosen, grid
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from implicit_bias.cli.execution import Outcome
     from implicit_bias.studies.runner.cells import Cell
-    from implicit_bias.studies.runner.results import ResultTable
     from implicit_bias.studies.runner.store import Store
 
-
-#: The option of every coordinate, and its help.
-OPTIONS = {
-    "dataset": ("--dataset", "data sets"),
-    "train_size": ("--train-size", "training samples n"),
-    "seed": ("--seeds", "seeds of the split, gates, weights and batches"),
-    "units": ("--units", "units H of a GLN's layer; a ReLU layer has twice as many"),
-    "network": ("--network", "one or several of those above"),
-    "descent": (
-        "--descents",
-        "after the published training (sgd), and where descent from there ends (limit)",
-    ),
+#: The coordinates by their options, and the help of these.
+COORDINATES = {"seeds": "seed", "descents": "descent"}
+TEXTS = {
+    "dataset": "data sets",
+    "train_size": "training samples n",
+    "seeds": "seeds of the split, gates, weights and batches",
+    "units": "units H of a GLN's layer; a ReLU layer has twice as many",
+    "network": "one or several of those above",
+    "descents": "after the published training (sgd), and where descent from there ends (limit)",
 }
 
 
@@ -51,74 +47,58 @@ def declare(parser: Parser, command: str) -> None:
             ("--redraw data/scale", "figures and findings of the committed table, in seconds"),
         ],
     )
-    for name, (option, text) in OPTIONS.items():
-        kind = type(GRID[name][0])
-        add_list(parser, option, kind, GRID[name], text, offered=GRID[name] if kind is str else None)
+    offered = {"dataset": GRID["dataset"], "network": GRID["network"], "descents": GRID["descent"]}
+    parser.add_settings(lambda name: GRID[COORDINATES.get(name, name)], TEXTS, offered)
     add = parser.add_argument
     add("--max-seconds", type=float, default=MAX_SECONDS, help="time after which each descent is cut off")
-    add(
-        "--quick", action="store_true", help="the embedded digits at n = 100, 200 and 400, in minutes and without files"
-    )
+    text = "the embedded digits at n = 100, 200 and 400, in minutes and without files"
+    add("--quick", action="store_true", help=text)
     add("--list", action="store_true", help="compute nothing: say how many cells there are, and what they cost")
     add("--extend", metavar="FOLDER", help="begin with the cells of an earlier table and its record")
     add("--redraw", metavar="FOLDER", help="compute nothing: figures and findings from an earlier run's folder")
-    add_data_root(parser)
-    add_engine(parser)
-    place = "folder for cells, table, figures and findings; else results/scale, with -quick or -redrawn for those"
-    add("--out", help=place)
-    add_json(parser)
+    parser.add_shared("--data-root", *ENGINE)
+    text = "folder for cells, table, figures and findings; else results/scale, with -quick or -redrawn for those"
+    add("--out", help=text)
     parser.set_defaults(run=scale, loads=("studies.scale.study", "cli.sweeps"))
 
 
 def scale(options: Namespace) -> Outcome:
     """Compute the chosen cells that are not stored; write table, figures and findings of all that are."""
-    from implicit_bias.cli.execution import Outcome
-    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.cli.sweeps import computed, ended, known, redrawn
     from implicit_bias.studies.runner.cells import cells_of
-    from implicit_bias.studies.runner.results import result_table, resume_from, write_alone
-    from implicit_bias.studies.runner.run import stored
+    from implicit_bias.studies.runner.results import load_alone, resume_from, write_alone
     from implicit_bias.studies.runner.store import Store
-    from implicit_bias.studies.scale.config import chosen, grid
     from implicit_bias.studies.scale.study import EXPERIMENT
 
-    given = {name: getattr(options, option[2:].replace("-", "_")) for name, (option, _) in OPTIONS.items()}
+    given = {COORDINATES.get(name, name): getattr(options, name) for name in TEXTS}
     wanted = {name: values for name, values in given.items() if values != GRID[name]}
     ending = "-redrawn" if options.redraw else "-quick" if options.quick else ""
     out = Path(options.out or f"results/scale{ending}")
     if options.redraw:
         out = redrawn(out, wanted or options.quick or options.list or options.extend or options.scheduler)
-        found = _earlier(options.redraw)
-        return ended([found], write_alone(found, out), found.record, 0)
+        found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce scale")
+        return ended([found], write_alone(found, out), found.record, missing=False)
     experiment = replace(EXPERIMENT, grid=partial(grid, max_seconds=options.max_seconds))
     asked = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
     store = Store(out / "cells")
     if options.extend:
-        cells = cells_of(experiment, experiment.grid(options.quick))
-        for cell, result in resume_from(_earlier(options.extend), cells).items():
+        earlier = load_alone(EXPERIMENT, Path(options.extend), "reproduce scale")
+        for cell, result in resume_from(earlier, cells_of(experiment, experiment.grid(options.quick))).items():
             own = store.get(cell)
             if own is None or cell.cut_off(own.rows):
                 store.put(cell, result)
-    costs = listed(cells_of(asked, asked.grid(options.quick)), store)
+    costs = _costs(cells_of(asked, asked.grid(options.quick)), store)
     left = f"{costs.cells.sum()} cells, {costs.stored.sum()} of them stored; hours left: {costs.hours_left.sum():.2f}"
     print(costs.to_string(index=False), left, sep="\n", file=sys.stdout if options.list else sys.stderr)
     if options.list:
         return Outcome(0, {"sizes": costs.to_dict("records")})
     (part,) = computed([asked], options, out)
-    everything = stored(cells_of(experiment, experiment.grid(options.quick)), store)
-    found = result_table(everything, experiment, quick=options.quick)
-    code = 130 if part.record["missing"] else 0
-    return ended([found], write_alone(found, out), found.record, code)
+    found = known(experiment, out, options.quick)
+    return ended([found], write_alone(found, out), found.record, bool(part.record["missing"]))
 
 
-def _earlier(folder: str) -> ResultTable:
-    from implicit_bias.studies.runner.results import load_alone
-    from implicit_bias.studies.scale.study import EXPERIMENT
-
-    return load_alone(EXPERIMENT, Path(folder), "reproduce scale")
-
-
-def listed(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
-    """For every size the cells, how many are stored, and about how many hours of one core the others take."""
+def _costs(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
+    """Return for every size the cells, how many are stored, and about how many hours of one core the others take."""
     import pandas as pd
 
     rows = []

@@ -1,4 +1,4 @@
-"""What the commands that compute cells share: a bar with the time left, and the end."""
+"""Computation and output of the commands that run experiments."""
 
 import argparse
 import sys
@@ -14,36 +14,35 @@ from implicit_bias.cli.execution import Outcome
 from implicit_bias.studies.runner.cells import Cell, cells_of
 from implicit_bias.studies.runner.engines import ENGINES
 from implicit_bias.studies.runner.experiment import Experiment
-from implicit_bias.studies.runner.results import ResultTable, result_tables
-from implicit_bias.studies.runner.run import run
+from implicit_bias.studies.runner.results import ResultTable, result_table, result_tables
+from implicit_bias.studies.runner.run import run, stored
 from implicit_bias.studies.runner.store import Store
 
 
 def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out: Path) -> list[ResultTable]:
-    """The tables of experiments, computed on the engine of the options and stored in `out`/cells, with a bar.
+    """Compute the tables of experiments on the engine of the options, with a bar; store the cells in `out`/cells.
 
     Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work;
     KeyboardInterrupt if no cell was finished.
     """
     engine = ENGINES[one_of(options.engine, ENGINES, "engine")](options.jobs, options.scheduler)
     cells = [cell for one in experiments for cell in cells_of(one, one.grid(options.quick), options.data_root)]
-    store, names = require_writable(out) / "cells", labels(cells)
+    store, names = require_writable(out) / "cells", _labels(cells)
     with tqdm(
         total=(1 + 1e-9) * sum(cell.cost for cell in cells),
         bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} passed, {remaining} left{postfix}",
     ) as bar:
-        done = stored = 0
+        done = earlier = 0
 
         def show(cell: Cell, was_stored: bool) -> None:
-            """Move the bar on by a cell."""
-            nonlocal done, stored
-            done, stored = done + 1, stored + was_stored
+            nonlocal done, earlier
+            done, earlier = done + 1, earlier + was_stored
             bar.set_description_str(f"{done} of {len(cells)} cells", refresh=False)
             if was_stored:
                 # Counted as done, but not towards the speed from which the time left follows.
                 bar.initial += cell.cost
                 bar.n += cell.cost
-                bar.set_postfix_str(f"{stored} stored earlier")
+                bar.set_postfix_str(f"{earlier} stored earlier")
             else:
                 bar.set_postfix_str(names[cell], refresh=False)
                 bar.update(cell.cost)
@@ -60,19 +59,28 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
     return result_tables(found, quick=options.quick)
 
 
+def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable:
+    """Return what earlier runs have stored of an experiment's cells; raises InputError if that is nothing."""
+    cells = Store(out / "cells")
+    found = stored(cells_of(experiment, experiment.grid(quick)), cells)
+    if not (found.results or found.partial):
+        raise InputError(f"{cells.folder} holds none of these cells; run the command without --stored")
+    return result_table(found, experiment, quick=quick)
+
+
 def redrawn(folder: str | Path, computing: Any) -> Path:
-    """Where to draw again; InputError with options of a computation, or where nothing can be written."""
+    """Return where to draw again; raises InputError with options of a computation."""
     if computing:
         raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
     return require_writable(folder)
 
 
-def labels(cells: Sequence[Cell]) -> dict[Cell, str]:
-    """What tells each cell from the others: its experiment, where there are several, and the settings that differ.
+def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
+    """Name each cell by its experiment, if there are several, and the settings that differ.
 
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
-    >>> list(labels(cells_of(norms, norms.grid(True))).values())[0]
+    >>> list(_labels(cells_of(norms, norms.grid(True))).values())[0]
     'fit least squares, sigma y 0.0, seed 1'
     """
     found: dict[Cell, str] = {}
@@ -86,17 +94,16 @@ def labels(cells: Sequence[Cell]) -> dict[Cell, str]:
 
 
 def told(paths: Iterable[Path]) -> list[Path]:
-    """Say which files were written."""
+    """Print which files were written."""
     written = list(paths)
     for path in written:
         print(f"wrote {path}")
     return written
 
 
-def ended(found: Sequence[ResultTable], paths: Iterable[Path], record: Any, code: int | None = None) -> Outcome:
-    """Print findings and files; the code is 130 if cells are missing, unless one is given."""
+def ended(found: Sequence[ResultTable], paths: Iterable[Path], record: Any, missing: bool) -> Outcome:
+    """Print findings and files; the code is 130 if cells are missing."""
     for one in found:
         print(one.lines())
     document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}
-    missing = any(one.record["missing"] for one in found)
-    return Outcome((130 if missing else 0) if code is None else code, document | {"files": told(paths)})
+    return Outcome(130 if missing else 0, document | {"files": told(paths)})

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def dataset_names() -> list[str]:
-    """The data sets that `load_binary` knows.
+    """Names of the data sets of `load_binary`.
 
     >>> from implicit_bias import dataset_names
     >>> dataset_names()

@@ -13,8 +13,10 @@ from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.images import IMAGE_SETS, raw_images
 
-#: The largest shift, in pixels and both directions, and turn, in degrees.
-SHIFT, TURN = 2.0, 12.0
+#: Largest shift along each axis, in pixels.
+SHIFT = 2.0
+#: Largest turn, in degrees.
+TURN = 12.0
 #: Images that are turned at a time; each chunk has random numbers of its own.
 CHUNK = 10_000
 

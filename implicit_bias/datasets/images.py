@@ -75,7 +75,7 @@ def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) 
         )
     part = "train" if train else "t10k"
     pixels, labels = (_whole(raw / file, sums[file]) for file in sums if file.startswith(part))
-    # Sixteen bytes that say how many images of which size there are, and eight that say how many labels.
+    # The files begin with the number and size of the images in 16 bytes, and the number of labels in 8.
     return pixels[16:].reshape(-1, 784), labels[8:].astype(np.int64)
 
 
@@ -95,7 +95,7 @@ def _whole(file: Path, expected: str) -> np.ndarray:
 
 
 def _torchvision(folder: str) -> type:
-    """What knows where the files are to be had; some builds of torchvision cannot be imported."""
+    """Return the class that downloads the files; some builds of torchvision cannot be imported."""
     import torchvision.datasets
 
     return getattr(torchvision.datasets, folder)

@@ -1,4 +1,4 @@
-"""What models share, whatever was solved: inputs in, scores and classes out."""
+"""Base class of the models: inputs in, scores and classes out."""
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -14,7 +14,7 @@ from implicit_bias.datasets.task import with_constant
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Labelled(ABC):
-    """What scores inputs, and may have classes that the scores decide for: all that models have in common.
+    """Base of the models, which score inputs and may have classes.
 
     Two classes are decided by one score, the second where f(x) > 0; more by the largest f_c(x). Without classes, f(x)
     is what is predicted. The fields are those of `MarginModel`. Raises InputError for classes that are none, or that
@@ -51,11 +51,11 @@ class Labelled(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many inputs gates take, or features have."""
+        """Number of inputs of the gates or features."""
 
     @property
     def n_features_in(self) -> int:
-        """How many inputs the model takes."""
+        """Number of inputs of the model."""
         return self.width - bool(self.constant)
 
     def inputs(self, X: Any) -> Array:
@@ -66,7 +66,7 @@ class Labelled(ABC):
         return with_constant(inputs) if self.constant else inputs
 
     def chosen(self, scores: Array) -> np.ndarray:
-        """What scores stand for: the classes (n,) that they decide for, or themselves where there are none."""
+        """Return the classes (n,) of scores, or the scores themselves if there are no classes."""
         if self.classes is None:
             return scores
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)

@@ -5,11 +5,10 @@ against the rest, or one problem of all.
 """
 
 from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
-from implicit_bias.estimators.gln import GLNClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
+from implicit_bias.estimators.networks import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
 from implicit_bias.estimators.one_class import OneClassMargin
 from implicit_bias.estimators.prices import MarginClassifierCV
-from implicit_bias.estimators.relu import GatedReLUClassifier, HiddenLayerClassifier
 
 __all__ = [
     "GLNClassifier",

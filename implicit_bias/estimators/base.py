@@ -1,9 +1,9 @@
-"""What the classifiers share: everything but which margin problem is solved."""
+"""Base of the classifiers: everything except the choice of the margin problem."""
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from implicit_bias._utils.validation import (
 )
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.features.unkept import UnkeptFeatures
+from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.model import MarginModel
@@ -31,9 +31,9 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers import margin_path
 
-#: Weights that move no decision by more than this, of the margin 1 that they are to give, are as good as none.
+#: Weights count as zero if they move no score by more than this, relative to the required margin 1.
 NOTHING = 1e-4
-#: Seed of the direction whose products with two rows differ unless the rows may be equal.
+#: Seed of the direction onto which rows are projected to find those that may be equal.
 _SEED = 1
 
 
@@ -61,6 +61,48 @@ class NotSeparableError(InputError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class ModelMixin:
+    """Methods of an estimator that keeps its fitted model in `_model`."""
+
+    _model: MarginModel
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            For inputs that do not fit those of `fit`.
+        """
+        return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row of X (n, p); errors as `decision_function`."""
+        return self.as_model().chosen(self.decision_function(X))
+
+    def as_model(self) -> MarginModel:
+        """The fitted estimator as margin problems and certified answers, without samples: what `save_model` writes.
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit first")
+        return self._model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +133,8 @@ class FitData:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MarginClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers: everything but which margin problem is solved.
-
-    A subclass says with `_problem` which margin problem belongs to inputs and signs.
+class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
+    """Base of the classifiers: a subclass defines the margin problem of inputs and signs in `_problem`.
 
     >>> from implicit_bias import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
     >>> from implicit_bias.estimators import MarginClassifier
@@ -167,7 +207,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
         X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight, price = self._weights(X, y, sample_weight)
-        inputs, seed = self._inputs(X[rows]), self._seed()
+        inputs, seed = self._inputs(X[rows]), seed_of(self.random_state)
         classes, codes = np.unique(y[rows], return_inverse=True)
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
@@ -175,10 +215,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
     def _path(self, prices: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Fit at each of the prices in turn, from the solutions at the one before it: the problems and solutions."""
+        """Fit at each price, starting from the solutions at the one before; yield problems and solutions."""
         earlier = self._earlier(data)
         for problems, solutions in self._solved(data, prices, earlier):
-            self.classes_, self.samples_, self._codes = data.classes, data.rows, data.codes
+            self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
             self._keep(problems, solutions)
             support = data.support(solutions)
             self.support_ = data.rows[support]
@@ -188,42 +228,43 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, price: Array
     ) -> Iterator[MarginProblem]:
-        """The problem of each class, or of the second of two; over shared gates they differ in their signs only.
+        """Yield the problem of each class, or of the second of two; over shared gates only their signs differ.
 
-        Or that of all classes, in which every pair of a sample and another class has the sample's price.
+        A joint problem of all classes gives every pair of a sample and another class the sample's weight.
         """
         if self.multi_class != "ovr" and codes.max() > 1:
-            yield replace(self._joint_problem(X, codes, gates, seed), sample_weight=np.repeat(price, codes.max()))
+            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=np.repeat(price, codes.max()))
+            joint.check_prices()
+            yield joint
             return
         problem: MarginProblem | None = None
         for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
             y = np.where(codes == code, 1.0, -1.0)
             if problem is None or gates is None:
-                problem = replace(
-                    self._problem(X, y, gates, seed), sample_weight=price, intercept=bool(self.free_intercept)
-                )
-            yield problem.restated(y=y)
+                found = self._problem(X, y, gates, seed)
+                problem = found.replace(sample_weight=price, intercept=bool(self.free_intercept))
+                problem.check_prices()
+            yield problem.replace(y=y)
 
     def _solved(
         self, data: FitData, prices: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """At each price the problems, without their samples, which may be many, and their solutions."""
+        """Yield at each price the problems, without their samples to save memory, and their solutions."""
         problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
-            """The solves, each problem made when its turn comes."""
             options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
             for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
-                problems.append(problem.restated(features=features))
+                problems.append(problem.replace(features=features))
                 yield delayed(_separated)(problem, prices, name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
         for price, *solutions in zip(prices, *paths, strict=True):
-            yield [problem.restated(C=price) for problem in problems], solutions
+            yield [problem.replace(C=price) for problem in problems], solutions
 
     def _earlier(self, data: FitData) -> list[Solution | None]:
-        """What to start each problem from: NATIVE's last solution, if it is for samples of the same labels."""
+        """Return NATIVE's last solution of each problem, if the samples have the same labels; otherwise None."""
         nothing: list[Solution | None] = [None] * len(data.names)
         if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, data.classes)):
             return nothing
@@ -233,7 +274,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return earlier if native and np.array_equal(self._codes, data.codes) else nothing
 
     def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
-        """The samples that count, their weights (None: all alike), and the prices of their slack."""
+        """Return the rows with weight, their weights (None if all are equal), and the weights of their slack."""
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
@@ -242,10 +283,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         price = with_class_weights(given, self.class_weight, y)
         return rows, None if np.ptp(given) == 0 else given, price
 
-    def _seed(self) -> int:
-        """The seed of gates and networks."""
-        return seed_of(self.random_state)
-
     def _inputs(self, X: Array) -> Array:
         """The inputs of the problems to fit."""
         return with_constant(X) if self.fit_intercept else X
@@ -253,11 +290,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, alone: bool) -> None:
         if solution.status is not Status.OPTIMAL:
             told = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
-            warnings.warn(
-                f"{name}: {solution.status.value} ({told})",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warnings.warn(f"{name}: {solution.status.value} ({told})", ConvergenceWarning, stacklevel=3)
             return
         scores = problem.y * solution.margins
         found = ""
@@ -275,59 +308,18 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.certificate_: Any = solutions if several else solutions[0]
         self.gates_: Any = gates if several else gates[0]
         intercepts = [solution.intercept for solution in solutions]
-        self.intercept_ = np.zeros(len(self.classes_)) if self._is_joint else np.array(intercepts)
-
-    @property
-    def _is_joint(self) -> bool:
-        """Whether the one certificate is that of several classes."""
-        return len(self.classes_) > 2 and not isinstance(self.certificate_, list)
+        self.intercept_ = np.zeros(len(self.classes_)) if self._joint else np.array(intercepts)
 
     @property
     def weights_(self) -> Array:
         """W (k, d), or (classes, k, d): those of the certificates."""
         found = self.certificate_
-        if self._is_joint:
+        if self._joint:
             return found.weights.reshape(len(self.classes_), -1, found.weights.shape[1])
         return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
 
-    def decision_function(self, X: Any) -> Array:
-        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
-
-        Raises
-        ------
-        UnfittedError
-            Before `fit`.
-        InputError
-            For inputs that do not fit those of `fit`.
-        """
-        return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of each row of X (n, p); errors as `decision_function`."""
-        return self.as_model().chosen(self.decision_function(X))
-
-    def as_model(self) -> MarginModel:
-        """The fitted classifier as margin problems and certified answers, without samples: what `save_model` writes.
-
-        Raises
-        ------
-        UnfittedError
-            Before `fit`.
-        """
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        return self._model
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "certificate_")
-
     def _html_repr(self) -> str:
-        """What a notebook shows: scikit-learn's diagram, and below it what was proved."""
+        """Return scikit-learn's diagram for a notebook, and below it the certificates."""
         diagram: str = super()._html_repr()
         if not self.__sklearn_is_fitted__():
             return diagram
@@ -335,7 +327,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         found: Any = self.certificate_ if several else [self.certificate_]
         gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
         groups: Any = getattr(gates, "groups", None)
-        if self._is_joint:
+        if self._joint:
             return diagram + summary({"": found[0]}, np.tile(groups, len(self.classes_)))
         positives = (self.classes_ if several else self.classes_[1:]).tolist()
         return diagram + summary(dict(zip(positives, found, strict=True)), groups)
@@ -395,6 +387,6 @@ def _separated(problem: MarginProblem, prices: Sequence[Any], name: str, **optio
 
 def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
     first = problems[0]
-    shared = [one.restated(features=first.features) if one.gates is first.gates else one for one in problems]
+    shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
     constant, columns = bool(classifier.fit_intercept), columns_of(classifier)
     return MarginModel(shared, solutions, classes=classifier.classes_, constant=constant, columns=columns)

@@ -18,7 +18,7 @@ from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import FitData, MarginClassifier
 from implicit_bias.features import KernelFeatures
-from implicit_bias.features.unkept import UnkeptFeatures
+from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import KernelExpansions
 from implicit_bias.gates.expansions import evaluated, function_of
 from implicit_bias.margin.model import MarginModel
@@ -37,7 +37,7 @@ SMALL = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
 
 @dataclass(eq=False, repr=False)
 class MultipleKernelClassifier(MarginClassifier):
-    """The largest margin in the sum of several kernels' spaces, which says how much of each it takes.
+    """The largest margin in the sum of several kernels' spaces, with the share of each kernel.
 
         minimise Σ_m ‖w_m‖ + C Σ_i c_i ξ_i   subject to   y_i (Σ_m ⟨w_m, φ_m(x_i)⟩ + b) ≥ 1 − ξ_i,   ξ ≥ 0
 
@@ -119,13 +119,13 @@ class MultipleKernelClassifier(MarginClassifier):
         whole = list(data.problems)
         for problems, solutions in super()._solved(replace(data, problems=iter(whole)), prices, earlier):
             each = [
-                _predicting(problem.restated(features=known.features), solution, self.tol)
+                _predicting(problem.replace(features=known.features), solution, self.tol)
                 for known, problem, solution in zip(whole, problems, solutions, strict=True)
             ]
             # What predicts stands where gates do.
             yield (
                 [
-                    problem.restated(gates=(known.features, found))
+                    problem.replace(gates=(known.features, found))
                     for known, problem, (found, _) in zip(whole, problems, each, strict=True)
                 ],
                 [solution for _, solution in each],
@@ -133,7 +133,7 @@ class MultipleKernelClassifier(MarginClassifier):
 
     def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
-        super()._keep([problem.restated(gates=None) for problem in problems], solutions)
+        super()._keep([problem.replace(gates=None) for problem in problems], solutions)
         features, coefficients = gates[0][0], np.stack([found for _, found in gates])
         coefficients = coefficients / features.scales[:, None]
         used = coefficients.any(axis=(0, 1))
@@ -146,7 +146,7 @@ class MultipleKernelClassifier(MarginClassifier):
         self._model = _expanded(self._model, features.kernels, features.samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
-        """As for `GLNClassifier`; each kernel is computed once for all classes."""
+        """Scores as of any margin classifier; each kernel is computed once for all classes."""
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)
@@ -200,7 +200,7 @@ class PrecomputedKernel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _FittedKernels(KernelFeatures):
-    """Kernel features that know their samples (n, p), kernels k_m and scales s_m."""
+    """Kernel features with their samples (n, p), kernels k_m and scales s_m."""
 
     samples: Array
     kernels: list[Any]
@@ -208,7 +208,7 @@ class _FittedKernels(KernelFeatures):
 
 
 def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
-    """What `kernels` stands for, over training samples X (n, p): functions, and names with their parameters."""
+    """Return `kernels` for training samples X (n, p) as functions, or names with their parameters."""
     if kernels is None:
         centred = X - np.average(X, weights=None if weight is None else np.repeat(weight[:, None], X.shape[1], 1))
         unit = float(np.average((centred**2).sum(axis=1), weights=weight)) or 1.0
@@ -240,13 +240,13 @@ def _predicting(problem: MarginProblem, solution: Solution, tol: float) -> tuple
     sizes = length(solution.weights, axis=1)
     for least in SMALL:
         lam = np.where(solution.dual > least * solution.dual.max(initial=0.0), solution.dual, 0.0) * problem.y
-        pull = features.adjoint(lam)
-        used = (sizes > NEGLIGIBLE * sizes.sum()) & pull.any(axis=1)
-        eta = np.divide(sizes, length(pull, axis=1), out=np.zeros_like(sizes), where=used)
-        again = certify(problem, eta[:, None] * pull, solution.dual, intercept=solution.intercept)
+        correlation = features.adjoint(lam)
+        used = (sizes > NEGLIGIBLE * sizes.sum()) & correlation.any(axis=1)
+        eta = np.divide(sizes, length(correlation, axis=1), out=np.zeros_like(sizes), where=used)
+        again = certify(problem, eta[:, None] * correlation, solution.dual, intercept=solution.intercept)
         if again.gap <= max(tol, solution.gap):
             # The certificate has the best multiple of the weights.
-            eta *= length(again.weights) / (length(eta[:, None] * pull) or 1.0)
+            eta *= length(again.weights) / (length(eta[:, None] * correlation) or 1.0)
             return np.outer(eta, lam), replace(solution, **vars(again))
     blocks = features.factors.transpose(1, 2, 0)
     return np.stack([scipy.linalg.lstsq(A, w)[0] for A, w in zip(blocks, solution.weights, strict=True)]), solution
@@ -266,6 +266,6 @@ def _expanded(model: MarginModel, kernels: Sequence[Any], samples: Array, coeffi
         units = np.divide(a, sizes, out=np.zeros_like(a), where=sizes > 0)[:, used]
         features = UnkeptFeatures((problem.features.n, len(kernels), 1), products=False)
         gates = KernelExpansions(kernels, samples[used], units)
-        problems.append(problem.restated(features=features, gates=gates))
+        problems.append(problem.replace(features=features, gates=gates))
         solutions.append(replace(solution, weights=sizes))
     return replace(model, problems=problems, solutions=solutions)

@@ -11,25 +11,28 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from implicit_bias._utils.checks import Array, InputError, as_positive, shown
-from implicit_bias._utils.validation import UnfittedError, validated
-from implicit_bias.estimators.base import NOTHING, FitData, MarginClassifier
+from implicit_bias._utils.validation import seed_of, validated
+from implicit_bias.estimators.base import NOTHING, FitData, MarginClassifier, ModelMixin
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
-from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.path import smallest_price
 
-#: By how much of 1 a score may differ with how samples are batched.
+#: Relative change of a score with the batches of the samples.
 ROUNDING = 1e-9
-#: Prices that are tried at most; the step upwards while too many samples have slack; and how far up, over the first.
-ATTEMPTS, STEP, FURTHEST = 60, 4.0, 1e8
-#: Norms, over that of weights that reach the margin in the mean, up to which there must be none before one gives up
-#: where the solver does.
+#: Largest number of values of C that are tried.
+ATTEMPTS = 60
+#: Factor between two values of C while too many samples have slack.
+STEP = 4.0
+#: Largest C that is tried, relative to the first.
+FURTHEST = 1e8
+#: Norm up to which no weights may exist before the search ends with an inaccurate solver, relative to that of weights
+#: that reach the margin in the mean.
 FAR = 1e3
 
 
 @dataclass(eq=False, repr=False)
-class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
+class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator):
     """Outliers: the samples of one class, separated from the origin by the largest margin that a share ν may miss.
 
         minimise ‖W‖ + C Σ_i c_i ξ_i   subject to   f(x_i) = ⟨W, Φ(x_i)⟩ ≥ 1 − ξ_i,   ξ ≥ 0
@@ -55,7 +58,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
     estimator_ : MarginClassifier
         Fitted: its `decision_function` is f, its `gates_` or `kernels_` are Φ.
     certificate_ : Solution
-        Of the problem above at `C_`; `support_` says of which samples λ_i > 0.
+        Certificate of the problem above at `C_`; `support_` are the samples with λ_i > 0.
     status_ : Status
     C_ : float
     nu_ : array, shape (2,)
@@ -95,7 +98,7 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
         ------
         InputError
             If all samples are equal, if no weights are found whose mean slack Σ c_i ξ_i / Σ c_i is below ν (which is
-            proved for all weights up to a norm that is told), and for anything that the classifier refuses.
+            proved for all weights up to a norm that the text names), and for anything that the classifier refuses.
 
         Warns
         -----
@@ -150,37 +153,11 @@ class OneClassMargin(OutlierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """f(x) − `offset_` of each row of X (n, p), not positive for outliers; errors as `score_samples`."""
-        return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))
+        return super().decision_function(X)
 
     def predict(self, X: Any) -> np.ndarray:
         """−1 for each row of X (n, p) that is an outlier, else +1; errors as `score_samples`."""
-        return self.as_model().chosen(self.decision_function(X))
-
-    def as_model(self) -> MarginModel:
-        """The fitted model as `MarginModel` of the classes −1, outliers, and +1: what `save_model` writes.
-
-        Its `decision_function` and `predict` are these. Errors as `score_samples`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from implicit_bias import OneClassMargin
-        >>> X, _ = load_iris(return_X_y=True)
-        >>> model = OneClassMargin().fit(X)
-        >>> bool((model.as_model().predict(X) == model.predict(X)).all())
-        True
-        """
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X) first")
-        return self._model
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")
+        return super().predict(X)
 
 
 def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
@@ -188,7 +165,7 @@ def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tupl
     rows, weight, price = estimator._weights(X, np.ones(len(X), dtype=int), sample_weight)
     if len(rows) < 2:
         raise InputError("the samples are all equal, or one with weight; a margin of one class needs two that differ")
-    inputs, seed = estimator._inputs(X[rows]), estimator._seed()
+    inputs, seed = estimator._inputs(X[rows]), seed_of(estimator.random_state)
     gates = estimator._shared(inputs, seed, weight)
     if gates is None:
         raise InputError("one class has no labels for a network to learn gates from; use random or given gates")

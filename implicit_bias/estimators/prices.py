@@ -15,10 +15,9 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
-from implicit_bias._utils.validation import UnfittedError, as_weights, refusals, seed_of, validated
-from implicit_bias.estimators.base import MarginClassifier, check_processes
-from implicit_bias.estimators.gln import GLNClassifier
-from implicit_bias.margin.model import MarginModel
+from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
+from implicit_bias.estimators.base import MarginClassifier, ModelMixin, check_processes
+from implicit_bias.estimators.networks import GLNClassifier
 from implicit_bias.solvers.path import smallest_price
 
 #: The largest default price over the smallest at which there are weights.
@@ -30,11 +29,11 @@ PATIENCE = 2.0
 
 
 @dataclass(eq=False, repr=False)
-class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """One of the classifiers at the price of slack C that does best in cross-validation.
 
     Each fold makes gates, kernels and networks once for all prices, and follows the prices from the highest down, each
-    solution from the one before it. A solution that is certified at the next price, too, serves there as well.
+    solution from the one before it. A solution that is also certified at the next price is taken there as well.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tasks = (
             delayed(_fold)(clone(estimator), prices[::-1], scorer, samples, labels, weight, *fold) for fold in folds
         )
-        # Those who do not cross-validate do without.
+        # Loaded here because only cross-validation needs it.
         from tqdm import tqdm
 
         bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=PATIENCE, leave=False, disable=None)
@@ -137,7 +136,7 @@ class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         means = scores.mean(axis=0)
         self.C_ = float(prices[means >= means.max() - TIE * np.abs(means).max()][0])
         self.estimator_ = estimator.set_params(C=self.C_).fit(X, y, sample_weight)
-        self.classes_ = self.estimator_.classes_
+        self.classes_, self._model = self.estimator_.classes_, self.estimator_.as_model()
         return self
 
     def _prices(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
@@ -154,36 +153,18 @@ class MarginClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise InputError("Cs must be a number of prices of slack, or a list of positive ones, such as [0.01, 0.1]")
         return prices
 
-    def _fitted(self) -> MarginClassifier:
-        if not hasattr(self, "estimator_"):
-            raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
-        return self.estimator_
-
     def decision_function(self, X: Any) -> Array:
         """The scores of `estimator_`: (n,) for two classes, else (n, classes); errors as there."""
-        return self._fitted().decision_function(X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of each row of X (n, p); errors as `decision_function`."""
-        return self._fitted().predict(X)
-
-    def as_model(self) -> MarginModel:
-        """That of `estimator_`, which `save_model` writes; errors as there."""
-        return self._fitted().as_model()
+        self.as_model()
+        return self.estimator_.decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The score of `scoring` on X (n, p) and labels y (n,)."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         with refusals():
-            return float(check_scoring(self, self.scoring)(self._fitted(), X, y, **weights))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")
+            scorer = check_scoring(self, self.scoring)
+            self.as_model()
+            return float(scorer(self.estimator_, X, y, **weights))
 
 
 def _fold(

@@ -1,8 +1,7 @@
 """Gated linear features Φ(x) = g(x) ⊗ x, the one data structure of this toolkit: what they can do, and their kinds."""
 
 from implicit_bias.features.base import Features, KernelFeatures
-from implicit_bias.features.chunked import ChunkedFeatures
+from implicit_bias.features.chunked import ChunkedFeatures, ChunkedInputs
 from implicit_bias.features.gated import GatedFeatures
-from implicit_bias.features.inputs import ChunkedInputs
 
 __all__ = ["ChunkedFeatures", "ChunkedInputs", "Features", "GatedFeatures", "KernelFeatures"]

@@ -1,4 +1,4 @@
-"""What features can do, whatever they are made of: the one data structure of this toolkit, and how it is asked."""
+"""Features, the one data structure of this toolkit: their methods, and those made of blocks or kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias._utils.blocks import ROWS, row_blocks, symmetric_blocks
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
 from implicit_bias._utils.rounding import UNIT, precise_product, share, two_sum
 from implicit_bias._utils.scaling import TINY, largest_entries, length, without_exponent
 from implicit_bias.features.patterns import PatternBlocks
@@ -58,7 +58,7 @@ class Features(ABC):
     made_of: tuple[str, ...] | None = None
     #: g_j(x_i), shape (n, k), of features Φ(x) = g(x) ⊗ x; None of others.
     gate_values: Array | None = None
-    #: Whether the samples are at hand.
+    #: True if the samples are available.
     kept = True
 
     #: Whether the methods of the class are known to agree. A class sets it in its own body; classes derived from it are
@@ -72,7 +72,7 @@ class Features(ABC):
 
     @property
     def gated(self) -> bool:
-        """Whether they are Φ(x) = g(x) ⊗ x."""
+        """True for features Φ(x) = g(x) ⊗ x."""
         return self.gate_values is not None
 
     @property
@@ -110,7 +110,6 @@ class Features(ABC):
             return self.dense() @ W.ravel()
 
     def __matmul__(self, W: Any) -> Array:
-        """ΦW."""
         return self.apply(W)
 
     def adjoint(self, a: Any) -> Array:
@@ -167,12 +166,12 @@ class Features(ABC):
 
     @property
     def _terms(self) -> int:
-        """How many roundings a sum (ΦW)_i takes, at least."""
+        """Number of roundings of a sum (ΦW)_i, or more."""
         return self.k * self.d + 2
 
     @property
     def _vanishing(self) -> float:
-        """What a term may lose that vanishes on its way."""
+        """Largest loss of a term that underflows."""
         return float(TINY)
 
     def _block_lengths(self) -> Array:
@@ -191,7 +190,6 @@ class Features(ABC):
         chunk = max(1, AT_ONCE // size)
 
         def entries(rows: slice, columns: slice) -> Array:
-            """Those of some rows and columns."""
             total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
             for first in range(0, self.n, chunk):
                 dense = self.select(slice(first, first + chunk)).dense()
@@ -205,7 +203,7 @@ class Features(ABC):
         return np.asarray(length((self._blocks() / units).reshape(self.n, -1), axis=1))
 
     def units(self) -> Array:
-        """Units of the inputs in which none is large or small beside the others, shape (d,); here ones."""
+        """Units of the inputs that make their sizes similar, shape (d,); here ones."""
         return np.ones(self.d)
 
     def in_units(self, units: Array) -> Features:
@@ -217,7 +215,7 @@ class Features(ABC):
         return np.asarray(np.abs(self._blocks()).max(axis=0))
 
     def closed(self) -> np.ndarray:
-        """Whether φ(x_i) = 0; shape (n,)."""
+        """True where φ(x_i) = 0, shape (n,)."""
         return np.asarray(~self.dense().any(axis=1))
 
     def scale(self) -> float:
@@ -238,7 +236,7 @@ class Features(ABC):
         return _explicit(self._blocks()[as_rows(rows, self.n)])
 
     def reduced(self) -> tuple[Features, Array]:
-        """The same operator on fewer inputs where some are superfluous, and the V (d, r) that leads back.
+        """Return the same operator on fewer inputs if some are superfluous, and the V (d, r) of the way back.
 
         Φ̃W̃ = Φ(W̃Vᵀ), VᵀV = I. Here itself: blocks have no rotation in common.
         """
@@ -364,10 +362,83 @@ class KernelFeatures(Features):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(n, k, r)."""
         n, k, r = self.factors.shape
         return n, k, r
 
     def dense(self) -> Array:
         """Φ as a matrix (n, k·r), block-major columns."""
         return self.factors.reshape(self.n, -1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnkeptFeatures(Features):
+    """Numbers of samples, gates and inputs of features that were not kept; what needs the samples is refused.
+
+    >>> from implicit_bias import InputError
+    >>> try:
+    ...     UnkeptFeatures((4, 20, 31), products=True).row_norms()
+    ... except InputError as error:
+    ...     print(error)
+    the 4 samples were not saved with the model: replace its problem's features by theirs, or save it with samples=True
+    """
+
+    sizes: tuple[int, int, int]
+    products: bool
+
+    kept = False
+    verified = True
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.sizes
+
+    @property
+    def gated(self) -> bool:
+        return self.products
+
+    def dense(self) -> Array:
+        raise InputError(
+            f"the {self.n} samples were not saved with the model: replace its problem's features by theirs, "
+            "or save it with samples=True"
+        )
+
+
+#: Samples that are looked at.
+TRIED = 5
+
+
+def check_features(features: Features) -> None:
+    """Raise InputError if the methods of features contradict `dense` on some samples, for random weights."""
+    sizes = features.shape
+    whole = isinstance(sizes, tuple) and len(sizes) == 3 and all(isinstance(s, int | np.integer) for s in sizes)
+    _claim(features, whole and min(sizes) > 0, f"shape must be three whole numbers (n, k, d), not {shown(sizes)}")
+    n, k, d = sizes
+    rows = np.unique(np.linspace(0, n - 1, TRIED).astype(int))
+    # Features that can select need not be able to form Φ.
+    few = features if type(features).select is Features.select else features.select(rows)
+    A, size = few.dense(), (n if few is features else len(rows), k * d)
+    fine = isinstance(A, np.ndarray) and A.dtype == np.float64 and A.shape == size and bool(np.isfinite(A).all())
+    found = f"{A.dtype} {A.shape}" if isinstance(A, np.ndarray) else shown(A)
+    _claim(features, fine, f"dense() must be a finite float64 array of shape (n, k·d), here {size}, not {found}")
+    A = A[rows] if few is features else A
+    rng = np.random.default_rng(0)
+    W, a, room = rng.normal(size=(k, d)), np.zeros(n), 4 * share(2 * (k * d + n))
+    a[rows] = rng.normal(size=len(rows))
+    reach = np.abs(A) @ np.abs(W.ravel())
+    _agree(features, "apply", features.apply(W)[rows], A @ W.ravel(), room * reach)
+    _agree(features, "adjoint", features.adjoint(a).ravel(), a[rows] @ A, room * (np.abs(a[rows]) @ np.abs(A)))
+    _agree(features, "magnitudes", features.magnitudes(W)[rows], reach, room * reach)
+    lengths = np.sqrt((A**2).sum(axis=1))
+    _agree(features, "row_norms", features.row_norms()[rows], lengths, 1e-9 * lengths)
+    _agree(features, "closed", features.closed()[rows], np.asarray(~A.any(axis=1)), np.zeros(len(rows)))
+
+
+def _agree(features: Features, name: str, found: Any, expected: np.ndarray, room: Array) -> None:
+    found = np.asarray(found, dtype=np.float64)
+    fine = found.shape == expected.shape and bool((np.abs(found - expected) <= room).all())
+    _claim(features, fine, f"{name}() is not what dense() says: {shown(found)} where that gives {shown(expected)}")
+
+
+def _claim(features: Features, holds: bool, text: str) -> None:
+    if not holds:
+        raise InputError(f"features {type(features).__name__}: {text}")

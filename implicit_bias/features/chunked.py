@@ -1,22 +1,194 @@
-"""Gated linear features of more samples than memory holds: inputs stay where they lie and are asked in chunks."""
+"""Gated linear features of more samples than memory holds: inputs stay in a file or on a cluster, read in chunks."""
 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_numbers, as_rows, shown
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_numbers, as_rows, shown
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.rounding import UNIT, share, two_sum
 from implicit_bias._utils.scaling import length, nearest_powers_of_two
 from implicit_bias.features.base import Features, as_mixing
 from implicit_bias.features.gated import GatedFeatures
-from implicit_bias.features.inputs import ChunkedInputs
 from implicit_bias.features.patterns import PatternBlocks
+
+#: Numbers of a chunk, as float64: 64 MiB.
+AT_ONCE = 2**23
+#: Seconds after which a pass over the samples shows a bar, on a terminal.
+PATIENCE = 3.0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x = (scale · u + offset, 1)/units for stored rows u; the 1 only if `constant`."""
+
+    scale: Array
+    offset: Array
+    constant: bool
+    units: Array | float = 1.0
+
+    def __call__(self, raw: np.ndarray) -> Array:
+        """Inputs (m, d) of stored rows (m, p)."""
+        p = raw.shape[1]
+        X = np.empty((len(raw), p + self.constant))
+        np.multiply(raw, self.scale, out=X[:, :p])
+        X[:, :p] += self.offset
+        X[:, p:] = 1.0
+        if isinstance(self.units, np.ndarray):
+            X /= self.units
+        return X
+
+
+class ChunkedInputs:
+    """Inputs X (n, d) over an array that need not fit in memory: x = scale · u + offset, the constant 1 last if asked.
+
+    A pass over all samples reads one chunk after the other; numerical libraries use their threads. Of a Dask array
+    it is computed where the chunks lie: by Dask's threads or, with a `distributed.Client`, the processes of a cluster.
+
+    Parameters
+    ----------
+    source : NumPy array or memory map, or Dask array, shape (n, p)
+        Numbers u of any real type, such as `np.load("images.npy", mmap_mode="r")` of bytes.
+    scale, offset : one number, or an array (p,)
+    constant : bool
+        Whether to append the constant input 1: d = p + 1.
+    chunk : int, optional
+        Samples that are scaled at a time; if not given, as many as are 64 MiB. A Dask array has its own chunks.
+
+    Attributes
+    ----------
+    largest : array, shape (d,)
+        max_i |x_il|.
+
+    Raises
+    ------
+    InputError
+        For an array of another kind or shape, and numbers that are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import ChunkedInputs, HyperplaneGates, solve, svm_gln
+    >>> images = np.random.default_rng(1).integers(0, 256, size=(500, 20), dtype=np.uint8)
+    >>> X = ChunkedInputs(images, scale=2 / 255, offset=-1, constant=True, chunk=100)
+    >>> X, X[:2].shape
+    (ChunkedInputs(n=500, d=21, 5 chunks of uint8), (2, 21))
+    >>> y = np.where(images[:, 0] < 128, 1, -1)
+    >>> solve(svm_gln(X, y, HyperplaneGates(5, 2, seed=1))).status.name
+    'OPTIMAL'
+    """
+
+    ndim = 2
+
+    def __init__(
+        self, source: Any, scale: Any = 1.0, offset: Any = 0.0, constant: bool = False, chunk: int | None = None
+    ) -> None:
+        self.lazy = "dask.array" in sys.modules and isinstance(source, sys.modules["dask.array"].Array)
+        if not (self.lazy or isinstance(source, np.ndarray)) or np.ma.isMaskedArray(source):
+            raise InputError(
+                f"the source must be a NumPy array, np.load(…, mmap_mode='r') or a Dask array, not {shown(source)}"
+            )
+        if source.ndim != 2 or source.dtype.kind not in "biuf" or np.isnan(source.shape).any():
+            raise InputError(f"the source must hold real numbers in a known shape (n, p), not {shown(source)}")
+        if 0 in source.shape:
+            raise InputError(f"the source is empty (shape {source.shape}); give at least one sample and one column")
+        n, p = source.shape
+        self.source = source.rechunk({1: p}) if self.lazy else source
+        self.scaling = Scaling(_each_column(scale, p, "scale"), _each_column(offset, p, "offset"), bool(constant))
+        self.shape = n, p + self.scaling.constant
+        rows = max(1, AT_ONCE // self.shape[1]) if chunk is None else as_count(chunk, "chunk")
+        ends = np.cumsum(self.source.chunks[0]).tolist() if self.lazy else [*range(rows, n, rows), n]
+        self.chunks = [slice(first, last) for first, last in zip([0, *ends[:-1]], ends, strict=True)]
+        least, most = (np.array(found) for found in zip(*self._each_raw(_extremes), strict=True))
+        largest = np.abs(self.scaling(np.stack([least.min(axis=0), most.max(axis=0)]))).max(axis=0)
+        if not np.isfinite(largest).all():
+            raise InputError(
+                f"column {int(np.argmin(np.isfinite(largest)))} of the source holds NaN or infinity, or overflows when "
+                "scaled; clean it first"
+            )
+        self.largest: Array = largest
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        kind = f"{len(self.chunks)} chunks of {self.source.dtype}"
+        return f"{type(self).__name__}(n={self.shape[0]}, d={self.shape[1]}, {kind})"
+
+    def __getitem__(self, rows: Any) -> Array:
+        """The inputs (m, d) of some samples (a slice, a mask or indices), in memory."""
+        raw = self.source[rows if isinstance(rows, slice) else np.atleast_1d(np.arange(len(self))[rows])]
+        return self.scaling(raw.compute() if self.lazy else raw)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """All of them in memory, if it is large enough."""
+        check_memory(8 * self.shape[0] * self.shape[1], "all these inputs in memory", "use what takes ChunkedInputs")
+        return self[:].astype(dtype or np.float64, copy=False)
+
+    def __matmul__(self, M: Array) -> Array:
+        """XM for M (d, q), shape (n, q)."""
+        return np.concatenate(list(self.each(_times, shared=(M,))))
+
+    def in_units(self, units: Array) -> ChunkedInputs:
+        """The inputs in `units` u (d,)."""
+        inputs = copy.copy(self)
+        inputs.scaling = replace(self.scaling, units=self.scaling.units * np.asarray(units))
+        inputs.largest = self.largest / units
+        return inputs
+
+    def each(
+        self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
+    ) -> Iterator[Any]:
+        """function(inputs (m, d), the same rows of each array in `split`, shared) of every chunk, in their order."""
+        return self._each_raw(_scaled_first, split, (self.scaling, function, shared))
+
+    def _each_raw(
+        self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
+    ) -> Iterator[Any]:
+        """The same of the rows as they are stored."""
+        if self.lazy:
+            import dask
+
+            common, ask = dask.delayed(shared, traverse=False), dask.delayed(function, pure=False)
+            blocks = zip(self.chunks, self.source.to_delayed().ravel(), strict=True)
+            tasks = [ask(block, tuple(part[rows] for part in split), common) for rows, block in blocks]
+            yield from dask.compute(*tasks)
+            return
+        from tqdm import tqdm  # Which inputs in memory do without.
+
+        bar = tqdm(self.chunks, "pass over the samples", unit="chunk", delay=PATIENCE, leave=False, disable=None)
+        for rows in bar:
+            yield function(self.source[rows], tuple(part[rows] for part in split), shared)
+
+
+def _each_column(values: Any, columns: int, name: str) -> Array:
+    """One number, or one a column, as float64."""
+    if np.ndim(values) == 0:
+        return as_floats([values], name, 1)
+    array = as_floats(values, name, 1)
+    if len(array) != columns:
+        raise InputError(f"{name} must be one number or {columns}, one a column, not {len(array)}")
+    return array
+
+
+def _extremes(raw: np.ndarray, split: tuple[()], shared: tuple[()]) -> tuple[np.ndarray, np.ndarray]:
+    return raw.min(axis=0), raw.max(axis=0)
+
+
+def _scaled_first(raw: np.ndarray, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
+    scaling, function, common = shared
+    return function(scaling(raw), split, common)
+
+
+def _times(X: Array, split: tuple[()], shared: tuple[Array]) -> Array:
+    return X @ shared[0]
 
 
 class ChunkedFeatures(Features):
@@ -67,7 +239,6 @@ class ChunkedFeatures(Features):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(n, k, d)."""
         k = self.gate_values.shape[1] if self.mixing is None else self.mixing.shape[1]
         return len(self.X), k, self.X.shape[1]
 
@@ -76,7 +247,7 @@ class ChunkedFeatures(Features):
         return _mixed(self.gate_values[rows], self.mixing)
 
     def _each(self, method: str, split: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Iterator[Any]:
-        """What the features of each chunk answer, asked with their part of `split` and all of `shared`."""
+        """Call a method of the features of each chunk with their part of `split` and all of `shared`."""
         return self.X.each(_asked, (self.gate_values, *split), (self.mixing, method, *shared))
 
     def _with(self, **parts: Any) -> ChunkedFeatures:
@@ -87,22 +258,18 @@ class ChunkedFeatures(Features):
         return features
 
     def apply(self, W: Any) -> Array:
-        """ΦW for weights W (k, d); returns (n,)."""
         W = as_numbers(W, (self.k, self.d), "weights")
         return np.concatenate(list(self._each("apply", shared=(W,))))
 
     def adjoint(self, a: Any) -> Array:
-        """Φᵀa for sample weights a (n,); returns (k, d)."""
         upper, lower, _ = self.adjoint_bounded(a)
         return np.asarray(upper + lower)
 
     def magnitudes(self, W: Any) -> Array:
-        """Σ_j |g_j(x_i)| ⟨|w_j|, |x_i|⟩ for W (k, d); shape (n,)."""
         W = as_numbers(W, (self.k, self.d), "weights")
         return np.concatenate(list(self._each("magnitudes", shared=(W,))))
 
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """ΦW as the sum of two arrays (n,), and a bound (n,) of their error, as for any features."""
         W = as_numbers(W, (self.k, self.d), "weights")
         upper, lower, error = zip(*self._each("apply_bounded", shared=(W, precise)), strict=True)
         return np.concatenate(upper), np.concatenate(lower), np.concatenate(error)
@@ -130,42 +297,34 @@ class ChunkedFeatures(Features):
         return np.concatenate(norms), np.concatenate(closed)
 
     def row_norms(self, units: Any = 1.0) -> Array:
-        """‖φ(x_i)‖ with the inputs in `units` u (d,), shape (n,)."""
         if np.ndim(units) == 0 and units == 1:
             return self._sizes[0]
         return np.concatenate(list(self._each("row_norms", shared=(units,))))
 
     def closed(self) -> np.ndarray:
-        """Whether φ(x_i) = 0; shape (n,)."""
         return self._sizes[1]
 
     def units(self) -> Array:
-        """The power of two next to the largest |x_il| of each input l, 1 for inputs that are zero; shape (d,)."""
         return nearest_powers_of_two(self.X.largest)
 
     def in_units(self, units: Array) -> ChunkedFeatures:
-        """The features of the inputs in `units` u (d,)."""
         return self._with(X=self.X.in_units(units))
 
     def largest(self) -> Array:
-        """A bound of |g_j(x_i) x_il| over the samples, shape (k, d)."""
         gates = np.zeros(self.k)
         for rows in self.X.chunks:
             gates = np.maximum(gates, np.abs(self.gates(rows)).max(axis=0))
         return np.outer(gates, self.X.largest)
 
     def scale(self) -> float:
-        """√(mean ‖x_i‖²), the root mean square length of the inputs; 1 if they are all zero."""
         lengths = np.concatenate(list(self.X.each(_lengths)))
         return float(length(lengths)) / float(np.sqrt(self.n)) or 1.0
 
     def mixed(self, T: Any) -> ChunkedFeatures:
-        """The features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""
         T = as_mixing(T, self.k)
         return self._with(mixing=T if self.mixing is None else self.mixing @ T)
 
     def select(self, rows: Any) -> GatedFeatures:
-        """The features of some samples only (a mask or indices), in memory."""
         chosen = as_rows(rows, self.n)
         return GatedFeatures.of_computed(self.X[chosen], self.gates(chosen))
 
@@ -180,20 +339,16 @@ class ChunkedFeatures(Features):
         return self._whole().dense()
 
     def gram(self) -> Array:
-        """ΦΦᵀ, shape (n, n). Raises InputError if that overflows, or does not fit."""
         check_memory(8 * self.n**2, "ΦΦᵀ", "use fewer samples")
         return self._whole().gram()
 
     def scaled(self, factor: float) -> GatedFeatures:
-        """The features of the inputs times `factor`, in memory."""
         return self._whole().scaled(factor)
 
     def reduced(self) -> tuple[GatedFeatures, Array]:
-        """The same operator on inputs of full column rank, in memory, and the rotation V (d, r) that leads back."""
         return self._whole().reduced()
 
     def shared(self) -> PatternBlocks:
-        """ΦW by patterns of gates, in memory."""
         return self._whole().shared()
 
 

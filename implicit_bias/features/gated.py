@@ -19,7 +19,7 @@ from implicit_bias.features.patterns import PatternBlocks, share_patterns
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GatedFeatures(Features):
-    """The linear operator Φ: R^{k×d} → R^n of n samples seen through k gates.
+    """The linear operator Φ: R^{k×d} → R^n of n gated inputs with k gates.
 
         (ΦW)_i = Σ_j g_j(x_i) ⟨w_j, x_i⟩
 
@@ -75,7 +75,6 @@ class GatedFeatures(Features):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(n, k, d)."""
         return len(self.X), self.gate_values.shape[1], self.X.shape[1]
 
     def apply(self, W: Any) -> Array:
@@ -91,7 +90,6 @@ class GatedFeatures(Features):
         return np.concatenate(parts)
 
     def magnitudes(self, W: Any) -> Array:
-        """Σ_j |g_j(x_i)| ⟨|w_j|, |x_i|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
         W = np.abs(as_numbers(W, (self.k, self.d), "weights"))
         chunks = ((np.abs(self.X[rows]), np.abs(self.gate_values[rows])) for rows in row_blocks(self.n))
         return np.concatenate([np.einsum("nk,nk->n", X @ W.T, G) for X, G in chunks])
@@ -103,7 +101,6 @@ class GatedFeatures(Features):
             return np.asarray((self.gate_values * a[:, None]).T @ self.X)
 
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """ΦW as the sum of two arrays (n,), and a bound (n,) of their error, as for any features."""
         if not precise:
             return super().apply_bounded(W)
         W = as_numbers(W, (self.k, self.d), "weights")
@@ -118,7 +115,6 @@ class GatedFeatures(Features):
         return upper, lower, error + self._terms * self._vanishing
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
-        """Φᵀa of some rows by error-free products: two arrays (k, d), and a bound of each entry's error."""
         weights, lost = two_product(self.gate_values[rows].T, a)
         upper, lower, error = precise_product(weights, self.X[rows])
         if not lost.any():
@@ -130,12 +126,12 @@ class GatedFeatures(Features):
 
     @property
     def _terms(self) -> int:
-        """How many roundings a sum (ΦW)_i takes: d and k, one after the other."""
+        """Number of roundings of a sum (ΦW)_i: d and k, one after the other."""
         return self.k + self.d + 2
 
     @property
     def _vanishing(self) -> float:
-        """What a term may lose: a product that vanishes is multiplied by the third factor."""
+        """Largest loss of a term: a product that underflows is multiplied by the third factor."""
         return float(TINY) * max(1.0, *(float(sizes.max()) for sizes in self._largest))
 
     @cached_property
@@ -171,15 +167,13 @@ class GatedFeatures(Features):
         return nearest_powers_of_two(self._largest[1])
 
     def in_units(self, units: Array) -> GatedFeatures:
-        """The features of the inputs in `units` u (d,)."""
         return self._with(X=self.X / units)
 
     def largest(self) -> Array:
-        """A bound of |g_j(x_i) x_il| over the samples, shape (k, d)."""
         return np.outer(*self._largest)
 
     def closed(self) -> np.ndarray:
-        """Whether φ(x_i) = 0: every gate closed, or no input; shape (n,)."""
+        """True where φ(x_i) = 0: every gate closed, or no input; shape (n,)."""
         return np.asarray(~(self.gate_values.any(axis=1) & self.X.any(axis=1)))
 
     def scale(self) -> float:
@@ -187,19 +181,17 @@ class GatedFeatures(Features):
         return float(length(self.X)) / float(np.sqrt(self.n)) or 1.0
 
     def scaled(self, factor: float) -> GatedFeatures:
-        """The features of the inputs times `factor`."""
         return self._with(X=as_factor(factor) * self.X)
 
     @classmethod
     def of_computed(cls, X: Array, gate_values: Array) -> GatedFeatures:
-        """Of arrays that were computed, or checked before: their range is nobody's fault."""
+        """Features of arrays that were computed or checked before; their range is not checked."""
         features = cls.__new__(cls)
         object.__setattr__(features, "X", X)
         object.__setattr__(features, "gate_values", gate_values)
         return features
 
     def _with(self, **parts: Array) -> GatedFeatures:
-        """The features with other inputs or gate values, which were computed."""
         return self.of_computed(**({"X": self.X, "gate_values": self.gate_values} | parts))
 
     def mixed(self, T: Any) -> GatedFeatures:
@@ -207,12 +199,11 @@ class GatedFeatures(Features):
         return self._with(gate_values=np.asarray(self.gate_values @ as_mixing(T, self.k)))
 
     def select(self, rows: Any) -> GatedFeatures:
-        """The features of some samples only (a mask or indices)."""
         chosen = as_rows(rows, self.n)
         return self._with(X=self.X[chosen], gate_values=self.gate_values[chosen])
 
     def reduced(self) -> tuple[GatedFeatures, Array]:
-        """The same operator on inputs of full column rank, and the rotation V (d, r) that leads back.
+        """Return the same operator on inputs of full column rank, and the rotation V (d, r) of the way back.
 
         X = X̃Vᵀ with VᵀV = I, so Φ̃W̃ = Φ(W̃Vᵀ) and every norm of this toolkit has the same value at W̃ and W̃Vᵀ.
         Only directions at rounding level are dropped, on the singular values of X itself.

@@ -28,7 +28,7 @@ class PatternBlocks:
 
     @property
     def trivial(self) -> bool:
-        """Whether every pattern is one gate of its own: then U is W and needs no variable."""
+        """True if every pattern is one gate: then U is W and needs no variable."""
         return bool(self.S.shape[0] == self.S.shape[1] and self.S.nnz == self.S.shape[0])
 
 

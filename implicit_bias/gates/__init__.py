@@ -2,13 +2,10 @@
 
 from implicit_bias.gates.arrangement import Arrangement, activation_patterns
 from implicit_bias.gates.base import ConstantGate, Gates
-from implicit_bias.gates.contexts import ContextGates, FunctionContexts
+from implicit_bias.gates.contexts import ContextGates, OccupiedRegions
 from implicit_bias.gates.expansions import KernelExpansions as KernelExpansions
-from implicit_bias.gates.functions import FunctionGates, HiddenActivations
-from implicit_bias.gates.half_spaces import RandomHalfSpaces, ReLUGates
-from implicit_bias.gates.hyperplanes import HyperplaneGates
-from implicit_bias.gates.regions import OccupiedRegions
-from implicit_bias.gates.soft import ProductGates, SoftGates
+from implicit_bias.gates.functions import FunctionContexts, FunctionGates, HiddenActivations, ProductGates, SoftGates
+from implicit_bias.gates.hyperplanes import HyperplaneGates, RandomHalfSpaces, ReLUGates
 
 __all__ = [
     "Arrangement",

@@ -15,9 +15,10 @@ from implicit_bias._utils.checks import Array, InputError, as_floats, check_size
 
 #: Signs (rays × cells about a ray × samples) up to which cells are listed.
 LARGEST_LIST = 200_000_000
-#: Products of a ray with a sample below this share of their terms' sizes are computed again in whole numbers; below the
-#: second, too, where digits of their factors may have vanished.
-DOUBTFUL, VANISHING = 1e-9, 1e-290
+#: Products of a ray with a sample below this share of their terms' sizes are computed again in whole numbers.
+DOUBTFUL = 1e-9
+#: So are products below this size, because digits of their factors may have vanished.
+VANISHING = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,7 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
                 product = sum(a * b for a, b in zip(whole, lines[i], strict=True))
                 signs[row, i] = (product > 0) - (product < 0)
     signs = signs[spans]
-    # The hyperplanes that hold a ray say which one it is.
+    # The hyperplanes through a ray identify it.
     once = np.unique(np.packbits(signs == 0, axis=1), axis=0, return_index=True)[1]
     return np.concatenate([signs[once], -signs[once]])
 

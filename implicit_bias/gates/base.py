@@ -1,4 +1,4 @@
-"""What all gates have in common: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k).
+"""Base of the gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k).
 
 Every class follows scikit-learn's transformers: `fit(X)`, `transform(X)`, `get_params`, `clone`. A fitted gate object
 called on inputs gives their features: `gates(X) @ W`.
@@ -13,11 +13,10 @@ from sklearn.utils.validation import has_fit_parameter
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.validation import UnfittedError, as_weights, validated
-from implicit_bias.features.chunked import ChunkedFeatures, gate_values_of
+from implicit_bias.features.chunked import ChunkedFeatures, ChunkedInputs, gate_values_of
 from implicit_bias.features.gated import GatedFeatures
-from implicit_bias.features.inputs import ChunkedInputs
 
-#: Up to how many copies of a sample, on average, stand for weights.
+#: Largest average number of copies of a sample that replace weights.
 MOST_COPIES = 100
 
 
@@ -48,7 +47,7 @@ class Gates(TransformerMixin, BaseEstimator):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` has run."""
+        """True after `fit`."""
         return hasattr(self, self.learned[-1])
 
     def set_params(self, **params: Any) -> Self:
@@ -61,7 +60,7 @@ class Gates(TransformerMixin, BaseEstimator):
     def fitted(self, X: Any, sample_weight: Any = None) -> Self:
         """These gates if they are fitted, else a copy of them fitted on X, with weights where there are any.
 
-        Where `fit` takes no weights, whole ones are told to it as copies of the samples.
+        If `fit` takes no weights, whole ones are replaced by copies of the samples.
         """
         if self.is_fitted:
             return self
@@ -133,10 +132,8 @@ class ConstantGate(Gates):
     made_of: tuple[str, ...] | None = ()
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Store the number of inputs."""
         self._first_inputs(X, sample_weight)
         return self
 
     def transform(self, X: Any) -> Array:
-        """Ones, shape (n, 1)."""
         return np.ones((len(self._fitted_inputs(X)), 1))

@@ -1,11 +1,10 @@
-"""Gates that are the contexts of hidden units, any number of them, and those that a function computes."""
+"""Gates that are the contexts of hidden units, and those of the regions of one unit that hold samples."""
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, check_size, shown
+from implicit_bias._utils.checks import Array, InputError, check_size
 from implicit_bias.gates.base import Gates
 
 
@@ -43,63 +42,55 @@ class ContextGates(Gates):
         return values.reshape(len(context), -1)
 
 
-class FunctionContexts(ContextGates):
-    """Contexts of your own, any number of them: c(X) = function(X).
+class OccupiedRegions(Gates):
+    """One-hot gates of those regions of one unit, such as `HyperplaneGates(1, 16)`, that hold samples of `fit`.
+
+        g_j(x) = 1(c(x) = c_j),   c_1 < … < c_k the contexts of the samples
+
+    No margin constraint involves the weights of any other region, so the problems of all regions and of these have
+    one solution, with zero weights elsewhere: a new input there scores 0. This is what makes 2¹⁵ regions affordable.
 
     Parameters
     ----------
-    function : callable
-        From inputs X (n, d) to contexts (n, H), whole numbers from 0 to K − 1, row by row.
-    contexts : int
-        K. All K count, for SVM-L2 and in the network, whether samples are in them or not.
+    regions : ContextGates, fitted, of one unit
 
     Attributes
     ----------
-    units : int
-        H, as many as `function` gives columns.
+    occupied_ : array of int, shape (k,)
+        The contexts c_j.
+    groups : array of int, shape (k,)
+        One group of all regions: zeros.
 
     Raises
     ------
     InputError
-        For a function that gives anything else, or another number of units than in `fit`.
+        For gates that are not fitted or of several units.
 
     Examples
     --------
-    >>> from implicit_bias.gates import FunctionContexts
-    >>> from implicit_bias import load_binary, svm_l2
-    >>> task = load_binary("digits", train_size=60)
-    >>> thirds = FunctionContexts(lambda X: np.digitize(X[:, 20:25], [-0.5, 0.5]), contexts=3)
-    >>> svm_l2(task.X_train, task.y_train, thirds).norm
-    PredictorL2(units=5, contexts=3)
+    >>> from implicit_bias import HyperplaneGates, OccupiedRegions, load_binary
+    >>> task = load_binary("digits", train_size=100)
+    >>> regions = HyperplaneGates(1, 1024, seed=1).fit(task.X_pool)
+    >>> OccupiedRegions(regions).fit(task.X_train).transform(task.X_train).shape
+    (100, 81)
     """
 
-    learned = ("n_features_in_", "units")
+    learned = ("n_features_in_", "occupied_")
 
-    def __init__(self, function: Callable[[Array], Any], contexts: int) -> None:
-        self.function = function
-        self.contexts = contexts
+    def __init__(self, regions: ContextGates) -> None:
+        self.regions = regions
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Store the number of inputs and units."""
-        as_count(self.contexts, "contexts")
-        if not callable(self.function):
-            raise InputError(f"function must be callable, not {type(self.function).__name__}")
-        X, _ = self._first_inputs(X, sample_weight)
-        self.units = self._values(X).shape[1]
+        if not isinstance(self.regions, ContextGates) or self.regions.units != 1:
+            raise InputError("OccupiedRegions takes the fitted contexts of one unit, such as HyperplaneGates(1, 16)")
+        self.occupied_ = np.unique(self.regions.contexts_of(self._first_inputs(X, sample_weight)[0]))
+        self.groups = np.zeros(len(self.occupied_), dtype=np.int64)
         return self
 
-    def contexts_of(self, X: Any) -> np.ndarray:
-        """function(X), shape (n, H)."""
-        values = self._values(self._fitted_inputs(X))
-        if values.shape[1] != self.units:
-            raise InputError(f"the function gave {self.units} units in fit and now gives {values.shape[1]}")
-        return values
+    def __sklearn_clone__(self) -> Self:
+        """A copy over the same fitted regions, which scikit-learn would unfit."""
+        return type(self)(self.regions)
 
-    def _values(self, X: Array) -> np.ndarray:
-        values = as_floats(self.function(X), "the values of the contexts' function", 2)
-        if len(values) != len(X):
-            raise InputError(f"the contexts' function gave {len(values)} rows for {len(X)} inputs; give one per sample")
-        wrong = values[(values % 1 != 0) | (values < 0) | (values >= self.contexts)]
-        if wrong.size:
-            raise InputError(f"contexts are whole numbers from 0 to {self.contexts - 1}, not {shown(float(wrong[0]))}")
-        return values.astype(np.int64)
+    def transform(self, X: Any) -> Array:
+        X = self._fitted_inputs(X)
+        return (self.regions.contexts_of(X) == self.occupied_).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a fitted classifier of kernels makes of new inputs, kept as data."""
+"""Kernel expansions of a fitted classifier as gates."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -45,11 +45,10 @@ class KernelExpansions(Gates):
         self.groups = np.arange(len(self.kernels))
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Nothing is left to fit."""
+        """Return the gates, which are fitted from the start."""
         return self
 
     def restore(self, **learned: Any) -> Self:
-        """As for any gates; InputError for kernels that no file holds, too."""
         self.require_named()
         return super().restore(**learned)
 
@@ -65,7 +64,6 @@ class KernelExpansions(Gates):
             )
 
     def transform(self, X: Any) -> Array:
-        """g(X), shape (n, k). InputError for a function that gives something else than a matrix of finite numbers."""
         X = self._fitted_inputs(X)
         values = np.zeros((len(X), len(self.kernels)))
         for rows in row_blocks(len(X)):

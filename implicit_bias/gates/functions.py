@@ -1,13 +1,25 @@
-"""Gates that a function computes: one of your own, or a trained network's hidden layer."""
+"""Gates that are given: by a function, by a network, by weights, or as products of other gates."""
 
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import expit
 
-from implicit_bias._utils.checks import Array, InputError, as_floats
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_positive, check_size, shown
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import ConstantGate, Gates
+from implicit_bias.gates.contexts import ContextGates
+
+
+def _evaluated(function: Any, X: Array, what: str) -> Array:
+    """The values (n, …) of a user's function of gates or contexts."""
+    if not callable(function):
+        raise InputError(f"function must be callable, not {type(function).__name__}")
+    values = as_floats(function(X), f"the values of the {what}' function", 2)
+    if len(values) != len(X):
+        raise InputError(f"the {what}' function gave {len(values)} rows for {len(X)} inputs; give one per sample")
+    return values
 
 
 class FunctionGates(Gates):
@@ -41,9 +53,8 @@ class FunctionGates(Gates):
         self.grouping = grouping
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Store the number of inputs and gates."""
         X, _ = self._first_inputs(X, sample_weight)
-        k = self._values(X).shape[1]
+        k = _evaluated(self.function, X, "gates").shape[1]
         groups = np.arange(k) if self.grouping is None else as_floats(self.grouping, "grouping", 1)
         if len(groups) != k or (groups % 1).any():
             raise InputError(f"grouping must hold {k} whole numbers, one for each gate that the function gives")
@@ -51,20 +62,66 @@ class FunctionGates(Gates):
         return self
 
     def transform(self, X: Any) -> Array:
-        """function(X), shape (n, k)."""
-        X = self._fitted_inputs(X)
-        values = self._values(X)
+        values = _evaluated(self.function, self._fitted_inputs(X), "gates")
         if values.shape[1] != self.k_:
             raise InputError(f"the function gave {self.k_} gates in fit and now gives {values.shape[1]}")
         return values
 
-    def _values(self, X: Array) -> Array:
-        if not callable(self.function):
-            raise InputError(f"function must be callable, not {type(self.function).__name__}")
-        values = as_floats(self.function(X), "the values of the gates' function", 2)
-        if len(values) != len(X):
-            raise InputError(f"the gates' function gave {len(values)} rows for {len(X)} inputs; give one per sample")
+
+class FunctionContexts(ContextGates):
+    """Contexts of your own, any number of them: c(X) = function(X).
+
+    Parameters
+    ----------
+    function : callable
+        From inputs X (n, d) to contexts (n, H), whole numbers from 0 to K − 1, row by row.
+    contexts : int
+        K. All K count, for SVM-L2 and in the network, whether samples are in them or not.
+
+    Attributes
+    ----------
+    units : int
+        H, as many as `function` gives columns.
+
+    Raises
+    ------
+    InputError
+        For a function that gives anything else, or another number of units than in `fit`.
+
+    Examples
+    --------
+    >>> from implicit_bias.gates import FunctionContexts
+    >>> from implicit_bias import load_binary, svm_l2
+    >>> task = load_binary("digits", train_size=60)
+    >>> thirds = FunctionContexts(lambda X: np.digitize(X[:, 20:25], [-0.5, 0.5]), contexts=3)
+    >>> svm_l2(task.X_train, task.y_train, thirds).norm
+    PredictorL2(units=5, contexts=3)
+    """
+
+    learned = ("n_features_in_", "units")
+
+    def __init__(self, function: Callable[[Array], Any], contexts: int) -> None:
+        self.function = function
+        self.contexts = contexts
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        as_count(self.contexts, "contexts")
+        X, _ = self._first_inputs(X, sample_weight)
+        self.units = self._values(X).shape[1]
+        return self
+
+    def contexts_of(self, X: Any) -> np.ndarray:
+        values = self._values(self._fitted_inputs(X))
+        if values.shape[1] != self.units:
+            raise InputError(f"the function gave {self.units} units in fit and now gives {values.shape[1]}")
         return values
+
+    def _values(self, X: Array) -> np.ndarray:
+        values = _evaluated(self.function, X, "contexts")
+        wrong = values[(values % 1 != 0) | (values < 0) | (values >= self.contexts)]
+        if wrong.size:
+            raise InputError(f"contexts are whole numbers from 0 to {self.contexts - 1}, not {shown(float(wrong[0]))}")
+        return values.astype(np.int64)
 
 
 class HiddenActivations(ConstantGate):
@@ -89,7 +146,6 @@ class HiddenActivations(ConstantGate):
         self.network = network
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Store the number of inputs."""
         if not callable(getattr(self.network, "hidden", None)):
             raise InputError(f"HiddenActivations needs a network with hidden(X), not {type(self.network).__name__}")
         return super().fit(X, y, sample_weight)
@@ -97,3 +153,94 @@ class HiddenActivations(ConstantGate):
     def __call__(self, X: Any) -> Any:
         """The activations as features: d = H, k = 1."""
         return GatedFeatures(self.network.hidden(self._fitted_inputs(X)))
+
+
+class SoftGates(Gates):
+    """Logistic gates of a soft GaLU layer: g_j(x) = σ(s⟨u_j, x⟩), σ(z) = 1/(1 + e^{−z}).
+
+    Parameters
+    ----------
+    weights : array, shape (k, d)
+        The filters u_j as rows; the gates are fitted from the start.
+    sharpness : float
+        s > 0: near 0 every gate is about ½, so that the layer is linear; for large s the gates are hard.
+
+    Examples
+    --------
+    >>> from implicit_bias import SoftGates
+    >>> SoftGates([[1.0, 0.0], [0.0, 1.0]], sharpness=2.0).transform([[0.0, 1.0]]).round(4).tolist()
+    [[0.5, 0.8808]]
+    """
+
+    made_of = ("directions_", "sharpness")
+    learned = ("directions_", "n_features_in_")
+
+    def __init__(self, weights: Any, sharpness: float = 1.0) -> None:
+        self.weights = weights
+        self.sharpness = sharpness
+        self.fit()
+
+    def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+        as_positive(self.sharpness, "sharpness")
+        self.directions_ = as_floats(self.weights, "weights", 2)
+        self.groups = np.arange(len(self.directions_))
+        self.n_features_in_ = self.directions_.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        projections = self._fitted_inputs(X) @ self.directions_.T
+        with np.errstate(over="ignore"):
+            return np.asarray(expit(float(self.sharpness) * projections))
+
+
+class ProductGates(Gates):
+    """The gates of several layers that all read the input, taken together: one gate per path through the units.
+
+        g_{(j_1, …, j_L)}(x) = Π_ℓ g^{(ℓ)}_{j_ℓ}(x),   k = k_1 · … · k_L, the last layer's unit running fastest
+
+    Parameters
+    ----------
+    layers : sequence of fitted gates
+
+    Examples
+    --------
+    >>> from implicit_bias.gates import ProductGates
+    >>> from implicit_bias import ReLUGates
+    >>> gates = ProductGates([ReLUGates([[1.0, 0.0]]), ReLUGates([[0.0, 1.0], [0.0, -1.0]])])
+    >>> gates.transform([[1.0, 2.0], [-1.0, 2.0]]).tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+
+    learned = ("k_", "n_features_in_")
+
+    def __init__(self, layers: Any) -> None:
+        self.layers = layers
+        self.fit()
+
+    @property
+    def groups(self) -> np.ndarray:  # type: ignore[override]
+        """One group per path, shape (k,)."""
+        return np.arange(self.k_)
+
+    def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+        layers = list(self.layers) if isinstance(self.layers, list | tuple) else []
+        if not layers or not all(isinstance(gates, Gates) and gates.is_fitted for gates in layers):
+            raise InputError(f"layers must be a list of fitted gates, not {shown(self.layers)}")
+        inputs = {gates.n_features_in_ for gates in layers}
+        if len(inputs) > 1:
+            raise InputError(f"the layers' gates must read the same input, but take {sorted(inputs)} columns")
+        self.k_ = int(np.prod([len(gates.groups) for gates in layers], dtype=object))
+        (self.n_features_in_,) = inputs
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """A copy over the same fitted layers, which scikit-learn would unfit."""
+        return type(self)(self.layers)
+
+    def transform(self, X: Any) -> Array:
+        X = self._fitted_inputs(X)
+        check_size(len(X) * self.k_, "the gates of all paths")
+        values = np.ones((len(X), 1))
+        for gates in self.layers:
+            values = (values[:, :, None] * gates.transform(X)[:, None, :]).reshape(len(X), -1)
+        return values

@@ -1,18 +1,158 @@
-"""The contexts of a gated linear network, and the published random stream they are drawn from."""
+"""Gates made of hyperplanes: contexts of gated linear networks, random half-spaces, and a ReLU layer's own units.
+
+The random numbers are those of the published code.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Self
+import math
+import numbers
+from typing import Any, Self, cast
 
 import numpy as np
+from scipy.special import ndtr
 
-from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, check_size, context_bits
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_numbers,
+    as_real,
+    as_seed,
+    check_size,
+    context_bits,
+    shown,
+)
 from implicit_bias._utils.stream import TorchStream
+from implicit_bias.features.chunked import ChunkedInputs
+from implicit_bias.gates.base import Gates
 from implicit_bias.gates.contexts import ContextGates
-from implicit_bias.gates.thresholds import Cutoff, ThresholdGates, check_cutoff
 
-#: The standard deviations of published directions and cutoffs.
-DIRECTIONS, CUTOFFS = 36.0, 9.0
+#: Standard deviation of published directions.
+DIRECTIONS = 36.0
+#: Standard deviation of published cutoffs.
+CUTOFFS = 9.0
+#: Hyperplanes whose projections of all inputs are held at once.
+FIT_AT_ONCE = 64
+
+Cutoff = str | float | tuple[float, float]
+
+
+class ThresholdGates(Gates):
+    """Base of the gates made of hyperplanes: `directions_` v (p, d), whose ⟨v, x⟩ is compared with `cutoffs_` (p,)."""
+
+    units: int
+    seed: int
+    cutoff: Cutoff
+    directions_: Array
+    cutoffs_: Array
+    learned = ("n_features_in_", "directions_", "cutoffs_")
+
+    def restore(self, **learned: Any) -> Self:
+        """Restore what `fit` learned; each cutoff needs a direction of n_features_in_ numbers."""
+        planes, inputs = np.size(learned["cutoffs_"]), int(learned["n_features_in_"])
+        as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
+        as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
+        return super().restore(**learned)
+
+    def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
+        """Return the inputs with weight; `ChunkedInputs` stay as they are: only their projections are needed."""
+        if not isinstance(X, ChunkedInputs):
+            return super()._first_inputs(X, sample_weight)
+        if sample_weight is not None:
+            raise InputError("fit the gates on ChunkedInputs without sample_weight, or on an array of some samples")
+        self.__dict__.pop(self.learned[-1], None)
+        self.n_features_in_ = X.shape[1]
+        return X, None
+
+    def _draw(self, inputs: int) -> tuple[Array, Array, float]:
+        """Directions (p, d), random cutoffs (p,) from N(0, s²), and s. Raises InputError for bad parameters."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Draw the hyperplanes and fix the cutoffs on X (n, d): the published code uses all inputs (`X_pool`)."""
+        self.check()
+        X, weight = self._first_inputs(X, sample_weight)
+        self.directions_, random, spread = self._draw(X.shape[1])
+        self.cutoffs_ = self._fit_cutoffs(X, random, spread, weight)
+        return self
+
+    def check(self) -> None:
+        """Raise InputError for parameters that no inputs can mend, as `fit` does."""
+        as_count(self.units, "units")
+        as_seed(self.seed)
+        check_cutoff(self.cutoff)
+
+    def _project(self, X: Any) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            projections: Array = self._fitted_inputs(X) @ self.directions_.T
+        if not np.isfinite(projections).all():
+            raise InputError("the inputs are so large that their projections overflow; scale them down")
+        return projections
+
+    def _fit_cutoffs(self, X: Any, random: Array, spread: float, weight: Array | None) -> Array:
+        """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""
+        cutoff = self.cutoff
+        if cutoff == "random":
+            return random
+        if isinstance(cutoff, numbers.Real):
+            return np.full(len(random), float(cutoff))
+        cutoffs = np.empty(len(random))
+        for first in range(0, len(random), FIT_AT_ONCE):
+            block = slice(first, first + FIT_AT_ONCE)
+            cutoffs[block] = self._divide(X @ self.directions_[block].T, random[block] / spread, cutoff, weight)
+        return cutoffs
+
+    @staticmethod
+    def _divide(projections: Array, levels: Array, cutoff: Cutoff, weight: Array | None) -> Array:
+        """The median, or the quantile at a normally distributed level, of each projection (N, p)."""
+        size = np.abs(projections).max(axis=0, initial=0.0)
+        constant = np.ptp(projections, axis=0) <= 1e-12 * size
+        if constant.any():
+            raise InputError(
+                f"a hyperplane's projections are the same for all inputs (n_samples = {len(projections)}), so "
+                f"cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
+            )
+        # Raised at rounding level: a sample that is the median or quantile itself is closed however it is computed.
+        if cutoff == "median" and weight is None:
+            return np.asarray(np.median(projections, axis=0) + 1e-12 * size)
+        low, high = (0.5, 0.5) if cutoff == "median" else cast(tuple[float, float], cutoff)
+        shares = zip(projections.T, low + (high - low) * ndtr(levels), strict=True)
+        return np.array([quantile(p, share, weight) for p, share in shares]) + 1e-12 * size
+
+
+def quantile(values: Array, share: float, weight: Array | None = None) -> float:
+    """The least of the values (N,) that `share` of all weight does not exceed; midway to the next where it is exact.
+
+    The inverse of the distribution function, averaged at its jumps: the median for a half, and the same for weights 2
+    as for two copies.
+
+    >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5, np.array([1.0, 1.0, 2.0])), quantile(np.array([1.0, 1.0, 4.0]), 0.5)
+    (3.0, 1.0)
+    """
+    if weight is None:
+        return float(np.quantile(values, share, method="averaged_inverted_cdf"))
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    aim, slack = share * reached[-1], 1e-12 * reached[-1]
+    first, last = np.searchsorted(reached, [aim - slack, aim + slack])
+    return float(values[order[[first, min(last, len(order) - 1)]]].mean())
+
+
+def check_cutoff(cutoff: Any) -> None:
+    """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
+    if isinstance(cutoff, str) and cutoff in ("median", "random"):
+        return
+    if math.isfinite(as_real(cutoff)):
+        return
+    pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
+    if pair and 0 <= cutoff[0] <= cutoff[1] <= 1:
+        return
+    raise InputError(
+        "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
+        f"not {shown(cutoff)}"
+    )
 
 
 def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array]:
@@ -81,11 +221,9 @@ class HyperplaneGates(ContextGates, ThresholdGates):
         self.seed = seed
         self.cutoff = cutoff
 
-    def check(self) -> tuple[int, int]:
-        """H and the b of K = 2^b. Raises InputError for parameters that no inputs can mend, as `fit` does."""
-        as_seed(self.seed)
-        check_cutoff(self.cutoff)
-        return as_count(self.units, "units"), context_bits(self.contexts)
+    def check(self) -> None:
+        super().check()
+        context_bits(self.contexts)
 
     @classmethod
     def from_hyperplanes(cls, directions: Any, cutoffs: Any, contexts: int = 2) -> Self:
@@ -107,19 +245,106 @@ class HyperplaneGates(ContextGates, ThresholdGates):
         gates = cls(units=len(directions) // bits, contexts=contexts)
         return gates.restore(n_features_in_=directions.shape[1], directions_=directions, cutoffs_=cutoffs)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Draw the hyperplanes and fix the cutoffs on X (n, d): the published code uses all inputs (`X_pool`)."""
-        units, bits = self.check()
-        X, weight = self._first_inputs(X, sample_weight)
-        self.directions_, random = draw_hyperplanes(X.shape[1], units * bits, self.seed)
-        self.cutoffs_ = self._fit_cutoffs(X, random, CUTOFFS, self.cutoff, weight)
-        return self
+    def _draw(self, inputs: int) -> tuple[Array, Array, float]:
+        return *draw_hyperplanes(inputs, int(self.units) * context_bits(self.contexts), self.seed), CUTOFFS
 
     def contexts_of(self, X: Any) -> np.ndarray:
-        """The context c_h(x) of every unit, whole numbers of shape (n, H)."""
         bits = context_bits(self.contexts)
         powers = 2 ** np.arange(bits)[::-1]
         projections = self._project(X)
         check_size(len(projections) * int(self.units), "the contexts")
         opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
         return np.asarray(opened.astype(np.int64) @ powers)
+
+
+class RandomHalfSpaces(ThresholdGates):
+    """Random contexts of SVM-RC: H half-spaces g_h(x) = 1(⟨u_h, x⟩ > b_h) with orthonormal directions u_h.
+
+    Parameters
+    ----------
+    units : int
+        H, the number of half-spaces.
+    seed : int
+        Seed of torch's Mersenne twister; the directions are `torch.nn.init.orthogonal_` of (H, d), as published, which
+        rounds them to float32: a share of 1e-7.
+    cutoff : 'median', 'random', number or (low, high)
+        As for `HyperplaneGates`; 'random' is N(0, 1/(16 d)), the distances to the origin that GLN contexts have.
+    always_on : bool
+        Add a last gate that is always 1, as in the published code, though not in the paper.
+
+    Errors as for `HyperplaneGates`.
+
+    Examples
+    --------
+    >>> from implicit_bias import RandomHalfSpaces, load_binary
+    >>> X = load_binary("digits").X_pool
+    >>> RandomHalfSpaces(units=2, seed=1).fit(X).transform(X).mean(axis=0).round(2).tolist()
+    [0.5, 0.5]
+    """
+
+    made_of = ("units", "seed", "cutoff", "always_on")
+
+    def __init__(self, units: int = 20, seed: int = 1, cutoff: Cutoff = "median", always_on: bool = False) -> None:
+        self.units = units
+        self.seed = seed
+        self.cutoff = cutoff
+        self.always_on = always_on
+
+    @property
+    def groups(self) -> np.ndarray:  # type: ignore[override]
+        """One group per gate, shape (H,) or, with the always-on gate, (H + 1,)."""
+        return np.arange(self.units + bool(self.always_on))
+
+    def _draw(self, inputs: int) -> tuple[Array, Array, float]:
+        units, spread = int(self.units), 0.25 * inputs**-0.5
+        check_size(units * inputs, "the half-spaces")
+        stream = TorchStream(self.seed)
+        directions = _orthogonal(stream.normal(units * inputs, 1.0).reshape(units, -1).astype(np.float64))
+        return directions, stream.normal(units, spread).astype(np.float64), spread
+
+    def transform(self, X: Any) -> Array:
+        """Gate values 0 or 1, shape (n, H) or, with the always-on gate, (n, H + 1)."""
+        values = (self._project(X) > self.cutoffs_).astype(np.float64)
+        return np.hstack([values, np.ones((len(values), 1))]) if self.always_on else values
+
+
+def _orthogonal(drawn: Array) -> Array:
+    """The Q of a QR factorisation of normal numbers (m, d), or of their transpose, whose R has a positive diagonal."""
+    wide = drawn.shape[0] < drawn.shape[1]
+    Q, R = np.linalg.qr(drawn.T if wide else drawn)
+    Q = Q * np.sign(np.diag(R))
+    return Q.T if wide else Q
+
+
+class ReLUGates(ThresholdGates):
+    """The gates of a ReLU layer's own units: g_h(x) = 1(⟨w_h, x⟩ ≥ 0). The learned contexts of SVM-LC.
+
+    On the hyperplane itself they are open; those of Lippl, Abbott & Chung, section 5, are closed there.
+
+    Parameters
+    ----------
+    weights : array, shape (H, d)
+        The layer's weights w_h as rows; the gates are fitted from the start.
+
+    Examples
+    --------
+    >>> from implicit_bias import ReLUGates
+    >>> ReLUGates([[1.0, -1.0], [0.0, 1.0]]).transform([[0.5, 1.0]]).tolist()
+    [[0.0, 1.0]]
+    """
+
+    made_of = ("directions_",)
+
+    def __init__(self, weights: Any) -> None:
+        self.weights = weights
+        self.fit()
+
+    def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+        self.directions_ = as_floats(self.weights, "weights", 2)
+        self.cutoffs_ = np.zeros(len(self.directions_))
+        self.groups = np.arange(len(self.directions_))
+        self.n_features_in_ = self.directions_.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        return (self._project(X) >= self.cutoffs_).astype(np.float64)

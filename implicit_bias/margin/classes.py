@@ -11,6 +11,7 @@ from implicit_bias._utils.checks import Array, InputError, as_numbers, check_siz
 from implicit_bias.datasets.task import labels_and_classes
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
+from implicit_bias.margin.formulations import fitted_gates
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupLasso, NuclearNorm
 
@@ -61,15 +62,15 @@ class ClassMarginProblem(MarginProblem):
 def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared: bool = False) -> ClassMarginProblem:
     """Several classes at once: minimise ‖ζ‖ subject to f_{y_i}(x_i) − f_c(x_i) ≥ 1 for all c ≠ y_i, f_c = Φζ_c.
 
-    This is ours, and the counterpart of min ½‖w‖² in Theorem 3.1 of Lippl, Abbott & Chung, who have two classes: that
-    gradient descent on the softmax loss tends to its stationary points is not shown there, nor here. For f_c(x) = Σ_h
-    a_ch ⟨w_h, φ_h(x)⟩ with gates as given, the least ½‖w‖² behind outputs is a norm of ζ:
+    This is ours, the counterpart of min ½‖w‖² in Theorem 3.1 of Lippl, Abbott & Chung for two classes. Convergence of
+    gradient descent on the softmax loss to its stationary points is shown neither there nor here. For given gates and
+    f_c(x) = Σ_h a_ch ⟨w_h, φ_h(x)⟩, the least ½‖w‖² behind outputs is a norm of ζ:
 
-    - **Outputs with units of their own**: ζ_ch = a_ch w_ch, and ½a² + ½‖w‖² ≥ ‖aw‖ with equality where both are of one
-      length, so that the norm is Σ_c Σ_h ‖ζ_ch‖, a group lasso over units of all outputs.
+    - **Outputs with units of their own**: ζ_ch = a_ch w_ch, and ½a² + ½‖w‖² ≥ ‖aw‖, with equality for equal lengths.
+      The norm is Σ_c Σ_h ‖ζ_ch‖, a group lasso over the units of all outputs.
     - **Outputs that share their units**: ζ_h = a_h w_hᵀ is a matrix of rank one, a row for each output, and ½‖a_h‖² +
-      ½‖w_h‖² ≥ ‖a_h‖‖w_h‖ = ‖ζ_h‖_*. Σ_h ‖ζ_h‖_* over all matrices is the largest convex function below that, and
-      exact where the answer has rank one, or no more than there are units behind the same gates.
+      ½‖w_h‖² ≥ ‖a_h‖‖w_h‖ = ‖ζ_h‖_*. Σ_h ‖ζ_h‖_* over all matrices is the largest convex function below that. It is
+      exact if the answer has rank one, or at most as many as there are units behind the same gates.
 
     With two classes they are SVM-GLN, and SVM-GLN over √2: ζ_2 = −ζ_1.
 
@@ -78,9 +79,9 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     X : array, shape (n, d)
     labels : array, shape (n,), of two classes or more
     gates : Gates
-        Fitted ones, or others that are fitted on X, with `groups`: the units.
+        With `groups`, the units; fitted, or fitted on X.
     C : float
-        The price of slack, of which every pair has its own; inf for the hard margin.
+        Price of slack, for every pair; inf for the hard margin.
     shared : bool
         Whether outputs share their units.
 
@@ -106,13 +107,16 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     >>> solution.status.name, bool(np.mean(problem.predict(solution.weights, X[300:]) == digits.target[300:]) > 0.8)
     ('OPTIMAL', True)
     """
-    if not isinstance(gates, Gates):
-        raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
-    gates = gates.fitted(X)
+    gates = fitted_gates(X, gates, grouped=True)
     features = gates(X)
-    if not hasattr(gates, "groups"):
-        raise InputError(f"{type(gates).__name__} has no `groups`, the unit of each gate, which its fit must set")
-    classes, codes = _coded(labels, features.n)
+    given, found = labels_and_classes(labels)
+    # Texts in a column of a data frame are objects.
+    classes = np.asarray(found)
+    if classes.dtype.kind not in "biufU":
+        raise InputError("labels must be numbers or texts")
+    if given.shape != (features.n,) or len(classes) < 2:
+        raise InputError(f"labels must be {features.n}, one per sample, of at least two classes")
+    codes = np.unique(given, return_inverse=True)[1]
     K, n, k = len(classes), features.n, features.k
     check_size(n * (K - 1) * max(K * k, features.d), "the pairs of samples and classes")
     samples = np.repeat(np.arange(n), K - 1)
@@ -125,15 +129,3 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     pairs = GatedFeatures(features.X[samples], values)
     name = "several classes, shared units" if shared else "several classes"
     return ClassMarginProblem(pairs, np.ones(len(samples)), norm, C, gates, name, classes=classes)
-
-
-def _coded(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The classes (K,), sorted, and the place among them of each of n labels."""
-    given, found = labels_and_classes(labels)
-    # Texts in a column of a data frame are objects.
-    classes = np.asarray(found)
-    if classes.dtype.kind not in "biufU":
-        raise InputError("labels must be numbers or texts")
-    if given.shape != (n,) or len(classes) < 2:
-        raise InputError(f"labels must be {n}, one per sample, of at least two classes")
-    return classes, np.unique(given, return_inverse=True)[1]

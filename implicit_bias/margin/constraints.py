@@ -25,7 +25,7 @@ PRECISE_UP_TO = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class LinearConstraints:
-    """E vec(W) ≤ 0, some rows with equality; vec(W) row by row. If W keeps them, so does every multiple t ≥ 0 of it.
+    """E vec(W) ≤ 0, some rows with equality; vec(W) row by row. If W satisfies them, so does every tW with t ≥ 0.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class LinearConstraints:
 
     @classmethod
     def of(cls, function: Callable[[cp.Expression], Any], shape: tuple[int, int]) -> LinearConstraints:
-        """The constraints that `function` gives for W of this shape.
+        """Return the constraints that `function` gives for W of this shape.
 
         Raises
         ------
@@ -80,18 +80,14 @@ class LinearConstraints:
             raise InputError(f"{WANTED}; there are none")
         return cls(sp.csr_array(sp.vstack(rows)), np.concatenate(equal), shape)
 
-    def pull(self, multipliers: Array) -> Array:
-        """Eᵀμ as a matrix (k, d), for multipliers μ (m,)."""
-        return np.asarray(self.E.T @ multipliers).reshape(self.shape)
-
     def feasible(self, multipliers: Array) -> Array:
-        """μ with the negative ones of inequalities set to 0."""
+        """Return μ with the negative entries of inequalities set to 0."""
         return np.where(self.equal, multipliers, np.maximum(multipliers, 0.0))
 
-    def pull_bounded(self, multipliers: Array, precise: bool = False) -> tuple[Array, Array, Array]:
+    def adjoint_bounded(self, multipliers: Array, precise: bool = False) -> tuple[Array, Array, Array]:
         """Eᵀμ as the sum of two arrays (k, d), and a bound (k,) of the lengths of their rows' errors.
 
-        `precise`: by error-free products, where E is not too large.
+        `precise`: by error-free products, if E is not too large.
         """
         used = np.flatnonzero(multipliers)
         E, mu = self.E[used], multipliers[used]
@@ -100,19 +96,16 @@ class LinearConstraints:
             return upper, lower, np.asarray(length(error, axis=1))
         sizes = (np.abs(E).T @ np.abs(mu)).reshape(self.shape)
         terms = 2 * (len(used) + self.shape[1] + 2)
-        return self.pull(multipliers), np.zeros(self.shape), share(terms) * np.asarray(length(sizes, axis=1))
+        total = np.asarray(self.E.T @ multipliers).reshape(self.shape)
+        return total, np.zeros(self.shape), share(terms) * np.asarray(length(sizes, axis=1))
 
     def expressions(self, W: cp.Expression) -> list[cp.Constraint]:
-        """The constraints on a CVXPY expression W (k, d): first one of inequalities, then one of equalities."""
+        """Constraints on a CVXPY expression W (k, d): the inequalities in one, then the equalities in one."""
         import cvxpy as cp
 
         w = cp.vec(W, order="C")
-        found = []
-        if not self.equal.all():
-            found.append(self.E[~self.equal] @ w <= 0)
-        if self.equal.any():
-            found.append(self.E[self.equal] @ w == 0)
-        return found
+        bounds = [self.E[~self.equal] @ w <= 0] if not self.equal.all() else []
+        return bounds + ([self.E[self.equal] @ w == 0] if self.equal.any() else [])
 
     def multipliers(self, constraints: list[cp.Constraint]) -> Array:
         """μ (m,) from the dual values of `expressions`; zeros where the solver gave none."""

@@ -1,7 +1,4 @@
-"""The margin problems of Lippl, Abbott & Chung, ten lines each. Every builder returns a `MarginProblem`.
-
-A builder takes fitted gates, or unfitted ones that it fits on its own X; `problem.gates` are the fitted ones.
-"""
+"""The margin problems of Lippl, Abbott & Chung; builders fit gates that are not fitted on their own X."""
 
 from typing import Any
 
@@ -13,27 +10,35 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 
 
-def _build(X: Any, y: Any, gates: Gates, norm: Norm | None, C: float, name: str) -> MarginProblem:
-    """The margin problem of `gates` on X; the group lasso over the gates' own groups unless `norm` is given."""
+def fitted_gates(X: Any, gates: Any, grouped: bool) -> Gates:
+    """Return the gates, fitted on X if they are not; raise InputError if they are none, or lack `groups`."""
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)
-    features = gates(X)
-    if norm is None and not hasattr(gates, "groups"):
+    if grouped and not hasattr(gates, "groups"):
         raise InputError(f"{type(gates).__name__} has no `groups`, the unit of each gate, which its fit must set")
+    return gates
+
+
+def _build(X: Any, y: Any, gates: Any, norm: Norm | None, C: float, name: str) -> MarginProblem:
+    """The margin problem of `gates` on X; the group lasso over the gates' own groups unless `norm` is given."""
+    gates = fitted_gates(X, gates, norm is None)
+    features = gates(X)
     return MarginProblem(features, as_signs(y, features.n), norm or GroupLasso(gates.groups), C, gates, name)
 
 
 def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
     """SVM-GLN: minimise Σ_h ‖ζ_h‖₂ subject to y_i (Φζ)_i ≥ 1, the limit of GD-GLN.
 
-    The norm is eq. 20 of Lippl, Abbott & Chung; that gradient descent tends to a minimum is their Proposition B.8.
+    Lippl, Abbott & Chung, eq. 20 and, on gradient descent, Proposition B.8.
 
     Parameters
     ----------
-    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    X : array, shape (n, d)
+    y : array of −1 and +1, shape (n,)
     gates : Gates, usually HyperplaneGates
-    C : price of slack; inf for the hard margin
+    C : float
+        Price of slack; inf for the hard margin.
 
     Raises
     ------
@@ -87,8 +92,8 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-LC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
 
-    `network` has a method `gates()`, as `ReLUNetwork` and `FrozenReLUNetwork` do, and one output: of several, none is
-    the decision that the problem's solution compares with. Else as for `svm_gln`.
+    `network` has a method `gates()`, as `ReLUNetwork` and `FrozenReLUNetwork` do, and one output, the decision. Other
+    parameters and errors as for `svm_gln`.
 
     Examples
     --------
@@ -108,7 +113,7 @@ def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
 def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-HL: minimise ‖a‖₂ subject to y_i ⟨a, h(x_i)⟩ ≥ 1 on a trained network's last hidden activations h(x).
 
-    There is no intercept. The features are the activations, W is (1, H). `network` has a method `hidden(X)` → (n, H).
+    W is (1, H), without an intercept. `network` has a method `hidden(X)` → (n, H).
 
     Examples
     --------

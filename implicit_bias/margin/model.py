@@ -66,11 +66,8 @@ class MarginModel(Labelled):
         super().__post_init__()
         for name, kind in (("problems", MarginProblem), ("solutions", Solution)):
             given = getattr(self, name)
-            if not isinstance(given, Sequence) or isinstance(given, str):
-                raise InputError(f"{name} must be a list, not {shown(given)}")
-            wrong = [one for one in given if not isinstance(one, kind)]
-            if wrong:
-                raise InputError(f"{name} hold {shown(wrong[0])}, which is of another type")
+            if not isinstance(given, list | tuple) or not all(isinstance(one, kind) for one in given):
+                raise InputError(f"{name} must be a list of {kind.__name__}, not {shown(given)}")
             object.__setattr__(self, name, tuple(given))
         if self.classes is None:
             raise InputError("classes must be a list of two or more; the default is (-1, 1)")
@@ -80,7 +77,7 @@ class MarginModel(Labelled):
         if len(self.problems) != (1 if joint or len(self.classes) == 2 else len(self.classes)):
             raise InputError("give one problem for two classes, and for more one per class")
         if len(self.solutions) > len(self.problems):
-            raise InputError("give one solution per problem at most")
+            raise InputError("give at most one solution per problem")
         if not np.isfinite(as_real(self.offset)):
             raise InputError(f"offset must be a finite number, not {shown(self.offset)}")
         object.__setattr__(self, "offset", as_real(self.offset))
@@ -128,12 +125,12 @@ class MarginModel(Labelled):
         if isinstance(first, ClassMarginProblem):
             found = first.decision_function(self.solutions[0].weights, inputs)
             return found if found.shape[1] > 2 else found[:, 1] - found[:, 0]
-        scores, seen = [], {}
-        for problem, solution in zip(self.problems, self.solutions, strict=True):
-            key = id(problem.gates)
-            if key not in seen:
-                seen[key] = self._features(problem, inputs, gate_values)
-            scores.append(seen[key] @ solution.weights + (solution.intercept - self.offset))
+        each = {id(problem.gates): problem for problem in self.problems}
+        features = {gates: self._features(problem, inputs, gate_values) for gates, problem in each.items()}
+        scores = [
+            features[id(problem.gates)] @ solution.weights + (solution.intercept - self.offset)
+            for problem, solution in zip(self.problems, self.solutions, strict=True)
+        ]
         return scores[0] if len(scores) == 1 else np.column_stack(scores)
 
     def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> Features:
@@ -151,19 +148,17 @@ class MarginModel(Labelled):
                 raise InputError(f"class {positive!r} has no weights: {solution.status.value}")
         if len(self.solutions) < len(self.problems):
             missing = self.positives[len(self.solutions)]
-            raise InputError(
-                f"class {missing!r} has no answer, for the solve was interrupted; solve again from this model"
-            )
+            raise InputError(f"class {missing!r} has no answer: the solve was interrupted; solve again from this model")
 
     def predict(self, X: Any, gate_values: Any = None) -> np.ndarray:
         """The class of each row of X (n, p); errors as `decision_function`."""
         return self.chosen(self.decision_function(X, gate_values))
 
     def _repr_html_(self) -> str:
-        groups = getattr(self.problems[0].norm, "groups", None)
-        return f"<div><code>{html.escape(repr(self))}</code></div>" + summary(
-            dict(zip(self.positives, self.solutions, strict=False)), groups
+        table = summary(
+            dict(zip(self.positives, self.solutions, strict=False)), getattr(self.problems[0].norm, "groups", None)
         )
+        return f"<div><code>{html.escape(repr(self))}</code></div>{table}"
 
     def __repr__(self) -> str:
         told = f"{len(self.classes)} classes, {self.n_features_in} inputs, {self.status.name}"

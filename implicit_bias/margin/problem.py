@@ -1,9 +1,10 @@
-"""Margin problems: what is solved, apart from how."""
+"""Margin problems."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.features import Features
-from implicit_bias.features.check import check_features
+from implicit_bias.features.base import check_features
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.norms import Norm
+from implicit_bias.norms import GroupForm, Norm
 
 if TYPE_CHECKING:
     from implicit_bias.gates import Gates
@@ -112,12 +113,11 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Refuse what is seen on the samples only."""
+        """Raise InputError for sizes, prices or a norm that do not suit the samples."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
-        if not self.hard:
-            self._check_prices()
+        self.check_prices()
         reason = self.norm.refuses(self.features)
         if reason:
             raise InputError(f"{self.norm!r} cannot take these features: {reason}")
@@ -127,8 +127,10 @@ class MarginProblem:
 
             check_norm(self.norm, self.features)
 
-    def _check_prices(self) -> None:
-        """Prices must stay in floating point, as they are and in the units of the features."""
+    def check_prices(self) -> None:
+        """Raise InputError unless the upper bounds C c_i of λ_i stay in floating point, in any units."""
+        if self.hard:
+            return
         with np.errstate(over="ignore"):
             prices = self.prices
             scaled = prices * self.required_margin * (self.features.row_norms().max() or 1.0)
@@ -144,16 +146,23 @@ class MarginProblem:
         parts += [] if self.constraints is None else [f"{len(self.constraints.equal)} linear constraints"]
         return f"{type(self).__name__}({', '.join(parts)})"
 
-    def restated(self, **parts: Any) -> MarginProblem:
-        """The same problem in other units, for a solver: parts (fields by name) of it are replaced, and not checked."""
+    def replace(self, **parts: Any) -> MarginProblem:
+        """Return a copy with some fields replaced by values that are not checked again; see `check_prices`."""
         problem = copy.copy(self)
         for name, value in parts.items():
             object.__setattr__(problem, name, value)
+        if {"norm", "features"} & parts.keys():
+            vars(problem).pop("group_form", None)
         return problem
+
+    @cached_property
+    def group_form(self) -> GroupForm | None:
+        """The norm as a sum of group norms, which the native solver needs; None if it is none."""
+        return self.norm.group_form(self.features.k)
 
     @property
     def hard(self) -> bool:
-        """Whether the margin is hard: C = ∞."""
+        """True for a hard margin: C = ∞."""
         return bool(np.isinf(self.C))
 
     @property
@@ -191,7 +200,7 @@ class MarginProblem:
         InputError
             If `quadratic` is asked of a norm whose square is no quadratic form, or of a soft margin.
         """
-        reason = self.lacks("quadratic") if quadratic else None
+        reason = self.unsupported("quadratic") if quadratic else None
         if reason:
             raise InputError(reason)
         # CVXPY takes a second to load, which most solves do without.
@@ -199,13 +208,13 @@ class MarginProblem:
 
         return program_of(self, reduce, quadratic)
 
-    def lacks(self, structure: str) -> str | None:
-        """Why the problem does not have a structure that solvers need; None if it has.
+    def unsupported(self, structure: str) -> str | None:
+        """Explain why the problem does not have a structure that a solver needs; None if it has.
 
-        'cone': every problem has it, by its norm's CVXPY expression. 'second-order': all but those of a nuclear norm.
+        'cone': every problem, by its norm's CVXPY expression. 'second-order': all except those of a nuclear norm.
         'quadratic': a hard margin and a norm whose square is a quadratic form. 'groups': a norm that is a sum of group
-        norms (`group_form`), and no linear constraints. 'atoms': the same, or a nuclear norm, which is one of
-        infinitely many groups.
+        norms (`group_form`). 'atoms': the same, or a nuclear norm, which is one of infinitely many groups, and no
+        linear constraints.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
@@ -216,19 +225,19 @@ class MarginProblem:
                 return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
         if structure == "second-order" and self.norm.semidefinite:
             return "it knows no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
-        if structure == "atoms" and not self.norm.has_atoms:
-            structure = "groups"
-        if structure in ("groups", "atoms") and self.constraints is not None:
+        if structure == "atoms" and self.constraints is not None:
             return "it takes no linear constraints; use CLARABEL or SCS"
-        if structure == "groups" and self.norm.group_form(self.features.k) is None:
-            return (
-                f"it needs a norm that is a sum of group norms, {self.norm!r} gives no group_form(); "
-                "use CLARABEL or SCS"
-            )
+        if structure == "groups" or (structure == "atoms" and not self.norm.has_atoms):
+            form = self.group_form
+            if form is None:
+                remedy = "use CLARABEL or SCS"
+                return f"it needs a norm that is a sum of group norms, {self.norm!r} gives no group_form(); {remedy}"
+            if form.expand.shape != (self.features.k, len(form.groups)):
+                return f"the group_form of {self.norm!r} must expand {len(form.groups)} rows to {self.features.k} gates"
         return None
 
 
 def check_problem(problem: Any) -> None:
-    """Refuse what is no margin problem."""
+    """Raise InputError unless this is a MarginProblem."""
     if not isinstance(problem, MarginProblem):
         raise InputError(f"problem must be a MarginProblem (from a builder such as svm_gln), not {shown(problem)}")

@@ -41,7 +41,7 @@ class MarginProgram(cp.Problem):
 
 
 def program_of(problem: Any, reduce: bool, quadratic: bool) -> MarginProgram:
-    """Return the program of a MarginProblem, which imports this module when CVXPY is needed."""
+    """Return the program of a MarginProblem."""
     reduce = reduce and problem.norm.rotation_invariant and problem.constraints is None
     features, V = problem.features.reduced() if reduce else (problem.features, np.eye(problem.features.d))
     # Inputs of mean square length 1 and one column per gate: what the solvers digest best.

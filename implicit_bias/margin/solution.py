@@ -1,4 +1,4 @@
-"""What the judge and `solve` return: plain records, which everybody may read and nobody computes with."""
+"""Result types of `certify` and `solve`: immutable records."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,8 +9,8 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias.margin.display import draw_gates, draw_margins, summary
 
-#: λ_i up to this share of the largest count as zero.
-IDLE = 1e-5
+#: λ_i, and lengths of weights, up to this share of the largest count as zero.
+INACTIVE = 1e-5
 
 
 class Status(Enum):
@@ -34,7 +34,7 @@ class Status(Enum):
 
     @property
     def inseparable(self) -> bool:
-        """Whether it says that nothing separates, at all or below some norm."""
+        """True if no weights separate, at all or below some norm."""
         return self in (Status.NOT_SEPARABLE, Status.NOT_SEPARABLE_BELOW)
 
 
@@ -100,32 +100,32 @@ class Certificate:
 
     @property
     def support(self) -> np.ndarray:
-        """Indices of the samples that carry the solution: λ_i above 1e-5 of the largest."""
-        return np.flatnonzero(self.dual > IDLE * self.dual.max(initial=0.0))
+        """Indices of the support vectors: λ_i above 1e-5 of the largest."""
+        return np.flatnonzero(self.dual > INACTIVE * self.dual.max(initial=0.0))
 
     @property
     def active(self) -> np.ndarray:
-        """Which gates have weights: a mask (k,) of rows of W longer than 1e-5 of the longest."""
+        """Mask (k,) of the gates with weights: rows of W longer than 1e-5 of the longest."""
         lengths = np.linalg.norm(self.weights, axis=1)
-        return np.asarray(lengths > IDLE * lengths.max(initial=0.0))
+        return np.asarray(lengths > INACTIVE * lengths.max(initial=0.0))
 
     def plot_margins(self, ax: Any = None) -> Any:
-        """Draw how the margins are distributed, of support vectors and of the other samples.
+        """Draw histograms of the margins, of support vectors and others, on `ax`, new axes if None; return the axes.
 
-        Matplotlib axes in (new ones if None), axes out. InputError where there are no weights.
+        Raises InputError if there are no weights.
         """
         return draw_margins(self, ax)
 
     def plot_gates(self, ax: Any = None) -> Any:
-        """Draw the length ‖w_j‖₂ of each gate's weights, the longest first.
+        """Draw the length ‖w_j‖₂ of each gate's weights, the longest first, on `ax`, new axes if None; return the axes.
 
-        Matplotlib axes in (new ones if None), axes out. InputError where there are no weights.
+        Raises InputError if there are no weights.
         """
         return draw_gates(self, ax)
 
     @property
     def separable(self) -> bool:
-        """Whether `weights` separate, or `dual` at least fails to prove that nothing does."""
+        """False if `dual` proves that no weights separate."""
         return self.objective < np.inf or self.lower_bound < np.inf
 
 

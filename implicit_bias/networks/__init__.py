@@ -2,9 +2,9 @@
 
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.networks.gln import GatedLinearNetwork
+from implicit_bias.networks.layers import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 from implicit_bias.networks.layers import LayeredNetwork as LayeredNetwork
 from implicit_bias.networks.parallel import ParallelNetwork
-from implicit_bias.networks.relu import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 
 __all__: list[str] = [
     "FrozenReLUNetwork",

@@ -1,4 +1,4 @@
-"""What every network offers."""
+"""Base class of the networks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class GatedNetwork(nn.Module, ABC):
         """Outputs (n,), or (n, q) of several, for inputs (n, d) in the network's dtype."""
 
     def contexts(self, X: Array) -> Tensor | None:
-        """What the fixed gates say of inputs X (n, d), a tensor with n rows; None if the gates are learned."""
+        """Values of the fixed gates for inputs X (n, d), a tensor with n rows; None if the gates are learned."""
         return None
 
     def layer_gates(self, X: Array) -> list[Array] | None:

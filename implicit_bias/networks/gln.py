@@ -1,4 +1,4 @@
-"""Gated linear networks: linear units whose weights are chosen by fixed contexts of the input."""
+"""Gated linear networks, whose weights fixed contexts of the input choose, and what networks with fixed gates share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,60 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size
+from implicit_bias._utils.checks import Array, InputError, as_count, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
-from implicit_bias.networks.base import OneLayer, to_array
-from implicit_bias.networks.fixed_gates import FixedGatesNetwork, blank_gates
+from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
 GATHER_FROM = 16
+
+
+class FixedGatesNetwork(GatedNetwork):
+    """A network that owns fitted gates, a list `_gates`; if these are HyperplaneGates, it can be saved."""
+
+    #: Not buffers: casting or moving the network must not round the gates. They are saved as extra state.
+    _gates: list[Any]
+
+    def get_extra_state(self) -> dict[str, list[Tensor]]:
+        """The hyperplanes and cutoffs, which `state_dict` therefore includes."""
+        return {
+            "directions": [torch.as_tensor(g.directions_) for g in self._hyperplanes()],
+            "cutoffs": [torch.as_tensor(g.cutoffs_) for g in self._hyperplanes()],
+        }
+
+    def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
+        """Take the hyperplanes and cutoffs of a `state_dict`."""
+        restored = []
+        for gates, directions, cutoffs in zip(self._hyperplanes(), state["directions"], state["cutoffs"], strict=True):
+            v = as_numbers(directions, gates.directions_.shape, "directions").copy()
+            b = as_numbers(cutoffs, gates.cutoffs_.shape, "cutoffs").copy()
+            restored.append(copy.copy(gates).restore(n_features_in_=self.inputs, directions_=v, cutoffs_=b))
+        rest = iter(restored)
+        self._gates = [next(rest) if isinstance(gates, HyperplaneGates) else gates for gates in self._gates]
+
+    def _hyperplanes(self) -> list[HyperplaneGates]:
+        return [gates for gates in self._gates if isinstance(gates, HyperplaneGates)]
+
+    def config(self) -> dict[str, Any]:
+        for gates in self._gates:
+            if type(gates) is not HyperplaneGates:
+                raise InputError(
+                    f"a network of {type(gates).__name__} cannot be saved; only one of HyperplaneGates can"
+                )
+        return {"inputs": self.inputs, "gates": [gates.get_params() for gates in self._gates]}
+
+
+def blank_gates(config: dict[str, Any]) -> list[HyperplaneGates]:
+    """The gates that `config()` describes, their hyperplanes still to be loaded."""
+    d = config["inputs"]
+    found: list[HyperplaneGates] = []
+    for parameters in config["gates"]:
+        gates = HyperplaneGates(**parameters)
+        planes = gates.units * context_bits(gates.contexts)
+        zeros = {"directions_": np.zeros((planes, d)), "cutoffs_": np.zeros(planes)}
+        found.append(gates.restore(n_features_in_=d, **zeros))
+    return found
 
 
 def _default_linear_(weight: Tensor, generator: torch.Generator) -> None:
@@ -129,11 +175,10 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         return torch.as_tensor(np.hstack([gates.contexts_of(X) for gates in self._gates]))
 
     def layer_gates(self, X: Array) -> list[Array]:
-        """Indicators of the contexts, shape (n, units, contexts) for every layer."""
         return [np.eye(gates.contexts)[gates.contexts_of(X)] for gates in self._gates]
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,) for inputs (n, d), or (n, q) of several; `contexts` saves computing them anew.
+        """Outputs (n,) for inputs (n, d), or (n, q) of several; `contexts` saves computing them again.
 
         Without it the contexts are those of X as it is given: inputs rounded to float32 may lie on the other side of a
         hyperplane. `decision_function` takes them from the float64 inputs.
@@ -158,7 +203,6 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         return X
 
     def gates(self) -> ContextGates:
-        """The contexts as fitted gates; for networks with one gated layer."""
         self.require_one_layer(len(self.shape))
         return copy.deepcopy(self._gates[0])
 
@@ -177,11 +221,9 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         return zeta[0] if self.outputs == 1 else zeta
 
     def input_layers(self) -> list[Any]:
-        """The hidden weights, whose first entry reads the inputs."""
         return [self.hidden_weights]
 
     def one_layer(self) -> OneLayer | None:
-        """The weights of a network with one gated layer."""
         if not self._gated_linear or len(self.shape) > 1:
             return None
         readout, bias = (None, None) if self.readout is None else (self.readout.weight, self.readout.bias)
@@ -189,23 +231,18 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         return OneLayer(self.hidden_weights[0].detach(), weights[0], weights[1], self.shape[0][1], chosen=True)
 
     def layer_shapes(self) -> list[tuple[int, int]]:
-        """Units and contexts per unit of each gated layer."""
         return self.shape
 
     def readout_biases(self) -> list[nn.Parameter]:
-        """The readout's bias, if there is a readout."""
         return [] if self.readout is None else [self.readout.bias]
 
     @property
     def degree(self) -> int:
-        """Gated layers and the readout."""
         return len(self.shape) + (self.readout is not None)
 
     def config(self) -> dict[str, Any]:
-        """Number of inputs, the parameters of each layer's gates, readout, outputs."""
         return super().config() | {"readout": self.readout is not None, "outputs": self.outputs}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> GatedLinearNetwork:
-        """A network of that shape, its gates and weights still to be loaded."""
         return cls(blank_gates(config), readout=config["readout"], outputs=config.get("outputs", 1), seed=0)

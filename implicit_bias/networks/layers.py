@@ -1,4 +1,6 @@
-"""What all networks of bias-free layers share: their shape, weights, outputs and gates."""
+"""Networks of bias-free layers: ReLU networks, the same with frozen gates, linear ones, and trained readouts."""
+
+from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
@@ -10,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size
-from implicit_bias.gates import Gates, ReLUGates
+from implicit_bias.gates import ConstantGate, Gates, ReLUGates
 from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
 
 Tensors = Sequence[Tensor]
@@ -27,18 +29,25 @@ def as_widths(units: Any) -> list[int]:
 
 
 class LayeredNetwork(GatedNetwork):
-    """Bias-free layers d → k_1 → … → k_L → q; subclasses say what a hidden layer does.
+    """Bias-free layers d → k_1 → … → k_L → q; subclasses define the hidden layers.
 
     Weights are Kaiming-normal, N(0, 2/fan-in), drawn in the order of the layers; then filters, if there are any. What
     a hidden layer does is written on lists of weights and filters that may have a leading axis, one network an entry,
-    so that many networks train together (`train_together`).
+    so that `train` takes many networks at once.
 
-    A subclass declared with `gated_linear=True` computes f(x) = A (g ∘ Bx) for one hidden layer, with gates g that are
-    `fixed_gates`, or 1(Bx > 0) without.
+    A subclass may declare in its class line what a hidden layer makes of z: g ∘ Az with its `fixed_gates` g
+    (`kind="gated"`), relu(Az) ("relu"), or Az ("linear"). Its gradients are then written out.
     """
+
+    kind: str | None = None
 
     #: Hidden layers that are trained with the readout; else they are filters.
     hidden_is_trained = True
+
+    def __init_subclass__(cls, kind: str | None = None) -> None:
+        """Declare the kind; classes derived from this one may compute something else."""
+        super().__init_subclass__(gated_linear=kind in ("gated", "relu"))
+        cls.kind = kind
 
     def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__()
@@ -57,7 +66,7 @@ class LayeredNetwork(GatedNetwork):
             self.register_buffer(f"filters{index}", values)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
-        """What fixed gates need besides the weights; nothing here."""
+        """Draw the filters of fixed gates; none here."""
         return []
 
     def filters(self) -> list[Tensor]:
@@ -69,7 +78,6 @@ class LayeredNetwork(GatedNetwork):
         return None
 
     def contexts(self, X: Array) -> Tensor | None:
-        """The fixed gates of every layer, shape (n, total units), computed in float64."""
         gates = self.fixed_gates([u.detach().cpu().double() for u in self.filters()], torch.as_tensor(X))
         return None if gates is None else torch.cat(gates, dim=1)
 
@@ -78,7 +86,6 @@ class LayeredNetwork(GatedNetwork):
         """The last hidden layer (…, n, k_L) of inputs (…, n, d); `opened` are the gates (…, n, k_ℓ), if known."""
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,) for inputs (n, d), or (n, q) of a network with several outputs."""
         outputs = self._hidden(X, contexts) @ self.layers[-1].T
         return outputs[:, 0] if self.outputs == 1 else outputs
 
@@ -87,7 +94,6 @@ class LayeredNetwork(GatedNetwork):
         return self.activations(list(self.layers), self.filters(), X, opened)
 
     def gates(self) -> Gates:
-        """The gates of the hidden layer, the filters' if there are any; for networks with one."""
         self.require_one_layer(len(self.units))
         return self._gates_of([*self.filters(), *self.layers][0])
 
@@ -95,33 +101,162 @@ class LayeredNetwork(GatedNetwork):
         return ReLUGates(to_array(weights))
 
     def effective_weights(self) -> Array:
-        """W (k, d) with w_j = b_j a_j, or (q, k, d) of several outputs; for networks with one hidden layer."""
         self.require_one_layer(len(self.units))
         hidden = to_array(self.layers[0] if self.hidden_is_trained else self.filters()[0])
         weights: Array = to_array(self.layers[-1])[:, :, None] * hidden
         return weights[0] if self.outputs == 1 else weights
 
     def one_layer(self) -> OneLayer | None:
-        """The weights of a network with one hidden layer that is gated linear."""
         if not self._gated_linear or len(self.units) > 1:
             return None
         hidden, readout = (weight.detach() for weight in self.layers)
         return OneLayer(hidden, readout, None, parts=1, chosen=False)
 
     def layer_shapes(self) -> list[tuple[int, int]]:
-        """Units of each hidden layer, each with one context."""
         return [(units, 1) for units in self.units]
 
     @property
     def degree(self) -> int:
-        """Trained layers: hidden ones and the readout."""
         return len(self.layers)
 
     def config(self) -> dict[str, Any]:
-        """Number of inputs, units and outputs."""
         return {"inputs": self.inputs, "units": self.units, "outputs": self.outputs}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """A network of that shape, its weights still to be loaded."""
         return cls(**config, seed=0)
+
+
+class ReLUNetwork(LayeredNetwork, kind="relu"):
+    """A ReLU network without biases, f(x) = W^{(L+1)} relu(W^{(L)} … relu(W^{(1)} x)); GD-ReLU has one hidden layer.
+
+    Parameters
+    ----------
+    inputs : int
+        d, the constant input included.
+    units : int or sequence of int
+        Hidden units of each layer.
+    outputs : int
+        q; with one output f(X) has shape (n,), with several (n, q).
+    seed : int
+        Weights are Kaiming-normal, N(0, 2/fan-in), drawn from torch's Mersenne twister in the order of the layers.
+
+    Examples
+    --------
+    >>> from implicit_bias import ReLUNetwork, load_binary
+    >>> task = load_binary("digits")
+    >>> network = ReLUNetwork(task.X_train.shape[1], units=20, seed=1)
+    >>> network.effective_weights().shape, network.hidden(task.X_val).shape
+    ((20, 65), (359, 20))
+    """
+
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
+        for weight in weights[:-1]:
+            X = torch.relu(X @ weight.mT)
+        return X
+
+    def input_layers(self) -> list[Any]:
+        return [self.layers]
+
+    def layer_gates(self, X: Array) -> list[Array] | None:
+        return self.freeze().layer_gates(X)
+
+    def freeze(self) -> FrozenReLUNetwork:
+        """A network of the same weights whose gates stay as they are now, at any moment of training."""
+        frozen = FrozenReLUNetwork(self.inputs, self.units, outputs=self.outputs)
+        frozen.to(self.layers[0].device, self.layers[0].dtype)
+        gates = {f"filters{index}": weight for index, weight in enumerate(self.layers[:-1])}
+        frozen.load_state_dict(self.state_dict() | gates)
+        return frozen
+
+
+class FrozenReLUNetwork(LayeredNetwork, kind="gated"):
+    """A ReLU network with frozen gates: a_h = 1(⟨u_h, z⟩ ≥ 0) ⟨w_h, a⟩, z the activations of the frozen copy u.
+
+    With one hidden layer f(x) = Σ_h w^{(2)}_h 1(⟨u_h, x⟩ ≥ 0) ⟨w^{(1)}_h, x⟩. Usually made by `ReLUNetwork.freeze()`;
+    built directly, its gates are those of its own initial weights. Parameters as for `ReLUNetwork`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import ReLUNetwork, load_binary
+    >>> X = load_binary("digits").X_val
+    >>> network = ReLUNetwork(65, 20, seed=1)
+    >>> bool(np.allclose(network.freeze().decision_function(X), network.decision_function(X), atol=1e-5))
+    True
+    """
+
+    def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
+        return [weight.detach().clone() for weight in list(self.layers)[:-1]]
+
+    def input_layers(self) -> list[Any]:
+        return [self.layers]
+
+    def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor]:
+        opened = []
+        for u in filters:
+            X = X @ u.mT
+            opened.append(X >= 0)
+            X = torch.relu(X)
+        return opened
+
+    def layer_gates(self, X: Array) -> list[Array] | None:
+        opened = self.contexts(X) if self.outputs == 1 else None
+        if opened is None:
+            return None
+        return [gates[:, :, None] for gates in np.split(to_array(opened), np.cumsum(self.units)[:-1], axis=1)]
+
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
+        for gate, weight in zip(opened or self.fixed_gates(filters, X), weights[:-1], strict=True):
+            X = gate.to(X.dtype) * (X @ weight.mT)
+        return X
+
+
+class LinearNetwork(LayeredNetwork, kind="linear"):
+    """A linear network f(x) = W^{(L+1)} … W^{(1)} x: what a GaLU network of the same shape is without its gates.
+
+    Parameters as for `ReLUNetwork`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias.networks import LinearNetwork
+    >>> network = LinearNetwork(inputs=3, units=[4, 4], seed=1)
+    >>> X = np.eye(3)
+    >>> bool(np.allclose(network.gates()(X) @ network.effective_weights(), network.decision_function(X), atol=1e-6))
+    True
+    """
+
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
+        for weight in weights[:-1]:
+            X = X @ weight.mT
+        return X
+
+    def gates(self) -> Gates:
+        return ConstantGate().fit(torch.ones(1, self.inputs).numpy())
+
+    def effective_weights(self) -> Array:
+        """The product of all layers, shape (1, d), or (q, 1, d) of several outputs."""
+        product = to_array(self.layers[0])
+        for weight in list(self.layers)[1:]:
+            product = to_array(weight) @ product
+        return product if self.outputs == 1 else product[:, None, :]
+
+
+class ReadoutNetwork(LayeredNetwork):
+    """A ReLU network of which only the readout is trained: random features. Parameters as for `ReLUNetwork`.
+
+    Examples
+    --------
+    >>> from implicit_bias.networks import ReadoutNetwork
+    >>> network = ReadoutNetwork(inputs=3, units=[5, 4], outputs=2)
+    >>> [tuple(weight.shape) for weight in network.parameters()]
+    [(2, 4)]
+    """
+
+    hidden_is_trained = False
+
+    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
+        for weight in filters:
+            X = torch.relu(X @ weight.mT)
+        return X

@@ -55,54 +55,47 @@ class ParallelNetwork(GatedNetwork):
 
     @property
     def parts(self) -> list[GatedNetwork]:
-        """The networks."""
         return [part for part in self.networks if isinstance(part, GatedNetwork)]
 
     def contexts(self, X: Array) -> Tensor | None:
-        """Those of the networks, next to each other; None if any has learned gates."""
         found = [part.contexts(X) for part in self.parts]
         known = [one for one in found if one is not None]
         return torch.cat(known, dim=1) if len(known) == len(found) else None
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n, q) for inputs (n, d)."""
         own: Any = [None] * self.outputs if contexts is None else contexts.split(self._widths, dim=1)
         return torch.stack([part(X, seen) for part, seen in zip(self.parts, own, strict=True)], dim=1)
 
     def gates(self) -> Gates:
-        """The gates that all networks have."""
         found = [part.gates() for part in self.parts]
         if not all(_alike(found[0], other) for other in found[1:]):
             raise InputError("the networks have gates of their own, so that there are none for all outputs")
         return found[0]
 
     def effective_weights(self) -> Array:
-        """W (q, k, d) behind the gates that all networks have."""
         self.gates()
         return np.stack([part.effective_weights() for part in self.parts])
 
     def input_layers(self) -> list[Any]:
-        """Those of all networks; none if any has none."""
         each = [part.input_layers() for part in self.parts]
         return [layers for own in each for layers in own] if all(each) else []
 
     @property
     def degree(self) -> int:
-        """That of each network."""
         return self.parts[0].degree
 
     def config(self) -> NoReturn:
-        """Refused: its networks are saved one by one."""
+        """Raise InputError: its networks are saved one by one."""
         raise InputError("a ParallelNetwork is not saved; save its networks one by one")
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> NoReturn:
-        """Refused as `config` is."""
+        """Raise InputError, as `config` does."""
         raise InputError("a ParallelNetwork is not saved; build it from its networks")
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether gates are of one class, with equal parameters and learned arrays."""
+    """True for gates of one class with equal parameters and learned arrays."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Gates):

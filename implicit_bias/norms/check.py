@@ -2,7 +2,6 @@
 
 import contextlib
 import warnings
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.scaling import length, without_exponent
 from implicit_bias.features.base import Features
-from implicit_bias.norms.base import Norm
+from implicit_bias.norms.base import Norm, known_of
 
 #: Relative difference above which two numbers contradict each other.
 SHARE = 1e-9
@@ -25,8 +24,6 @@ ANSWERED = 500
 SECONDS = 1.0
 #: Number of weights up to which CVXPY computes a gradient, whose memory may grow as the square of their number.
 DIFFERENTIATED = 5000
-#: The shapes (k, d) that a norm was checked for, by its id.
-_CHECKED: dict[int, set[tuple[int, int]]] = {}
 
 
 def check_norm(norm: Norm, features: Features) -> None:
@@ -34,15 +31,12 @@ def check_norm(norm: Norm, features: Features) -> None:
     shape, rows = (features.k, features.d), np.unique(np.linspace(0, features.n - 1, 3).astype(int))
     of_features = [features.select([row]).adjoint([1.0]) for row in rows]
     of_features.append(features.select(rows).adjoint([1.0, -1.0, 1.0][: len(rows)]))
-    if id(norm) not in _CHECKED:
-        _CHECKED[id(norm)] = set()
-        weakref.finalize(norm, _CHECKED.pop, id(norm))
-    if shape not in _CHECKED[id(norm)]:
+    if shape not in known_of(norm):
         _claim(norm, norm.expression(cp.Variable(shape)).is_convex(), "its expression is not convex by CVXPY's rules")
         for place, (W, V) in enumerate(zip(_samples(shape, 0), _samples(shape, 1), strict=True)):
             check_pair(norm, W, of_features[0] if norm.seminorm else V, BUILT if place in (0, 1, 4) else 0)
         _check_group_form(norm, shape)
-        _CHECKED[id(norm)].add(shape)
+        known_of(norm)[shape] = True
     for V in of_features:
         check_pair(norm, V, V, 0)
 
@@ -64,7 +58,7 @@ def _claim(norm: Norm, holds: bool, text: str) -> None:
 
 
 def _check_value(norm: Norm, W: Array, U: Array) -> None:
-    """Whether ‖2W‖ = 2‖W‖ and ‖W + U‖ ≤ ‖W‖ + ‖U‖, and the expression and rotated inputs give the same."""
+    """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, and the value of the expression and for rotated inputs."""
     once, twice, minus = (norm.number("value", t * W) for t in (1, 2, -1))
     fine = np.isfinite(once) and np.isfinite(minus) and abs(twice - 2 * once) <= SHARE * twice
     rule = "‖2W‖ must be 2‖W‖, finite and not negative (for a square take its root)"
@@ -85,7 +79,7 @@ def _check_value(norm: Norm, W: Array, U: Array) -> None:
 
 
 def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
-    """Whether ⟨V, W⟩ ≤ ‖V‖_*‖W‖, ‖2V‖_* = 2‖V‖_*, and its bound is one."""
+    """Check ⟨V, W⟩ ≤ ‖V‖_*‖W‖, ‖2V‖_* = 2‖V‖_*, and `dual_bound`."""
     size, twice, bound = norm.number("dual", V), norm.number("dual", 2 * V), norm.dual_bound(length(V, axis=1))
     for W in weights:
         value, pairing, lost = norm.number("value", W), float(np.sum(V * W)), 1e-12 * float(np.sum(np.abs(V * W)))
@@ -100,7 +94,7 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
 
 
 def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
-    """Whether ‖TŴ‖ ≤ Σ‖Ŵ_h‖, with equality where T has no null space."""
+    """Check ‖TŴ‖ ≤ Σ‖Ŵ_h‖, with equality if T has no null space."""
     form = norm.group_form(shape[0])
     if form is not None:
         k, size = form.expand.shape
@@ -135,12 +129,12 @@ def _dual_candidates(V: Array) -> Iterator[Array]:
 
 
 def _gradient(norm: Norm, W: Array) -> Array:
-    """A V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1, by CVXPY; zeros where it knows none or takes long."""
+    """A V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1, by CVXPY; zeros if it has none or would take long."""
     if W.size > DIFFERENTIATED:
         return np.zeros(W.shape)
     X = cp.Variable(W.shape)
     X.value = W
-    # Not every expression has a gradient, and to ask for it may fail.
+    # Not every expression has a gradient, and computing it may fail.
     with contextlib.suppress(Exception):
         found = norm.expression(X).grad[X]
         V = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
@@ -149,7 +143,7 @@ def _gradient(norm: Norm, W: Array) -> Array:
 
 
 def _tight(norm: Norm, V: Array, solved: int) -> list[Array]:
-    """The W of the largest ⟨V, W⟩ in the unit ball, as far as CLARABEL gets; nothing it says is believed."""
+    """The W of the largest ⟨V, W⟩ in the unit ball, as far as CLARABEL gets; its values are not used."""
     W = cp.Variable(V.shape)
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
         warnings.simplefilter("ignore")

@@ -15,17 +15,19 @@ from implicit_bias.norms.base import Norm
 if TYPE_CHECKING:
     import cvxpy as cp
 
-#: Relative tolerances of the solver of dual norms, tried in turn; its value is raised by RAISED times as much.
-TOLERANCES, RAISED = (1e-10, 1e-9, 1e-8), 100
+#: Relative tolerances of the solver of dual norms, tried in turn.
+TOLERANCES = (1e-10, 1e-9, 1e-8)
+#: Multiple of the tolerance by which its value is raised.
+RAISED = 100
 
 
 class ExpressionNorm(Norm):
     """‖W‖ given by a CVXPY expression: any convex function with ‖tW‖ = t‖W‖ ≥ 0 for t ≥ 0.
 
     CVXPY's solvers take it; the native one needs a norm with a `group_form`, such as `GroupLasso`. The dual norm
-    sup {⟨V, W⟩: ‖W‖ ≤ 1} is computed by CLARABEL to 1e-10 (or 1e-9, 1e-8 where it gets no further) and raised by a
-    hundred times as much, unless you give its formula: only with the formula does the lower bound of a certificate
-    depend on no solver. A formula is tried when a problem is built, and at its answer.
+    sup {⟨V, W⟩: ‖W‖ ≤ 1} is computed by CLARABEL to 1e-10 (or 1e-9, 1e-8 if it gets no further) and raised by a
+    hundred times as much, unless you give its formula. Only with the formula is the lower bound of a certificate
+    independent of any solver. A formula is checked when a problem is built, and at its answer.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ class ExpressionNorm(Norm):
         return np.inf
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """What the function gives for W."""
+        """The function of W."""
         import cvxpy as cp
 
         found = self.function(W)

@@ -117,7 +117,7 @@ def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], di
 
 
 def _alike(problem: MarginProblem, first: MarginProblem) -> bool:
-    """Whether two problems share everything but the labels."""
+    """True if two problems differ in their labels only."""
     same = all(getattr(problem, name) is getattr(first, name) for name in ("features", "norm", "gates", "constraints"))
     same = same and all(getattr(problem, name) == getattr(first, name) for name in ("C", "name", "intercept"))
     weights = ("required_margin", "sample_weight")

@@ -52,7 +52,7 @@ def _content(network: Any) -> dict[str, Any]:
 
 
 def network_parts(network: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What an archive holds of a network: what goes into `about`, and arrays."""
+    """Return a network as a JSON dictionary and arrays."""
     about = _content(network)
     return about, {name: value.cpu().numpy() for name, value in network.state_dict().items()}
 
@@ -85,7 +85,7 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
             if any(info.compress_type for info in archive.infolist()) or archive.testzip() is not None:
                 raise ValueError("damaged")
         with warnings.catch_warnings():
-            # Of kinds of files that are none of ours.
+            # Warnings about other kinds of files.
             warnings.simplefilter("ignore")
             return _restored(torch.load(file, map_location="cpu", weights_only=True))
 
@@ -113,7 +113,7 @@ def _restored(content: Any) -> GatedNetwork:
 
 
 def _size(config: dict[str, Any]) -> int:
-    """How many weights a network of this shape has, but for biases."""
+    """Number of weights of a network of this shape, without biases."""
     layers = [(units, 1) for units in [*config.get("units", []), config.get("outputs", 1)]]
     if "gates" in config:
         layers = [(gates["units"], gates["contexts"]) for gates in config["gates"]]

@@ -16,14 +16,14 @@ from implicit_bias import norms as all_norms
 from implicit_bias._utils.checks import InputError, as_count
 from implicit_bias._utils.files import open_archive, write_archive
 from implicit_bias._utils.missing import torch_is_needed
-from implicit_bias.features.unkept import UnkeptFeatures
+from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
 KIND = "problem 1"
-#: The inputs of gates beside features that do not tell how many there are.
+#: Largest number of inputs of gates whose features do not determine it.
 MOST_INPUTS = 10**7
 
 
@@ -52,15 +52,21 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
 
 
 def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of a problem, with its samples or without: what goes into `about`, and arrays."""
+    """Return a problem, with or without its samples, as a JSON dictionary and arrays."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not features.kept:
         samples = False
     if samples and not _known(all_features, features):
-        raise InputError(f"{type(features).__name__} are code of your own or lie elsewhere; a file holds neither")
+        raise InputError(
+            f"{type(features).__name__} are code of your own or lie elsewhere, which a file does not hold: "
+            "take features of this package, or add the class to implicit_bias.features with its `made_of`"
+        )
     if not _known(all_norms, norm):
-        raise InputError(f"{norm!r} is code of your own, which a file does not hold; take a norm of this package")
+        raise InputError(
+            f"{norm!r} is code of your own, which a file does not hold: take a norm of this package, "
+            "or add the class to implicit_bias.norms with its `made_of`"
+        )
     arrays = _parts(features, features.made_of) if samples else {}
     arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}
     arrays |= _parts(problem, ("y", "C", "required_margin", "sample_weight"))
@@ -76,12 +82,12 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
     if isinstance(problem, ClassMarginProblem):
         arrays["classes"] = np.asarray(problem.classes)
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
-    about |= {} if samples else {"unkept": [*features.shape, features.gated]}
+    about |= {"features": type(features).__name__} if samples else {"unkept": [*features.shape, features.gated]}
     return about | told, arrays
 
 
 def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of fitted gates: what goes into `about`, and arrays."""
+    """Return fitted gates as a JSON dictionary and arrays."""
     if not _known(all_gates, gates):
         raise InputError(
             f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
@@ -102,7 +108,7 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
-    """Whether a module of this package has the class of `thing`, and the class says what it is made of."""
+    """True if the class of `thing` is one of a module of this package and has `made_of`."""
     kind = type(thing)
     return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
 
@@ -135,7 +141,9 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
     saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
     features: all_features.Features
     if "unkept" not in about:
-        made = next(kind for kind in saved if set(kind.made_of) <= set(arrays))
+        # Files of earlier versions do not name the class.
+        named = [kind for kind in saved if kind.__name__ == about.get("features", kind.__name__)]
+        made = next(kind for kind in named if set(kind.made_of) <= set(arrays))
         features = made(*(arrays[name] for name in made.made_of))
     else:
         *sizes, gated = about["unkept"]

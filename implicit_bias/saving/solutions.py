@@ -41,7 +41,7 @@ def save_solution(solution: Solution, path: str | os.PathLike[str]) -> Path:
 
 
 def solution_parts(solution: Solution) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a file holds of a solution: what goes into `about`, and arrays."""
+    """Return a solution as a JSON dictionary and arrays."""
     if not isinstance(solution, Solution):
         raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
@@ -98,7 +98,7 @@ def _check(fields: dict[str, Any]) -> None:
 
 
 def _contradictions(found: Solution) -> dict[str, bool]:
-    """What no answer of `solve` is, as sentences, and whether this one is."""
+    """Map each contradiction that no answer of `solve` has, as a sentence, to whether this one has it."""
     proof, optimal = found.status.inseparable, found.status is Status.OPTIMAL
     values = np.concatenate([found.weights.ravel(), found.margins])
     known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]

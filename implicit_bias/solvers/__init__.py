@@ -1,4 +1,4 @@
-"""From a margin problem to its certified solution: one door, several contestants, one judge."""
+"""From a margin problem to its certified solution: `solve`, several solvers, one certificate."""
 
 from implicit_bias.certificate import certify
 from implicit_bias.margin.solution import Certificate, Solution, Status

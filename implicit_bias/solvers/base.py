@@ -1,4 +1,4 @@
-"""What passes between `solve` and a solver: progress, options and answer; and the base class of the solvers."""
+"""Progress, options and answer of a solver, and the base class of solvers."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -54,7 +54,7 @@ class Progress:
 
 
 def print_line(progress: Progress) -> None:
-    """Show progress on standard error: one line that renews itself on a terminal, else one line per iteration."""
+    """Print progress to standard error: one line that is rewritten on a terminal, else one line per iteration."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
     else:
@@ -62,13 +62,13 @@ def print_line(progress: Progress) -> None:
 
 
 def end_line() -> None:
-    """End the live line, so that what follows starts a new one."""
+    """End the rewritten line, so that the next output starts a new one."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
 
 
 def as_tolerance(value: Any, name: str = "tol") -> float:
-    """A relative gap to ask for: below 1, which any two bounds keep."""
+    """Return a tolerance for the relative gap, below 1: any two bounds have a gap of 1."""
     tolerance = as_positive(value, name)
     if tolerance >= 1:
         raise InputError(f"{name} is a relative gap and must be below 1, which any answer reaches; not {shown(value)}")
@@ -88,11 +88,9 @@ class Options:
     verbose: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tol", as_tolerance(self.tol))
-        if self.max_iterations is not None:
-            object.__setattr__(self, "max_iterations", as_count(self.max_iterations, "max_iterations"))
-        if self.max_seconds is not None:
-            object.__setattr__(self, "max_seconds", as_positive(self.max_seconds, "max_seconds"))
+        for name, check in (("tol", as_tolerance), ("max_iterations", as_count), ("max_seconds", as_positive)):
+            if name == "tol" or getattr(self, name) is not None:
+                object.__setattr__(self, name, check(getattr(self, name), name))
         if not isinstance(self.start, Solution | None):
             raise InputError(f"start must be a Solution of an earlier solve, not {type(self.start).__name__}")
         if self.start is not None:
@@ -104,20 +102,20 @@ class Options:
 
     @property
     def special(self) -> frozenset[str]:
-        """The names of those given that not every solver takes."""
+        """Names of the options given that not every solver takes."""
         given = {name for name in ("max_seconds", "start", "callback") if getattr(self, name) is not None}
         return frozenset(given if str(self.device) == "cpu" else given | {"device"})
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a solver claims. None of it is taken on trust: `solve` has the judge compute it again.
+    """Claims of a solver; `solve` certifies them.
 
     Attributes
     ----------
     weights : array, shape (k, d)
     dual : array, shape (n,)
-        λ; zeros where the solver gave none.
+        λ; zeros if the solver computes none.
     iterations : int
     stopped : Status, optional
         Why the solver stopped early.
@@ -125,11 +123,11 @@ class Answer:
     multipliers : array, shape (m,), optional
         Of the problem's linear constraints.
     reason : str
-        Why the solver gave up, if it knows: `Solution.reason` of an answer that is INACCURATE.
+        Why the solver stopped, if it knows: `Solution.reason` of an answer that is INACCURATE.
 
     Examples
     --------
-    A solver of your own is a function of a problem and options, here a perceptron. Its answer is judged like any other:
+    A custom solver is a function of a problem and options, here a perceptron:
 
     >>> import numpy as np
     >>> from implicit_bias.solvers import Answer
@@ -154,16 +152,12 @@ class Answer:
 
 
 class Solver(ABC):
-    """Base of the solvers that `solve` knows by name.
-
-    A solver of your own needs no class: `solve` takes any function of a problem and its options that returns an
-    `Answer`, and judges it alike.
-    """
+    """Base of the solvers that `solve` knows by name; it also takes any function of a problem and options."""
 
     name: str
-    #: The structure that a problem must have, as `MarginProblem.lacks` names it.
+    #: The structure that a problem must have; see `MarginProblem.unsupported`.
     needs: str = "cone"
-    #: Of the options that not every solver has, those it takes.
+    #: Supported options, of those that not every solver takes.
     takes: frozenset[str] = frozenset()
 
     @abstractmethod
@@ -171,14 +165,14 @@ class Solver(ABC):
         """Weights and dual of `problem` to a relative gap of about `options.tol`."""
 
     def load(self) -> None:
-        """Import what a solve needs, before its time is taken."""
+        """Import what a solve needs, before its time is measured."""
         return None
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Why this solver does not take `problem` with these options; None if it does."""
+        """Explain why the solver does not take `problem` with these options; None if it does."""
         missing = options.special - self.takes
         if missing - {"max_seconds"}:
             return "start, callback and device are options of NATIVE"
         if missing:
             return "it has no time limit; use CLARABEL, OSQP or SCS"
-        return problem.lacks(self.needs)
+        return problem.unsupported(self.needs)

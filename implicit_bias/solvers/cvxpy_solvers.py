@@ -1,4 +1,4 @@
-"""CVXPY's solvers as contestants: each returns weights, dual and iterations, none of which is taken on trust."""
+"""CVXPY's solvers."""
 
 import contextlib
 import threading
@@ -11,52 +11,53 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Solver
 
-#: What the first-order solvers call their tolerances.
+#: Names of the tolerances of first-order solvers.
 EPSILONS = ("eps_abs", "eps_rel")
-POLISHED = {"polishing": True, "max_iter": 100_000}
+#: Largest iteration limit: the solvers count in 32-bit integers.
+MOST_ITERATIONS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class CvxpySolver(Solver):
-    """One of CVXPY's solvers, and how it names its options."""
+    """A solver of CVXPY, and the names of its options."""
 
     name: str
     tolerances: tuple[str, ...]
     limit_option: str
     time_option: str | None
-    #: The tolerances are a tenth of the gap asked for, and at most this.
+    #: Tolerances are a tenth of the relative gap, and at most this.
     largest: float = 1e-8
     settings: dict[str, Any] = field(default_factory=dict)
     needs: str = "cone"
 
     @property
     def takes(self) -> frozenset[str]:  # type: ignore[override]
-        """A time limit, where it has one."""
+        """A time limit, if it has one."""
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
-    def asked(self, options: Options) -> dict[str, Any]:
-        """Its own names and values of these options."""
-        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
-        if options.max_iterations is not None:
-            # The solvers count in C's whole numbers.
-            settings[self.limit_option] = min(options.max_iterations, 2**31 - 1)
-        if options.max_seconds is not None and self.time_option is not None:
-            settings[self.time_option] = options.max_seconds
-        return settings
-
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """As any solver; also where its package is not installed, as ECOS has none for Python 3.13 and newer."""
+        """Also refuse if the package is not installed: ECOS has none for Python 3.13 and newer."""
         if find_spec(self.name.lower()) is None:
             return f"the package {self.name.lower()} is not installed; install it, or choose another solver"
         return super().refuses(problem, options)
 
     def load(self) -> None:
-        """Import CVXPY."""
+        """Import CVXPY and what uses it."""
         import implicit_bias.margin.program  # noqa: F401
+
+    def translated(self, options: Options) -> dict[str, Any]:
+        """Tolerances and limits of `solve` as options of this solver."""
+        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
+        if options.max_iterations is not None:
+            settings[self.limit_option] = min(options.max_iterations, MOST_ITERATIONS)
+        if options.max_seconds is not None and self.time_option is not None:
+            settings[self.time_option] = options.max_seconds
+        return settings
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
         """Solve `problem` to a relative gap of about `options.tol`, inputs and margins of about size 1."""
@@ -65,21 +66,19 @@ class CvxpySolver(Solver):
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
-        unit = problem.restated(features=rows, C=problem.C * scale, required_margin=required)
+        unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required)
         begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
-        settings = self.asked(options)
+        settings = self.translated(options)
         with warnings.catch_warnings():
-            # CVXPY warns of inaccurate answers; our certificate says so with a number.
+            # CVXPY warns of inaccurate answers; the certificate has a number for it.
             warnings.simplefilter("ignore")
             given = {"solver": self.name, "canon_backend": "SCIPY", "verbose": options.verbose} | settings
-            try:
-                # ECOS refuses some programs with a ValueError.
-                with contextlib.suppress(cp.SolverError, ValueError):
-                    _interruptibly(lambda: program.solve(**given))
-            except KeyboardInterrupt:
-                nowhere = np.zeros((features.k, features.d))
-                return Answer(nowhere, np.zeros(features.n), -1, Status.INTERRUPTED)
+            # ECOS refuses some programs with a ValueError.
+            with Interruptible() as run, contextlib.suppress(cp.SolverError, ValueError):
+                _on_a_thread(lambda: program.solve(**given))
+        if run.interrupted:
+            return Answer(np.zeros((features.k, features.d)), np.zeros(features.n), -1, Status.INTERRUPTED)
         taken = time.perf_counter() - begin
         weights, dual = program.weights.value, program.margin_constraint.dual_value
         b = program.intercept.value
@@ -98,15 +97,14 @@ class CvxpySolver(Solver):
         )
 
 
-def _interruptibly(action: Callable[[], Any]) -> None:
-    """Run `action` on a thread, so that Ctrl-C is answered at once: compiled solvers let it wait until they are done.
+def _on_a_thread(action: Callable[[], Any]) -> None:
+    """Run `action` on a thread, so that Ctrl-C ends it at once: compiled solvers would delay Ctrl-C until they end.
 
-    All of them let other threads run meanwhile. One that is given up ends by itself, unheard, or with the process.
+    They all let other threads run. An abandoned one ends by itself, or with the process.
     """
     done, failures = threading.Event(), list[BaseException]()
 
     def run() -> None:
-        """The action, whose failure is kept."""
         try:
             action()
         except BaseException as error:
@@ -115,7 +113,7 @@ def _interruptibly(action: Callable[[], Any]) -> None:
             done.set()
 
     threading.Thread(target=run, daemon=True).start()
-    # In steps, for a wait without end cannot be interrupted on Windows.
+    # In steps, because Windows cannot interrupt a wait without a limit.
     while not done.wait(0.1):
         pass
     for failure in failures:
@@ -128,7 +126,9 @@ CVXPY_SOLVERS = {
     for solver in (
         CvxpySolver("CLARABEL", ("tol_gap_rel", "tol_gap_abs", "tol_feas"), "max_iter", "time_limit"),
         CvxpySolver("ECOS", ("abstol", "reltol", "feastol"), "max_iters", None, needs="second-order"),
-        CvxpySolver("OSQP", EPSILONS, "max_iter", "time_limit", np.inf, POLISHED, "quadratic"),
+        CvxpySolver(
+            "OSQP", EPSILONS, "max_iter", "time_limit", np.inf, {"polishing": True, "max_iter": 100_000}, "quadratic"
+        ),
         CvxpySolver("SCS", EPSILONS, "max_iters", "time_limit_secs", np.inf, {"max_iters": 100_000}),
     )
 }

@@ -1,74 +1,75 @@
-"""Why an answer is INACCURATE: what in the data keeps the gap from the tolerance, in a sentence."""
+"""Diagnosis of INACCURATE solutions, in a sentence."""
 
 import numpy as np
 
-from implicit_bias._utils.checks import LARGEST, Array
+from implicit_bias._utils.checks import LARGEST
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Certificate
+from implicit_bias.margin.solution import Solution
 
-#: Sizes this many times apart are told.
+#: Ratio of two sizes above which they are reported.
 APART = 1e4
-#: Powers of ten that floats hold, and how well a dual norm is known that has no formula.
-MOST, KNOWN = 300, 1e-8
+#: Powers of ten that floats hold.
+MOST = 300
+#: Relative accuracy of a dual norm without a formula.
+KNOWN = 1e-8
 
 
-def obstacle(problem: MarginProblem, certificate: Certificate, tol: float) -> str:
-    """What in the data explains a gap above `tol`: margins lost in rounding, sizes far apart, prices out of scale.
+def diagnose(problem: MarginProblem, found: Solution) -> str:
+    """Explain what in the data keeps the gap above `tol`: margins lost in rounding, or sizes far apart.
 
     Examples
     --------
-    >>> from implicit_bias import ConstantGate, certify, svm_gln
+    >>> from implicit_bias import ConstantGate, solve, svm_gln
+    >>> from implicit_bias.solvers import Answer
     >>> problem = svm_gln([[1e6, 1.0], [-1e6, 2e-6]], [1, -1], ConstantGate())
-    >>> obstacle(problem, certify(problem, [[1.0, 1.0]], [1.0, 1.0]), 1e-6)
+    >>> diagnose(problem, solve(problem, lambda *_: Answer([[1.0, 1.0]], [1.0, 1.0], 0)))
     'input 0 is 1e+06 times as large as input 1: bring the inputs to one scale'
     """
-    features, W = problem.features, certificate.weights
-    blur = UNIT * (features.magnitudes(W) + abs(certificate.intercept)) / problem.required_margin
-    if certificate.objective < np.inf and problem.hard and blur.max() > tol / 10:
+    features, norm, W = problem.features, problem.norm, found.weights
+    constrained = problem.constraints is not None
+    by_entries = constrained or (norm.has_formula and norm.dual_bound(np.zeros(features.k)) is None)
+    if norm.needs_check and by_entries and np.isinf(norm.entries("value" if constrained else "dual", W.shape)).all():
+        remedy = "use fewer gates or inputs" if constrained else "give it the method `dual_bound`"
+        return f"{norm!r} is of so many weights that its rounding is not bounded: {remedy}"
+    blur = UNIT * (features.magnitudes(W) + abs(found.intercept)) / problem.required_margin
+    if found.objective < np.inf and problem.hard and blur.max() > found.tol / 10:
         i = int(blur.argmax())
         return (
             f"the margin of sample {i} is {UNIT / blur[i]:.0e} of the sum of its terms' sizes, which double precision "
             f"resolves to {blur[i]:.0e} only: samples of both classes nearly coincide, or inputs are out of scale"
         )
-    inputs = features.largest().max(axis=0)
-    told = (
-        _apart(inputs, "input", "bring the inputs to one scale")
-        or _apart(features.row_norms(), "sample", "bring the samples to one scale")
-        or _apart(features.largest().max(axis=1), "gate", "bring the gate values to one scale")
-        or _apart(np.broadcast_to(problem.required_margin, features.n), "the required margin of sample", "rescale them")
-        or (None if problem.hard else _apart(problem.prices, "the price of sample", "rescale the sample weights"))
-        or _apart(getattr(problem.norm, "weights", np.ones(1)), "the weight of group", "rescale the group weights")
-    )
-    if told is not None:
-        return told
+    for sizes, what, remedy in (
+        (features.largest().max(axis=0), "input", "bring the inputs to one scale"),
+        (features.row_norms(), "sample", "bring the samples to one scale"),
+        (features.largest().max(axis=1), "gate", "bring the gate values to one scale"),
+        (np.broadcast_to(problem.required_margin, features.n), "the required margin of sample", "rescale them"),
+        (np.ones(1) if problem.hard else problem.prices, "the price of sample", "rescale the sample weights"),
+        (getattr(norm, "weights", np.ones(1)), "the weight of group", "rescale the group weights"),
+    ):
+        used = np.flatnonzero(sizes)
+        if len(used):
+            large, small = used[sizes[used].argmax()], used[sizes[used].argmin()]
+            power = np.log10(sizes[large]) - np.log10(sizes[small])
+            if power >= np.log10(APART):
+                times = f"{10**power:.0e}" if power < MOST else f"1e+{power:.0f}"
+                return f"{what} {large} is {times} times as large as {what} {small}: {remedy}"
     price = 0.0 if problem.hard else float(problem.prices.max() * features.row_norms().max())
     if not problem.hard and not 1 / APART < price < APART:
         return f"C is {price:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
-    if not certificate.objective < np.inf:
-        reach = certificate.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)
+    if not found.objective < np.inf:
+        reach = found.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)
         least = f"; margins are at most {1 / reach:.0e} of the features' lengths" if reach > 1 / LARGEST else ""
         return f"no weights that separate were found{least}"
-    if not problem.norm.has_formula and certificate.gap <= 10 * KNOWN:
-        return f"the dual norm of {problem.norm!r} is computed, to {KNOWN:.0e} only: give its formula as dual="
-    if problem.constraints is not None:
+    if not norm.has_formula and found.gap <= 10 * KNOWN:
+        return f"the dual norm of {norm!r} is computed, to {KNOWN:.0e} only: give its formula as dual="
+    if constrained:
         return (
-            f"the constraints leave little room: the solver made no progress below {certificate.gap:.0e}; "
+            f"the constraints leave little room: the solver made no progress below {found.gap:.0e}; "
             "state them without near duplicates, write near equalities as equalities, or loosen tol"
         )
     return (
-        f"the samples' features are nearly dependent: the solver made no progress below {certificate.gap:.0e}; "
+        f"the samples' features are nearly dependent: the solver made no progress below {found.gap:.0e}; "
         "scale the inputs alike, or loosen tol"
     )
-
-
-def _apart(sizes: Array, what: str, remedy: str) -> str | None:
-    """A sentence about sizes that are APART."""
-    used = np.flatnonzero(sizes)
-    if not len(used):
-        return None
-    most, least = used[sizes[used].argmax()], used[sizes[used].argmin()]
-    by = np.log10(sizes[most]) - np.log10(sizes[least])
-    times = f"{10**by:.0e}" if by < MOST else f"1e+{by:.0f}"
-    return f"{what} {most} is {times} times as large as {what} {least}: {remedy}" if by >= np.log10(APART) else None

@@ -1,4 +1,4 @@
-"""The one door: `solve(problem, solver=…)` returns a certified `Solution`."""
+"""`solve(problem, solver=…)` returns a certified `Solution`, whichever solver computes the answer."""
 
 import time
 from collections.abc import Callable
@@ -9,19 +9,24 @@ import numpy as np
 from implicit_bias._utils.checks import InputError, one_of, shown
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
-from implicit_bias.margin.solution import Certificate, Solution, Status
+from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
-from implicit_bias.solvers.diagnostics import obstacle
+from implicit_bias.solvers.diagnostics import diagnose
 from implicit_bias.solvers.native import NativeSolver, PreciseSolver
-from implicit_bias.solvers.separability import closed_sample, farkas_candidate, final, opposite_copies
+from implicit_bias.solvers.separability import evident_conflict, farkas_candidate, is_final
 
-#: The solvers by name, the preferred ones first. What is called with a problem and options, and answers.
+#: The solvers by name, the preferred ones first.
 SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECISE": PreciseSolver()}
-#: What may end a solver early; that an answer is optimal, or that there is none, only the judge says.
+#: How a solver may say that it stopped early. Only the certificate decides what is optimal or not separable.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
-#: Who tries in turn where nobody was named and the first one's answer leaves room, up to how many entries of Φ.
-AFTERWARDS, TRIED_AGAIN_UP_TO = ("CLARABEL", "PRECISE", "ECOS"), 3_000_000
+#: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
+FALLBACK_SOLVERS = ("CLARABEL", "PRECISE", "ECOS")
+#: Number of entries of Φ up to which they are tried: solvers of general cone programs then take seconds.
+MAX_RETRY_ENTRIES = 3_000_000
+
+#: A solver: any function of a problem and options.
+Run = Callable[[MarginProblem, Options], Answer]
 
 
 def solver_names() -> list[str]:
@@ -37,7 +42,7 @@ def solver_names() -> list[str]:
 @np.errstate(all="ignore")
 def solve(
     problem: MarginProblem,
-    solver: str | Callable[[MarginProblem, Options], Answer] | None = None,
+    solver: str | Run | None = None,
     *,
     tol: float = 1e-6,
     max_iterations: int | None = None,
@@ -107,128 +112,107 @@ def solve(
             raise InputError(f"{name} cannot take {problem.name}: {reason}")
         run.load()
     begin = time.perf_counter()
-    plain = None
-    if problem.hard:
-        plain = closed_sample(problem)
-        plain = opposite_copies(problem) if plain is None else plain
-    if plain is None:
-        answer = _asked(problem, name, run, options)
-    else:
-        answer = Answer(np.zeros((problem.features.k, problem.features.d)), plain, 0)
-    status, certificate = _judged(problem, answer, tol)
-    tried = [(name, answer, certificate.gap)]
-    if solver is None and _small(problem):
-        status, certificate = _tried_again(problem, options, begin, status, certificate, tried)
-    return Solution(
-        **vars(certificate),
-        status=status,
-        iterations=answer.iterations + sum(max(other.iterations, 0) for _, other, _ in tried[1:]),
+    conflict = evident_conflict(problem)
+    nowhere = np.zeros((problem.features.k, problem.features.d))
+    answer = run(problem, options) if conflict is None else Answer(nowhere, conflict, 0)
+    attempts = [_certified(problem, name, answer, options.tol)]
+    best = attempts[0]
+    if solver is None and problem.features.n * problem.features.k * problem.features.d <= MAX_RETRY_ENTRIES:
+        best = _with_fallbacks(problem, options, begin, attempts)
+    return replace(
+        best,
+        iterations=attempts[0].iterations + sum(max(attempt.iterations, 0) for attempt in attempts[1:]),
         seconds=time.perf_counter() - begin,
-        solver=min(reversed(tried), key=lambda one: one[2])[0],
-        tol=tol,
-        reason=_reason(problem, status, certificate, tried, tol),
+        solver=min(reversed(attempts), key=lambda attempt: attempt.gap).solver,
+        reason=_reason(problem, best, attempts),
     )
 
 
-#: The name of a solver that was asked, its answer, and the gap that the judge found.
-Tried = tuple[str, Answer, float]
+def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]:
+    """The name of the solver and the solver itself."""
+    if isinstance(solver, Solver):
+        return solver.name, solver
+    if solver is not None and callable(solver):
+        return getattr(solver, "__name__", type(solver).__name__), solver
+    fitting = (name for name, known in SOLVERS.items() if problem.unsupported(known.needs) is None)
+    name = next(fitting) if solver is None else one_of(solver, SOLVERS, "solver")
+    return name, SOLVERS[name]
 
 
-def _tried_again(
-    problem: MarginProblem, options: Options, begin: float, status: Status, certificate: Certificate, tried: list[Tried]
-) -> tuple[Status, Certificate]:
-    """What all make of it who are asked after an answer without a conclusion; each is added to those `tried`."""
-    for other in AFTERWARDS:
-        left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)
-        unsettled = status is Status.INACCURATE or (status is Status.NOT_SEPARABLE_BELOW and not final(certificate))
-        if not unsettled or (left is not None and left <= 0):
-            break
-        limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
-        if other == tried[0][0] or SOLVERS[other].refuses(problem, limited):
-            continue
-        answer = _asked(problem, other, SOLVERS[other], limited)
-        _, again = _judged(problem, answer, options.tol)
-        concluded, certificate = _concluded(problem, _best(certificate, again), answer, options.tol)
-        # What was proved before stays proved where a limit ends the next one.
-        if not status.inseparable or concluded.inseparable or certificate.objective < np.inf:
-            status = concluded
-        tried.append((other, answer, again.gap))
-    return status, certificate
-
-
-def _reason(problem: MarginProblem, status: Status, certificate: Certificate, tried: list[Tried], tol: float) -> str:
-    """How those ended who gave no conclusion, if several were asked; of INACCURATE, what keeps the gap from `tol`."""
-    inaccurate = status is Status.INACCURATE
-    ended = tried if inaccurate else tried[:-1]
-    story = [f"{name} ended at a gap of {gap:.1e}" for name, _, gap in ended if len(tried) > 1]
-    why = [tried[-1][1].reason or obstacle(problem, certificate, tol)] if inaccurate else []
-    return "; ".join([*story, *why])
-
-
-def _asked(
-    problem: MarginProblem, name: str, run: Callable[[MarginProblem, Options], Answer], options: Options
-) -> Answer:
-    """The answer of one solver."""
-    answer = run(problem, options)
+def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) -> Solution:
+    """Certify a solver's answer; if its weights do not separate, search for a proof that none do."""
     counted = isinstance(answer, Answer) and isinstance(answer.iterations, int | np.integer)
     if not counted or answer.stopped not in STOPPED:
         raise InputError(
             f"the solver {name} must return an Answer(weights, dual, iterations), with a whole number of iterations, "
             f"and for `stopped` None or a limit's status, not {shown(answer)}"
         )
-    return answer
-
-
-def _judged(problem: MarginProblem, answer: Answer, tol: float) -> tuple[Status, Certificate]:
-    """What the judge makes of an answer; where it has no separating weights, a proof that there are none is sought."""
-    certificate = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
-    ended = answer.stopped in (None, Status.ITERATION_LIMIT)
-    if problem.hard and ended and certificate.separable and np.isinf(certificate.objective):
-        candidate = farkas_candidate(problem, certificate.dual)
+    bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
+    if problem.hard and _ended(answer.stopped) and bounds.separable and np.isinf(bounds.objective):
+        candidate = farkas_candidate(problem, bounds.dual)
         if candidate is not None:
             proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
-            certificate = max(certificate, proof, key=lambda one: one.lower_bound)
-    return _concluded(problem, certificate, answer, tol)
+            bounds = max(bounds, proof, key=lambda one: one.lower_bound)
+    found = Solution(
+        **vars(bounds),
+        status=Status.INACCURATE,
+        iterations=answer.iterations,
+        seconds=0.0,
+        solver=name,
+        tol=tol,
+        reason=answer.reason,
+    )
+    return _concluded(problem, found, answer.stopped)
 
 
-def _concluded(
-    problem: MarginProblem, certificate: Certificate, answer: Answer, tol: float
-) -> tuple[Status, Certificate]:
-    """The status that belongs to bounds after this answer; without weights where nothing separates."""
-    ended = answer.stopped in (None, Status.ITERATION_LIMIT)
-    if not certificate.separable or (
-        problem.hard and ended and np.isinf(certificate.objective) and certificate.farkas_residual <= NEARLY_ZERO
-    ):
-        nothing = {name: getattr(certificate, name) * np.nan for name in ("weights", "margins")}
-        proved = Status.NOT_SEPARABLE_BELOW if certificate.separable else Status.NOT_SEPARABLE
-        return proved, replace(certificate, **nothing, intercept=0.0)
-    if certificate.gap <= tol:
-        return Status.OPTIMAL, certificate
-    return answer.stopped or Status.INACCURATE, certificate
+def _ended(stopped: Status | None) -> bool:
+    """True unless a time limit or Ctrl-C stopped the solver."""
+    return stopped in (None, Status.ITERATION_LIMIT)
 
 
-def _best(one: Certificate, other: Certificate) -> Certificate:
-    """The better upper bound of two and the better lower one, each with what proves it."""
-    upper = min(one, other, key=lambda found: found.objective)
-    lower = max(one, other, key=lambda found: found.lower_bound)
+def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) -> Solution:
+    """Set the status that the bounds imply after an answer; without weights if nothing separates."""
+    unbounded = problem.hard and _ended(stopped) and np.isinf(found.objective)
+    if not found.separable or (unbounded and found.farkas_residual <= NEARLY_ZERO):
+        status = Status.NOT_SEPARABLE_BELOW if found.separable else Status.NOT_SEPARABLE
+        nothing = {name: getattr(found, name) * np.nan for name in ("weights", "margins")}
+        return replace(found, **nothing, intercept=0.0, status=status)
+    return replace(found, status=Status.OPTIMAL if found.gap <= found.tol else stopped or Status.INACCURATE)
+
+
+def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, attempts: list[Solution]) -> Solution:
+    """Run the fallback solvers until one is conclusive; append each to `attempts`; return the best bounds."""
+    best = attempts[0]
+    for name in FALLBACK_SOLVERS:
+        left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)
+        inconclusive = best.status is Status.INACCURATE or (
+            best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)
+        )
+        if not inconclusive or (left is not None and left <= 0):
+            break
+        limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
+        if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
+            attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), options.tol))
+            best = _merged(problem, best, attempts[-1])
+    return best
+
+
+def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solution:
+    """The better upper bound of two solutions and the better lower one, each with what proves it."""
+    upper = min(best, attempt, key=lambda one: one.objective)
+    lower = max(best, attempt, key=lambda one: one.lower_bound)
     gap = (upper.objective - lower.lower_bound) / upper.objective if upper.objective < np.inf else np.inf
     proof = {name: getattr(lower, name) for name in ("dual", "lower_bound", "farkas_residual", "multipliers")}
-    return replace(upper, **proof, gap=gap)
+    stopped = attempt.status if attempt.status in STOPPED else None
+    found = _concluded(problem, replace(upper, **proof, gap=gap), stopped)
+    # A proof stays a proof if a limit ends the next solver.
+    proved = best.status.inseparable and not found.status.inseparable and np.isinf(found.objective)
+    return replace(found, status=best.status) if proved else found
 
 
-def _small(problem: MarginProblem) -> bool:
-    """Whether solvers of general cone programs take no longer than a user waits unasked."""
-    return problem.features.n * problem.features.k * problem.features.d <= TRIED_AGAIN_UP_TO
-
-
-def _chosen(
-    problem: MarginProblem, solver: str | Callable[[MarginProblem, Options], Answer] | None
-) -> tuple[str, Callable[[MarginProblem, Options], Answer]]:
-    """The name of the solver and the solver itself."""
-    if isinstance(solver, Solver):
-        return solver.name, solver
-    if solver is not None and callable(solver):
-        return getattr(solver, "__name__", type(solver).__name__), solver
-    fitting = (name for name, known in SOLVERS.items() if problem.lacks(known.needs) is None)
-    name = next(fitting) if solver is None else one_of(solver, SOLVERS, "solver")
-    return name, SOLVERS[name]
+def _reason(problem: MarginProblem, best: Solution, attempts: list[Solution]) -> str:
+    """How the inconclusive ones of several attempts ended, and what keeps an INACCURATE gap from `tol`."""
+    inaccurate = best.status is Status.INACCURATE
+    several = attempts if inaccurate else attempts[:-1]
+    parts = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in several if len(attempts) > 1]
+    return "; ".join([*parts, attempts[-1].reason or diagnose(problem, best)] if inaccurate else parts)

@@ -1,4 +1,4 @@
-"""Margin problems along prices of slack."""
+"""Soft margins at several values of C."""
 
 import time
 from dataclasses import replace
@@ -6,36 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_reals
+from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers.dispatch import solve
 
-#: λ below this share of its price is not at it.
-AWAY = 0.999
+#: λ_i below this share of its upper bound C c_i counts as free.
+FREE = 0.999
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
     """Solve a problem's soft margin at every price of slack in `C`, each from the solution before it.
 
-    A solution without slack, and with every λ_i below C c_i, is one at other prices above its λ_i/c_i, too: there it is
-    certified again, and not solved for. Going down from high prices is the fastest: few samples carry the first ones.
+    A solution without slack and with every λ_i below C c_i also solves the problem at other prices above its λ_i/c_i:
+    it is then certified again without a solve. Descending prices are fastest: the first ones have few support vectors.
 
     Parameters
     ----------
     problem : MarginProblem
-        Its own C plays no part.
+        Its own C has no effect.
     C : sequence of float
-        Prices of slack, in the order to solve them in; `inf` is the hard margin. Neighbours should lie near each
-        other.
+        Prices of slack, solved in this order; `inf` is the hard margin. Neighbours should be close to each other.
     **options
         As for `solve`.
 
     Returns
     -------
     list of Solution
-        One per price, each with its own certificate. An interruption ends the list with what is there.
+        One per price, each with its own certificate; fewer after an interruption.
 
     Raises
     ------
@@ -59,25 +59,25 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     if prices.ndim != 1 or prices.size == 0:
         raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
     path: list[Solution] = []
-    points = [replace(problem, C=price) for price in prices.tolist()]
+    points = [problem.replace(C=as_positive(price, "C", infinite=True)) for price in prices.tolist()]
+    for point in points:
+        point.check_prices()
     for before, point in zip([points[0], *points], points, strict=False):
         warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
         known = _still(path[-1], before, point) if path else None
-        try:
+        with Interruptible() as run:
             path.append(solve(point, **(options | warm)) if known is None else known)
-        except KeyboardInterrupt:
-            if not path:
-                raise
-            break
-        if path[-1].status is Status.INTERRUPTED:
+        if run.interrupted and not path:
+            raise KeyboardInterrupt
+        if run.interrupted or path[-1].status is Status.INTERRUPTED:
             break
     return path
 
 
 def _still(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solution | None:
-    """The solution at the price before, if it is certified at this one: no λ is near its price, before and now."""
+    """The earlier solution, if it is certified at the present price: no λ is near its bound, before and now."""
     begin = time.perf_counter()
-    prices = AWAY * np.minimum(before.prices, now.prices)
+    prices = FREE * np.minimum(before.prices, now.prices)
     if earlier.status is not Status.OPTIMAL or not (earlier.dual < prices).all():
         return None
     found = certify(now, earlier.weights, earlier.dual, earlier.intercept, earlier.multipliers)
@@ -87,10 +87,10 @@ def _still(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solu
 
 
 def smallest_price(problem: MarginProblem) -> float:
-    """A price of slack C₀ up to which weights of zero are optimal; 1 if they are at every price.
+    """A price of slack C₀ up to which zero weights are optimal; 1 if they are optimal at every price.
 
-    C₀ = 1/‖Φᵀ(λ∘y)‖_* for λ = c; with a free intercept, λ of the heavier class are scaled down to Σ y_iλ_i = 0: then
-    Cλ is feasible for C ≤ C₀ and reaches the slack of no weights, C Σ m_iλ_i, for equal margins m. (Ours.)
+    C₀ = 1/‖Φᵀ(λ∘y)‖_* for λ = c; with a free intercept, λ of the heavier class are scaled down to Σ y_iλ_i = 0. Then
+    Cλ is feasible for C ≤ C₀ and attains the slack of zero weights, C Σ m_iλ_i, for equal margins m. (Ours.)
 
     >>> from implicit_bias import ConstantGate, svm_gln
     >>> smallest_price(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate()))

@@ -1,6 +1,7 @@
 """Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ, μ ≥ 0 the multipliers of linear constraints."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -13,38 +14,45 @@ from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Certificate
 
-#: A candidate with this residual is good enough to offer; the judge measures for itself.
+#: Residual of a candidate that is small enough to offer; the certificate measures it again.
 ENOUGH = 1e-13
-#: λ below this share of the largest does not count in a proof.
+#: Share of the largest λ below which a λ is left out of a proof.
 NEGLIGIBLE = 1e-9
-#: Projections of copies are this near, as a share of their length, as sums are rounded in different orders.
+#: Distance of the projections of copies, as a share of their length: sums are rounded in different orders.
 NEIGHBOURS = 1e-9
-#: Entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
+#: Number of entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
 SEARCH_UP_TO = 5_000_000
-#: Independent samples of which rational arithmetic takes no proof; 70 is about the most.
+#: Number of independent samples that are too many for a proof in rational arithmetic; 70 is about the most.
 INDEPENDENT = 100
 #: Supports that are polished in turn: the λ above these shares of the largest.
 SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
-#: The matrices of the products of all samples of a support that are held at once.
+#: Number of matrices of the products of all samples of a support that are held at once.
 MATRICES = 3
 
 
-def closed_sample(problem: MarginProblem) -> Array | None:
-    """λ = e_i for a sample with φ(x_i) = 0, whose margin is 0 for every W; None if there is none.
+def evident_conflict(problem: MarginProblem) -> Array | None:
+    """λ of samples that alone prove a hard margin impossible, found without a solver; None if there are none.
 
-    A free intercept gives it a margin: then one such sample of each class is a proof.
+    One sample with φ(x_i) = 0, whose margin is 0 for every W; with a free intercept, one of each class. Or two with
+    equal inputs and gates and opposite labels.
     """
-    closed = problem.features.closed()
-    classes = [closed & (problem.y == sign) for sign in (1, -1)] if problem.intercept else [closed]
-    if not all(members.any() for members in classes):
+    if not problem.hard:
         return None
-    lam = np.zeros(problem.features.n)
-    lam[[np.flatnonzero(members)[0] for members in classes]] = 1.0
+    closed, y = problem.features.closed(), problem.y
+    classes = [closed & (y == sign) for sign in (1, -1)] if problem.intercept else [closed]
+    if all(members.any() for members in classes):
+        rows: Any = [int(np.argmax(members)) for members in classes]
+    else:
+        rows = _opposite_copies(problem)
+    if rows is None:
+        return None
+    lam = np.zeros(len(closed))
+    lam[rows] = 1.0
     return lam
 
 
-def opposite_copies(problem: MarginProblem) -> Array | None:
-    """λ = e_i + e_j for equal inputs and gates with opposite labels; None if there are none, or inputs are not at hand.
+def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
+    """Two samples with equal inputs and gates and opposite labels; None without, or if inputs are not available.
 
     Copies are next to each other in the order of a random projection, up to its rounding.
     """
@@ -59,17 +67,15 @@ def opposite_copies(problem: MarginProblem) -> Array | None:
         near = place[second] - place[first] <= NEIGHBOURS * features.row_norms()[first]
     for i, j in np.stack([first, second], 1)[near & (y[first] != y[second])]:
         if (features.X[i] == features.X[j]).all() and (features.gate_values[i] == features.gate_values[j]).all():
-            lam = np.zeros(features.n)
-            lam[[i, j]] = 1.0
-            return lam
+            return np.array([i, j])
     return None
 
 
 def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
-    """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ we find; the judge decides whether they prove anything.
+    """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ found; the certificate decides whether they are a proof.
 
-    `guess` (n,), a solver's dual, is polished on its own support; if that yields no proof and Φ is not too large,
-    non-negative least squares search for one. No sample may be closed. A free intercept is one more feature, constant.
+    `guess` (n,), a solver's dual, is polished on its own support. If that yields no proof and Φ is not too large,
+    non-negative least squares search for one. No sample may be closed. A free intercept is one more, constant feature.
     """
     problem = _in_own_units(problem)
     given = np.maximum(guess, 0.0)
@@ -84,19 +90,19 @@ def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array
     return _searched(problem)
 
 
-def final(proof: Certificate) -> bool:
-    """Whether Φᵀ(λ∘y) is zero but for rounding, of more samples than rational arithmetic takes: nobody proves more."""
+def is_final(proof: Certificate) -> bool:
+    """True if Φᵀ(λ∘y) is zero up to rounding for more samples than rational arithmetic takes: no solver proves more."""
     return proof.farkas_residual <= ENOUGH and int((proof.dual > 0).sum()) > INDEPENDENT
 
 
 def _in_own_units(problem: MarginProblem) -> MarginProblem:
-    """The problem with every input in units of its own size, as the judge looks at it: the same proofs hold."""
+    """The problem with every input in units of its own size, as in the certificate; the same proofs hold."""
     features, constraints = problem.features, problem.constraints
     units = features.units()
     if constraints is not None:
         E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
         constraints = replace(constraints, E=sp.csr_array(E))
-    return problem.restated(features=features.in_units(units), constraints=constraints)
+    return problem.replace(features=features.in_units(units), constraints=constraints)
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
@@ -110,15 +116,15 @@ def _residual(problem: MarginProblem, lam: Array) -> float:
 
 
 def _constant(problem: MarginProblem) -> float:
-    """The feature that stands for a free intercept, as large as the others; 0 without one."""
+    """Value of the feature for a free intercept, as large as the others; 0 without one."""
     return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
 
 
 def _polished(problem: MarginProblem, lam: Array) -> Array | None:
     """λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) = 0; None if there is no such v.
 
-    Each λ_i changes by a small part of itself, so that few turn negative; these leave the support. Small supports come
-    first: λ that should be zero spoil a proof.
+    Each λ_i changes by a small part of itself, so that few become negative; these leave the support. Small supports
+    come first, because λ that should be zero spoil a proof.
     """
     constant = _constant(problem)
     norms = np.hypot(problem.features.row_norms(), constant)
@@ -145,10 +151,10 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
 
 
 def _thinned(problem: MarginProblem, lam: Array) -> Array:
-    """A proof by rank + 1 samples at most out of one by more, which rational arithmetic finds too many.
+    """Reduce a proof to at most rank + 1 samples, because rational arithmetic takes few.
 
-    Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. `lam` itself where the simplex method finds none,
-    or where the rank is so large that they, too, may be too many: then it takes long.
+    Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. Returns `lam` if the simplex method finds none, or if
+    the rank is so large that a basic solution may still have too many.
     """
     support, constant = np.flatnonzero(lam > 0), _constant(problem)
     rows = problem.features.select(support)
@@ -178,13 +184,13 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
 def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
     """A vector near 1 in the null space of Aᵀ, A the features of `rows` and a constant, times `factors`; or None.
 
-    Few features: 1 less its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v, where memory suffices.
+    For few features: 1 minus its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v, if memory suffices.
     """
     v = np.ones(rows.n)
     if 4 * rows.k * rows.d <= rows.n:
         A = np.insert(rows.dense(), 0, constant, axis=1) * factors[:, None]
         A /= length(A, axis=0) + TINY
-        # LAPACK pivots column by column: only the small factor is pivoted.
+        # LAPACK pivots column by column, so only the small factor is pivoted.
         Q, R = scipy.linalg.qr(A[:, A.any(axis=0)], mode="economic", overwrite_a=True, check_finite=False)
         P, R, _ = scipy.linalg.qr(R, pivoting=True, check_finite=False)
         size = np.abs(np.diag(R))
@@ -192,7 +198,7 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
         for _ in range(2):
             v = v - Q @ (P @ (P.T @ (Q.T @ v)))
         return v
-    # Of mean square length 1: the squares of large features overflow.
+    # In units of the mean square length, because squares of large features overflow.
     scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
     if not 0 < scale < np.inf or MATRICES * 8.0 * rows.n**2 > free_memory():
         return None
@@ -215,7 +221,7 @@ def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
     features = problem.features.reduced()[0] if constraints is None else problem.features
     rows = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None]
     if constraints is not None:
-        # One row −E for each μ ≥ 0; an equality has a second one for the negative part of its μ.
+        # A row −E for each μ ≥ 0, and a second one for the negative part of the μ of an equality.
         E = constraints.E.toarray()
         sizes = length(E, axis=1)
         E = E / (sizes + TINY)[:, None]

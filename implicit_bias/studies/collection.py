@@ -1,4 +1,4 @@
-"""The experiments of one source: what help says of them is at hand, and all else is loaded when it is asked for."""
+"""Experiments of one source: their names are available at once, and all else is loaded when needed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Collection:
     ('reproduce galu', ['norms'])
     """
 
-    #: That of its folder here.
+    #: Name of its folder here.
     name: str
     #: Authors and title.
     source: str
     #: The values of --figure in the order of the findings: with underscores, the modules of the folder.
     names: tuple[str, ...]
-    #: Whether any of them reads image files.
+    #: True if any of them reads image files.
     images: bool = False
 
     @cached_property

@@ -1,7 +1,8 @@
 """How the limit is approached: by steps scaled by the loss, or by plain descent."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,8 +22,28 @@ ARMIJO = 0.4
 KINK = 1e-4
 
 
+class Iteration(Protocol):
+    """The state of a descent: its weights, and a step, which returns True once the descent has converged."""
+
+    @property
+    def weights(self) -> Tensor: ...
+
+    def step(self) -> bool: ...
+
+
+class Descent(ABC):
+    """Base class of the ways to the limit: a new one is a subclass with its own `stepper`."""
+
+    max_steps: int
+    max_seconds: float
+
+    @abstractmethod
+    def stepper(self, function: MarginFunction) -> Iteration:
+        """The iteration from the function's start."""
+
+
 @dataclass(frozen=True)
-class LossScaled:
+class LossScaled(Descent):
     """Accelerated full-batch descent whose steps are scaled by 1/loss, on the weights w = Ru, ‖u‖ = 1.
 
         F_R(u) = R^{−L} log Σ_i exp(−R^L y_i f_u(x_i)),    ∇F_R(u) = −Σ_i p_i y_i ∇f_u(x_i),  p = softmax(−y f_w)
@@ -90,9 +111,13 @@ class LossScaled:
         as_positive(self.max_seconds, "max_seconds", infinite=True)
         as_positive(self.margin, "margin", zero=True)
 
+    def stepper(self, function: MarginFunction) -> "ScaledIteration":
+        """The iteration on the span of few samples, the weights of one layer, or those of any network."""
+        return ScaledIteration(steps_of(function, self.preconditioned), self)
+
 
 @dataclass(frozen=True)
-class PlainDescent:
+class PlainDescent(Descent):
     """Full-batch gradient descent on the mean logistic loss: w ← w − η ∇ (1/n) Σ_i log(1 + e^{−y_i f_w(x_i)}).
 
     Of several outputs it is the cross-entropy of their softmax, log(1 + Σ_{c≠y_i} e^{f_c(x_i) − f_{y_i}(x_i)}).
@@ -119,17 +144,21 @@ class PlainDescent:
         as_count(self.max_steps, "max_steps")
         as_positive(self.max_seconds, "max_seconds", infinite=True)
 
+    def stepper(self, function: MarginFunction) -> "PlainIteration":
+        """The iteration on all weights."""
+        return PlainIteration(function, self)
+
 
 class ScaledIteration:
     """The iteration of `LossScaled`."""
 
-    def __init__(self, function: MarginFunction, config: LossScaled) -> None:
-        self.function, self.config = steps_of(function, config.preconditioned), config
+    def __init__(self, function: MarginFunction | LayerFunction, config: LossScaled) -> None:
+        self.function, self.config = function, config
         start: Any = self.function.start
         self.radius = self.function.dot(start, start) ** 0.5
         self.u: Any = start / self.radius
         self.before = self.u
-        self.length, self.run, self.converged, self.crossing = 1.0, 0, False, False
+        self.length, self.run, self.crossing = 1.0, 0, False
         #: The norm of the weights that no sample reaches, and that never move.
         self.still = float(np.hypot.reduce([0.0, *(float(part.norm()) for part in function.rest)]))
 
@@ -138,7 +167,7 @@ class ScaledIteration:
         """w = Ru."""
         return self.function.flat(self.radius * self.u)
 
-    def step(self) -> None:
+    def step(self) -> bool:
         """One step from u_k to u_{k+1}, and R."""
         # Its vectors are its own: tensors, or arrays that hold the units' values, too.
         function: Any = self.function
@@ -163,7 +192,7 @@ class ScaledIteration:
         uphill = function.dot(tangent, new) > function.dot(tangent, self.u)
         self.run = 0 if uphill or not self.config.momentum else self.run + 1
         self.before, self.u = self.u, new
-        self._grow(margins, -radial, square**0.5, sharpness)
+        return self._grow(margins, -radial, square**0.5, sharpness)
 
     def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
         """The step from v against a direction: halved until it brings what is promised, or is shorter than `least`."""
@@ -182,20 +211,20 @@ class ScaledIteration:
         vector /= self.function.dot(vector, vector) ** 0.5
         return vector
 
-    def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> None:
-        """Let R grow where the direction has kept up, and see whether the end is reached."""
+    def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> bool:
+        """Let R grow if the direction has kept up, unless the end is reached; return whether it is."""
         smallest = float(margins.min())
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
         settled = tangential <= max(self.config.stationarity, SLACK * gap) * float(np.hypot(radial, tangential))
-        if (settled or self.crossing) and radial > 0:
-            sharp = smallest > 0 and np.log(self.function.count) <= self.config.tolerance * smallest
-            # The margins are those before the step, the weights those after it.
-            self.converged = (
-                sharp and self._wide(margins) and self._wide(self.function.gradient(self.u, self.radius)[2])
-            )
-            if not self.converged:
-                self.radius *= self.config.growth ** (1 / self.function.degree)
+        if not ((settled or self.crossing) and radial > 0):
+            return False
+        sharp = smallest > 0 and np.log(self.function.count) <= self.config.tolerance * smallest
+        # The margins are those before the step, the weights those after it.
+        if sharp and self._wide(margins) and self._wide(self.function.gradient(self.u, self.radius)[2]):
+            return True
+        self.radius *= self.config.growth ** (1 / self.function.degree)
+        return False
 
     def _wide(self, margins: Any) -> bool:
         """Whether the normalised margin is what is asked for."""
@@ -206,12 +235,10 @@ class ScaledIteration:
 class PlainIteration:
     """The iteration of `PlainDescent`."""
 
-    converged = False
-
     def __init__(self, function: MarginFunction, config: PlainDescent) -> None:
         self.function, self.lr, self.weights = function, config.lr, function.start
 
-    def step(self) -> None:
+    def step(self) -> bool:
         """One step of gradient descent."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         if not (np.isfinite(value) and bool(margins.isfinite().all())):
@@ -220,6 +247,7 @@ class PlainIteration:
         # Beyond this, the network's outputs overflow where it is measured.
         if not float(self.weights.abs().max()) < 1e100:
             raise self._diverged()
+        return False
 
     def _diverged(self) -> InputError:
         return InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")

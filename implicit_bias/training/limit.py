@@ -5,7 +5,7 @@ its norm R only says how sharply the loss tells the smallest margin from the oth
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -15,8 +15,8 @@ from implicit_bias._utils.scaling import largest_entries
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.iterations import LossScaled, PlainDescent, PlainIteration, ScaledIteration
-from implicit_bias.training.result import Interruptible, TrainingResult
+from implicit_bias.training.iterations import Descent, LossScaled
+from implicit_bias.training.result import TrainingResult, drive
 from implicit_bias.training.targets import as_aims
 
 #: Steps between two rows of the table: one fifth of the steps so far.
@@ -27,7 +27,7 @@ def descend_to_limit(
     network: GatedNetwork,
     X: ArrayLike,
     y: ArrayLike,
-    config: LossScaled | PlainDescent | None = None,
+    config: Descent | None = None,
     *,
     measure: Callable[[GatedNetwork], dict[str, float]] | None = None,
     progress: Callable[[int, float], None] | None = None,
@@ -87,7 +87,7 @@ def descend_to_limit(
     ('converged', True)
     """
     config = LossScaled() if config is None else config
-    if not isinstance(network, GatedNetwork) or not isinstance(config, LossScaled | PlainDescent):
+    if not isinstance(network, GatedNetwork) or not isinstance(config, Descent):
         raise InputError("descend_to_limit takes a GatedNetwork, and LossScaled(…) or PlainDescent(…) as its config")
     check_callable(measure, "measure")
     check_callable(progress, "progress")
@@ -95,43 +95,22 @@ def descend_to_limit(
     aims = as_aims(y, len(X), getattr(network, "outputs", 1), "logistic")
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     start = time.perf_counter()
+    rows: list[dict[str, float]] = []
     with one_thread():
         function = MarginFunction(network, X, aims)
-        stepper = (
-            ScaledIteration(function, config) if isinstance(config, LossScaled) else PlainIteration(function, config)
-        )
-        rows: list[dict[str, float]] = []
+        stepper = config.stepper(function)
+
+        def steps() -> Iterator[bool]:
+            for step in range(1, config.max_steps + 1):
+                yield stepper.step()
+                if progress is not None and step % 50 == 0:
+                    progress(step, time.perf_counter() - start)
 
         def record(step: int) -> None:
-            """Measure the network, which then has the weights of this step."""
             row = {"step": step, "seconds": time.perf_counter() - start} | function.state(stepper.weights)
             function.write(stepper.weights)
             rows.append(row | (measure(network) if measure else {}))
 
-        end = _loop(stepper, config, record, start, progress)
+        due = lambda step, recorded: step > SPACING * recorded  # noqa: E731
+        end = drive(steps(), record, due, deadline=start + config.max_seconds)
     return TrainingResult(pd.DataFrame(rows), config, end, time.perf_counter() - start, networks=(network,))
-
-
-def _loop(
-    stepper: ScaledIteration | PlainIteration,
-    config: LossScaled | PlainDescent,
-    record: Callable[[int], None],
-    start: float,
-    progress: Callable[[int, float], None] | None,
-) -> str:
-    step, recorded, end = 0, 0, "max_steps"
-    record(0)
-    with Interruptible() as run:
-        while step < config.max_steps and end == "max_steps":
-            stepper.step()
-            step += 1
-            seconds = time.perf_counter() - start
-            end = "converged" if stepper.converged else "max_seconds" if seconds > config.max_seconds else end
-            if step > SPACING * recorded:
-                record(step)
-                recorded = step
-            if progress is not None and step % 50 == 0:
-                progress(step, seconds)
-    if recorded < step:
-        record(step)
-    return "interrupted" if run.interrupted else end

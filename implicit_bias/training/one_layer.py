@@ -57,8 +57,9 @@ class LayerFunction(ABC):
     degree: ClassVar[int] = 2
 
     @torch.no_grad()
-    def __init__(self, function: MarginFunction) -> None:
+    def __init__(self, function: MarginFunction, *, single_from: int = SINGLE_FROM) -> None:
         self.has_kinks, self.count, self.outputs = function.has_kinks, function.count, function.outputs
+        self.rest = function.rest
         self.X, self.y = function.inputs.numpy(), function.y.numpy()
         layer = networks_of(function.network)[0].one_layer()
         assert layer is not None
@@ -74,7 +75,7 @@ class LayerFunction(ABC):
         steepness = steepness * (2.0**0.5 if self.outputs > 1 else 1.0)
         self.slopes = np.maximum(steepness * np.linalg.norm(self.X, axis=1), np.finfo(float).tiny)
         ordinary = 1 / SINGLE_UP_TO < self.slopes.max() < SINGLE_UP_TO
-        single = ordinary and len(self.X) >= SINGLE_FROM
+        single = ordinary and len(self.X) >= single_from
         self.precision: type[np.floating] = np.float32 if single else np.float64
         self.ball, self.age = np.inf, 0
         #: Of each network side by side, or the one: hidden weights and readout, one after the other.
@@ -102,9 +103,9 @@ class LayerFunction(ABC):
     def tangent(self, gradient: Array, radial: float, vector: Array) -> Array:
         """The gradient less its part along the vector."""
 
-    @abstractmethod
     def direction(self, tangent: Array, radial: float, vector: Array, radius: float) -> Array:
-        """Against which a step goes."""
+        """Against which a step goes: the tangent itself."""
+        return tangent
 
     @abstractmethod
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
@@ -214,7 +215,6 @@ class SpanFunction(LayerFunction):
         self.kernel = rows @ rows.T
 
     def dot(self, a: Array, b: Array) -> float:
-        """⟨a, b⟩."""
         return float(a[0] @ b[1])
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
@@ -248,7 +248,6 @@ class SpanFunction(LayerFunction):
         return float(vector[0, size:-2] @ self.centre[1, size:-2] + vector[0, -2])
 
     def gradient(self, vector: Array, radius: float) -> tuple[float, Array, Array]:
-        """log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) for the samples that take part."""
         values, readout = self._split(vector)
         units, value, softmax, margins = self._evaluated(vector, radius)
         slopes = slopes_of(softmax, self.own_y)
@@ -269,12 +268,7 @@ class SpanFunction(LayerFunction):
         return value, rows, margins
 
     def tangent(self, gradient: Array, radial: float, vector: Array) -> Array:
-        """The gradient less its part along the vector."""
         return self.mix(1.0, gradient, -radial, vector)
-
-    def direction(self, tangent: Array, radial: float, vector: Array, radius: float) -> Array:
-        """Against which a step goes: the tangent itself."""
-        return tangent
 
     def _gated(self, alpha: Array, gate: Array) -> Array:
         """g ∘ (g ∘ α) K."""
@@ -303,9 +297,11 @@ class WeightFunction(LayerFunction):
     E[x xᵀ]. Ours.
     """
 
-    def __init__(self, function: MarginFunction, preconditioned: bool = False) -> None:
+    def __init__(
+        self, function: MarginFunction, preconditioned: bool = False, *, single_from: int = SINGLE_FROM
+    ) -> None:
         self.preconditioned, self.refreshed = preconditioned, 0
-        super().__init__(function)
+        super().__init__(function, single_from=single_from)
 
     def _prepare(self) -> None:
         self.tail = self.free.size + len(self.turn) * self.free.shape[1] * self.X.shape[1]
@@ -317,7 +313,6 @@ class WeightFunction(LayerFunction):
             self.spectrum = (self.gates**2).mean(2)[..., None] * (self.X**2).mean(0)
 
     def dot(self, a: Array, b: Array) -> float:
-        """⟨a, b⟩."""
         return float(a[-self.tail :] @ b[-self.tail :])
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
@@ -348,7 +343,6 @@ class WeightFunction(LayerFunction):
         return self.dot(self.centre, vector)
 
     def gradient(self, vector: Array, radius: float) -> tuple[float, Array, Array]:
-        """log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) for the samples that take part."""
         values, readout = self._split(vector)
         units, value, softmax, margins = self._evaluated(vector, radius)
         if self.preconditioned and self.refreshed % REFRESH == 0:
@@ -371,7 +365,6 @@ class WeightFunction(LayerFunction):
         return value, found, margins
 
     def tangent(self, gradient: Array, radial: float, vector: Array) -> Array:
-        """The gradient less its part along the vector."""
         tangent: Array = gradient - radial * vector[-self.tail :]
         return tangent
 

@@ -29,8 +29,9 @@ class Optimiser(ABC):
     lr: float
     loss: str
 
-    #: True if training many networks stops after whole epochs, as training of one does.
-    whole: ClassVar[bool] = False
+    #: True if a step treats every weight alike, so that all layers may be one row; else weights are matrices, behind
+    #: an axis of networks if several train together.
+    entrywise: ClassVar[bool] = True
 
     @abstractmethod
     def update(self, weights: Sequence[Tensor], *, fused: bool | None = None) -> Update:
@@ -44,9 +45,14 @@ class Optimiser(ABC):
         """How many minibatches n samples make."""
         return -(-n // int(self.batch_size))
 
+    def count(self, n: int) -> int:
+        """How many steps are made with n samples."""
+        return int(self.steps)
+
     def epochs(self, n: int) -> int:
-        """Whole epochs of n samples in `steps` steps, at least one unless there are no steps."""
-        return min(1, self.steps) and max(1, int(self.steps) // self.batches_per_epoch(as_count(n, "n")))
+        """How many epochs of n samples these are; the last may be cut short."""
+        n = as_count(n, "n")
+        return -(-self.count(n) // self.batches_per_epoch(n))
 
     def rates(self, epochs: int) -> Iterator[float]:
         """The rate of each epoch."""
@@ -107,8 +113,6 @@ class SGD(Optimiser):
     loss: str = "logistic"
     loader: bool = False
 
-    whole: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         as_count(self.steps, "steps")
         as_count(self.batch_size, "batch_size")
@@ -119,6 +123,11 @@ class SGD(Optimiser):
         one_of(self.loss, MARGIN_LOSSES, "loss")
         if not isinstance(self.loader, bool):
             raise InputError(f"loader must be True or False, not {shown(self.loader)}")
+
+    def count(self, n: int) -> int:
+        """Those of the whole epochs that fit, at least of one."""
+        many = self.batches_per_epoch(n)
+        return max(1, int(self.steps) // many) * many
 
     def rates(self, epochs: int) -> Iterator[float]:
         """The rate of each epoch, lower from half time on.
@@ -159,7 +168,9 @@ class Adam(Optimiser):
 
     Parameters
     ----------
-    steps, batch_size, lr, and errors : as for `SGD`
+    steps : int
+        Number of steps, all of which are made.
+    batch_size, lr, and errors : as for `SGD`
     loss : 'squared', 'logistic' or 'hinge'
         'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
         log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and

@@ -1,7 +1,9 @@
-"""The result of every kind of training, and the way in which Ctrl-C ends one."""
+"""The loop and the result of all training."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.threads import Interruptible
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,20 +62,50 @@ class TrainingResult:
         return np.asarray(self.table.loss.iloc[-max(1, len(self.networks)) :], dtype=float)
 
 
-class Interruptible:
-    """Context that Ctrl-C leaves quietly: the caller keeps what it has and says 'interrupted'.
+def drive(
+    steps: Iterable[bool | None],
+    record: Callable[[int], bool | None],
+    due: Callable[[int, int], bool],
+    *,
+    show: Callable[[int], None] | None = None,
+    deadline: float = float("inf"),
+) -> str:
+    """Make steps until they converge, are exhausted, or are interrupted by Ctrl-C; return how they ended.
 
-    >>> with Interruptible() as run:
-    ...     raise KeyboardInterrupt
-    >>> run.interrupted
-    True
+    Parameters
+    ----------
+    steps : iterable
+        Its next item is taken to make a step: True if that step has converged.
+    record : callable(step)
+        Called before the first step, when one is due, and at the end; True if training has converged.
+    due : callable(step, recorded)
+        True if a record is due after this step; `recorded` is the step of the last one.
+    show : callable(step), optional
+        Called after each record that was due.
+    deadline : float
+        End of training, by `time.perf_counter`.
+
+    Examples
+    --------
+    >>> rows = []
+    >>> drive([None] * 5, rows.append, lambda step, recorded: step % 2 == 0), rows
+    ('max_steps', [0, 2, 4, 5])
     """
-
-    interrupted = False
-
-    def __enter__(self) -> Interruptible:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *details: object) -> bool:
-        self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
-        return self.interrupted
+    step = recorded = 0
+    end = "max_steps"
+    record(0)
+    with Interruptible() as run:
+        if show is not None:
+            show(0)
+        for step, converged in enumerate(steps, 1):
+            if due(step, recorded):
+                recorded = step
+                converged = record(step) or converged
+                if show is not None:
+                    show(step)
+            if converged or time.perf_counter() > deadline:
+                end = "converged" if converged else "max_seconds"
+                break
+    if recorded < step:
+        record(step)
+    return "interrupted" if run.interrupted else end

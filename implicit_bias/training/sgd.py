@@ -1,72 +1,77 @@
-"""Stochastic gradient descent as published, with a history."""
+"""Training with minibatches: one network, or many of one shape together."""
 
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import InputError, as_count, as_floats, as_seed, check_callable, shown
+from implicit_bias._utils.checks import InputError, as_count, as_positive, as_seed, check_callable, shown
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.optimisers import SGD, Optimiser
-from implicit_bias.training.result import Interruptible, TrainingResult
+from implicit_bias.training.result import TrainingResult, drive
+from implicit_bias.training.stack import stack_of
 from implicit_bias.training.stepper import Stepper
-from implicit_bias.training.targets import as_aims
 from implicit_bias.training.updates import updates_of
 
 
 def train(
-    network: GatedNetwork,
+    networks: GatedNetwork | Sequence[GatedNetwork],
     X: ArrayLike,
     y: ArrayLike,
     config: Optimiser | None = None,
     *,
     seed: int = 1,
     device: str = "cpu",
-    every: int = 1,
+    every: int | Container[int] | None = None,
+    target: float | None = None,
     progress: Callable[[int, int], None] | None = None,
-    progress_at: Container[int] | None = None,
 ) -> TrainingResult:
-    """Train a network in place.
+    """Train a network in place, or several of one shape, each as it would be trained alone with the same batches.
 
     Parameters
     ----------
-    network : GatedNetwork
-        Trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least, shallow GLNs in
-        float64. Both get their new weights at the end, and for `progress`.
-    X : array, shape (n, d)
-    y : array, shape (n,), or (n, q)
+    networks : GatedNetwork, or a list of R networks such as ReLUNetwork
+        A network is trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least,
+        shallow GLNs in float64. Several are trained in float32; they may differ in widths and weights, and have the
+        class, depth, inputs and outputs in common. All get their new weights at the end, and for `progress`.
+    X : array, shape (n, d); of several networks also (R, n, d), samples of each network's own
+    y : array, shape (n,), or (n, q); along with X also (R, n) or (R, n, q)
         Labels −1 and +1; with the squared loss any real targets, (n, q) of a network with q outputs; with the other
         losses and q outputs classes 0 … q−1, shape (n,).
     config : SGD, default SGD(); or Adam
-        Adam, too, stops after the last whole epoch that fits. With it, and for targets other than ±1, steps are taken
-        by autograd in the network's own dtype.
+        SGD makes whole epochs, Adam exactly its `steps`. With Adam, and for targets other than ±1, a network takes
+        its steps by autograd in its own dtype.
     seed : int
         Seed of the shuffling (torch's Mersenne twister, one permutation an epoch). Same seed, same machine: same
         weights, bit for bit; on the CPU training uses one thread, which is faster for networks of this size.
     device : str
-        'cpu', or a torch device such as 'cuda'; the network returns to the CPU at the end.
-    every : int
-        Epochs between two rows of the history; the first and the last are always there.
-    progress : callable(epoch, epochs), optional
-        Called after every epoch; the network then has its weights of that moment.
-    progress_at : container of int, optional
-        Only these epochs are shown to `progress`; writing the weights for each takes longer than training does.
+        'cpu', or a torch device such as 'cuda'; the networks return to the CPU at the end.
+    every : int, or container of int, optional
+        Steps between two rows of the table, or the steps that have one, by default the last of each epoch. There are
+        always rows of the start and of the end. A row takes as long as several steps.
+    target : float, optional
+        Training ends once every network had a row, after the first, with a loss below this.
+    progress : callable(step, steps), optional
+        Called at every row; the networks then have their weights of that moment.
 
     Returns
     -------
     TrainingResult
-        Its table has one row per epoch (or every few): epoch, step; loss, error and minimum margin min_i y_i f(x_i)
-        over the training set; norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L for L layers of
-        weights. Real targets have no error, and only labels ±1 have margins.
+        Its table has the step and the loss over the training set. One network has more columns: error and minimum
+        margin min_i y_i f(x_i) for labels ±1, norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L for
+        L layers of weights; real targets have no error, and only labels ±1 have margins. Several networks have a row
+        each, with their number in the column network. Training ends 'converged' if the target was reached.
 
     Raises
     ------
     InputError
-        For bad arrays or labels, an unavailable device, or a loss or weights that stop being finite.
+        For bad arrays or labels, networks that differ in more than width and weights, an unavailable device, or a loss
+        or weights that stop being finite.
 
     Examples
     --------
@@ -77,44 +82,47 @@ def train(
     >>> bool(history.table.error.iloc[-1] < history.table.error.iloc[0] / 2)
     True
 
-    A deep GaLU network on real targets, two of them:
+    Two deep GaLU networks on real targets, two of them:
 
     >>> from implicit_bias import Adam
     >>> from implicit_bias.extensions.galu import GaLU0Network
     >>> X = np.random.default_rng(0).normal(size=(200, 4))
-    >>> Y, network = np.column_stack([abs(X[:, 0]), X[:, 1]]), GaLU0Network(4, [20, 20], outputs=2)
-    >>> table = train(network, X, Y, Adam(steps=400, batch_size=50, lr=1e-2), every=10).table
-    >>> bool(table.loss.iloc[-1] < table.loss.iloc[0] / 10)
-    True
+    >>> Y = np.column_stack([abs(X[:, 0]), X[:, 1]])
+    >>> networks = [GaLU0Network(4, [units, units], outputs=2) for units in (20, 30)]
+    >>> result = train(networks, X, Y, Adam(steps=400, batch_size=50, lr=1e-2), every=100)
+    >>> (result.losses < result.table.loss[:2] / 10).tolist()
+    [True, True]
     """
+    start = time.perf_counter()
     config = SGD() if config is None else config
-    if not isinstance(network, GatedNetwork) or not isinstance(config, Optimiser):
-        raise InputError("train takes a GatedNetwork such as ReLUNetwork(…), and an SGD(…) or Adam(…) as its config")
-    as_count(every, "every")
+    each: list[Any] = list(networks) if isinstance(networks, list | tuple) else [networks]
+    if not (each and all(isinstance(one, GatedNetwork) for one in each) and isinstance(config, Optimiser)):
+        raise InputError(
+            "train takes a GatedNetwork such as ReLUNetwork(…), or a list of networks, and an SGD(…) or Adam(…) "
+            "as its config"
+        )
+    bar = -np.inf if target is None else as_positive(target, "target")
     check_callable(progress, "progress")
-    if progress_at is not None and (isinstance(progress_at, str | bytes) or not isinstance(progress_at, Container)):
-        raise InputError("progress_at must hold numbers of epochs, such as {1, 10, 100}")
     generator = torch.Generator().manual_seed(as_seed(seed))
-    X = as_floats(X, "X", 2)
-    aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
     place = _device(device)
-    dtype = next(network.parameters()).dtype
+    alone = each[0] is networks
+    dtype = next(each[0].parameters()).dtype if alone else torch.float32
     config.refuse_rates_beyond(dtype)
     try:
-        network.to(place)
-        start = time.perf_counter()
+        for one in each:
+            one.to(place)
         with one_thread():
-            stepper = updates_of(network, X, aims, config)
-            rows, end = _descend(stepper, config, generator, every, progress, progress_at)
+            stepper = updates_of(each[0], X, y, config) if alone else stack_of(each, X, y, config)
+            rows, end = _descend(stepper, config, generator, every, bar, progress)
     finally:
-        network.to("cpu")
-    if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
+        for one in each:
+            one.to("cpu")
+    if not all(bool(weights.isfinite().all()) for one in each for weights in one.parameters()):
         raise InputError(
             f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number; scale X down, "
             f"use a smaller lr than {config.lr:g}, or network.double()"
         )
-    seconds = time.perf_counter() - start
-    return TrainingResult(pd.DataFrame(rows), config, end, seconds, seed, (network,))
+    return TrainingResult(pd.DataFrame(rows), config, end, time.perf_counter() - start, seed, tuple(each))
 
 
 def _device(name: str) -> torch.device:
@@ -131,26 +139,49 @@ def _descend(
     stepper: Stepper,
     config: Optimiser,
     generator: torch.Generator,
-    every: int,
+    every: int | Container[int] | None,
+    bar: float,
     progress: Callable[[int, int], None] | None,
-    progress_at: Container[int] | None,
 ) -> tuple[list[dict[str, float]], str]:
-    n = len(stepper.y)
-    epochs, step = config.epochs(n), 0
-    rows = [{"epoch": 0, "step": 0} | stepper.record()]
+    n = stepper.X.shape[-2]
+    last, due = config.count(n), _due(config.batches_per_epoch(n) if every is None else every)
+    rows: list[dict[str, float]] = []
+    below: Any = False
+
+    def steps() -> Iterator[None]:
+        left = last
+        for rate in config.rates(config.epochs(n)):
+            for batch in config.shuffled(n, generator, stepper.X.device)[:left]:
+                stepper.step(batch, rate)
+                left -= 1
+                yield
+
+    def record(step: int) -> bool:
+        nonlocal below
+        found = stepper.record()
+        losses = np.array([row["loss"] for row in found])
+        if not np.isfinite(losses).all():
+            if step == 0:
+                raise InputError("the loss overflows before any training; scale the networks' weights, X or y down")
+            raise InputError(f"training diverged by step {step}; use a smaller lr than {config.lr:g}")
+        rows.extend({"step": step} | row for row in found)
+        below |= (losses < bar) & (step > 0)
+        return bool(below.all())
+
+    def show(step: int) -> None:
+        if progress is not None:
+            stepper.write()
+            progress(step, last)
+
     try:
-        with Interruptible() as run:
-            for epoch, rate in enumerate(config.rates(epochs), 1):
-                for batch in config.shuffled(n, generator, stepper.y.device):
-                    stepper.step(batch, rate)
-                    step += 1
-                if epoch % every == 0 or epoch == epochs:
-                    rows.append({"epoch": epoch, "step": step} | stepper.record())
-                    if not np.isfinite(rows[-1]["loss"]):
-                        raise InputError(f"training diverged by epoch {epoch}; use a smaller lr than {config.lr}")
-                if progress is not None and (progress_at is None or epoch in progress_at):
-                    stepper.write()
-                    progress(epoch, epochs)
+        end = drive(steps(), record, lambda step, _: step == last or due(step), show=show)
     finally:
         stepper.write()
-    return rows, "interrupted" if run.interrupted else "max_steps"
+    return rows, end
+
+
+def _due(every: Any) -> Callable[[int], bool]:
+    if isinstance(every, Container) and not isinstance(every, str | bytes):
+        return every.__contains__
+    between = as_count(every, "every, the steps between two rows,")
+    return lambda step: step % between == 0

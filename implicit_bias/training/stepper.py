@@ -1,4 +1,4 @@
-"""The protocol of steppers: what `train` needs to know of a network, its samples and an optimiser."""
+"""The protocol of what `train` drives with minibatches."""
 
 from abc import ABC, abstractmethod
 
@@ -10,27 +10,28 @@ from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES
 
 
 class Stepper(ABC):
-    """A network in training on its samples, of which `y` are the labels or targets."""
+    """A network, or several, in training on samples X (…, n, d)."""
 
-    y: Tensor
+    X: Tensor
 
     @abstractmethod
     def step(self, batch: Tensor, rate: float) -> None:
         """Make one step on the mean loss of the samples of indices `batch`."""
 
     @abstractmethod
-    def record(self) -> dict[str, float]:
-        """The loss and other numbers of all samples."""
+    def record(self) -> list[dict[str, float]]:
+        """The loss and other numbers of all samples, a row for each network."""
 
     @abstractmethod
     def write(self) -> None:
-        """Write the latest weights into the network."""
+        """Write the latest weights into the networks."""
 
 
 class MarginStepper(Stepper):
-    """A stepper of one output and labels ±1."""
+    """A stepper of one network of one output, for labels y = ±1."""
 
     degree: int
+    y: Tensor
 
     def __init__(self, loss: str) -> None:
         self.loss, self.slope = MARGIN_LOSSES[loss], MARGIN_SLOPES[loss]
@@ -44,14 +45,15 @@ class MarginStepper(Stepper):
         """‖w‖₂ over all parameters."""
 
     @torch.no_grad()
-    def record(self) -> dict[str, float]:
+    def record(self) -> list[dict[str, float]]:
         """Mean loss, error, smallest margin, norm, and normalised margin."""
         margins = self.y * self.outputs()
         margin, norm = float(margins.min()), self.norm()
-        return {
+        row = {
             "loss": float(self.loss(margins).mean()),
             "error": float((margins <= 0).double().mean()),
             "margin": margin,
             "norm": norm,
             "normalised_margin": over_power(margin, norm, self.degree),
         }
+        return [row]

@@ -2,14 +2,15 @@
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from implicit_bias._utils.checks import InputError
+from implicit_bias._utils.checks import InputError, as_floats
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import mean_losses, output_slopes
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
-from implicit_bias.training.targets import are_signs
+from implicit_bias.training.targets import are_signs, as_aims
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates, has_one_layer
 
 #: Above this many samples their n × n kernel costs more than it saves.
@@ -19,26 +20,37 @@ SAMPLES_PER_INPUT = 2
 
 
 class WeightUpdates(MarginStepper):
-    """Steps on all weights of any network, in its own dtype, for labels ±1."""
+    """Steps on all weights of any network, in its own dtype, for any targets."""
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
         super().__init__(config.loss)
+        self.kind, self.signs, q = config.loss, are_signs(aims), getattr(network, "outputs", 1)
+        #: True if ∂ℓ/∂f is written out.
+        self.written = self.signs and config.plain_momentum() is not None
+        self.classes = config.loss != "squared" and q > 1
         self.network, self.degree = network, network.degree
         self.X, self.contexts = network.tensors(X)
-        self.y = torch.as_tensor(aims, dtype=self.X.dtype, device=self.X.device)
-        self.shape: tuple[int, ...] = (len(aims),)
+        self.y = torch.as_tensor(aims, dtype=torch.int64 if self.classes else self.X.dtype, device=self.X.device)
+        self.shape = (len(X), q) if q > 1 else (len(X),)
         self.weights = list(network.parameters())
         self.update = config.update(self.weights)
 
     def step(self, batch: Tensor, rate: float) -> None:
-        """One step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f(x_i)) for the samples B of indices `batch`."""
+        """One step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(f(x_i), y_i) for the samples B of indices `batch`."""
         outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
-        self.update(self._gradients(outputs, self.y[batch]), rate)
+        if self.written:
+            with torch.no_grad():
+                slopes = output_slopes(outputs, self.y[batch], self.slope)
+            gradients = torch.autograd.grad(outputs, self.weights, slopes)
+        else:
+            mean = self._mean(outputs, self.y[batch])
+            gradients = torch.autograd.grad(mean, self.weights, materialize_grads=True)
+        self.update(gradients, rate)
 
-    def _gradients(self, outputs: Tensor, aims: Tensor) -> tuple[Tensor, ...]:
-        with torch.no_grad():
-            slopes = output_slopes(outputs, aims, self.slope)
-        return torch.autograd.grad(outputs, self.weights, slopes)
+    def _mean(self, outputs: Tensor, aims: Tensor) -> Tensor:
+        n = len(aims)
+        wanted = aims[None] if self.classes else aims.reshape(1, n, -1)
+        return mean_losses(outputs.reshape(1, n, -1), wanted, self.kind)[0]
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
@@ -53,39 +65,19 @@ class WeightUpdates(MarginStepper):
         """‖w‖₂ over all parameters."""
         return self.network.norm()
 
-    def write(self) -> None:
-        """Leave the latest weights in the network, which the steps change themselves."""
-
-
-class TargetUpdates(WeightUpdates):
-    """The same by the mean losses of any targets, as networks that train together have them."""
-
-    def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
-        super().__init__(network, X, aims, config)
-        outputs = getattr(network, "outputs", 1)
-        self.kind, self.classes, self.signs = config.loss, config.loss != "squared" and outputs > 1, are_signs(aims)
-        self.shape = (len(X), outputs) if outputs > 1 else (len(X),)
-        if self.classes:
-            self.y = self.y.long()
-
-    def _mean(self, outputs: Tensor, aims: Tensor) -> Tensor:
-        n = len(aims)
-        wanted = aims[None] if self.classes else aims.reshape(1, n, -1)
-        return mean_losses(outputs.reshape(1, n, -1), wanted, self.kind)[0]
-
-    def _gradients(self, outputs: Tensor, aims: Tensor) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(self._mean(outputs, aims), self.weights, materialize_grads=True)
-
     @torch.no_grad()
-    def record(self) -> dict[str, float]:
-        """Loss, norm, and for classes the share that is wrong; for labels ±1 as for other steppers."""
+    def record(self) -> list[dict[str, float]]:
+        """Loss, norm, and the error of classes; for labels ±1 as for other steppers."""
         if self.signs:
             return super().record()
         outputs = self.outputs()
-        found = {"loss": float(self._mean(outputs, self.y))}
+        row = {"loss": float(self._mean(outputs, self.y))}
         if self.classes:
-            found["error"] = float((outputs.argmax(dim=1) != self.y).double().mean())
-        return found | {"norm": self.norm()}
+            row["error"] = float((outputs.argmax(dim=1) != self.y).double().mean())
+        return [row | {"norm": self.norm()}]
+
+    def write(self) -> None:
+        """Leave the latest weights in the network, which the steps change themselves."""
 
 
 class SpanUpdates(MarginStepper):
@@ -137,10 +129,12 @@ class SpanUpdates(MarginStepper):
         self.weights.copy_(self.start.index_add(0, self.regions, change))
 
 
-def updates_of(network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> Stepper:
+def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimiser) -> Stepper:
     """The cheapest way to train `network` on X (n, d); all make the same steps up to rounding."""
+    X = as_floats(X, "X", 2)
+    aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
     if config.plain_momentum() is None or not are_signs(aims):
-        return TargetUpdates(network, X, aims, config)
+        return WeightUpdates(network, X, aims, config)
     layer = network.one_layer()
     if layer is not None and layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
         return SpanUpdates(network, X, aims, config)

@@ -3,34 +3,18 @@
 import numpy as np
 import pytest
 
-from implicit_bias import GatedFeatures
-from implicit_bias._utils import blocks
+from implicit_bias._utils.blocks import row_blocks, symmetric_blocks
 from implicit_bias.extensions.galu import gate_kernel
-from implicit_bias.extensions.infinite import gram_matrix
 
 X = np.random.default_rng(0).normal(size=(23, 4))
-UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
-GATES = np.random.default_rng(1).normal(size=(23, 5))
-MADE = {
-    "gram": lambda: GatedFeatures(X, GATES).gram(),
-    "weight_gram": lambda: GatedFeatures(X, GATES).weight_gram(),
-    "gram_matrix": lambda: gram_matrix(X, "tanh").values,
-}
 
 
-@pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("rows", [1, 7, 23])
-def test_blocks_make_the_same_matrix(name, rows, monkeypatch):
-    whole = MADE[name]()
-    monkeypatch.setattr(blocks, "ROWS", rows)
-    parts = MADE[name]()
-    np.testing.assert_allclose(parts, whole, rtol=1e-13, atol=1e-14)
+@pytest.mark.parametrize("size", [1, 7, 23])
+def test_symmetric_blocks_of_any_size(size):
+    parts = symmetric_blocks(23, lambda rows, columns: X[rows] @ X[columns].T, size=size)
+    np.testing.assert_allclose(parts, X @ X.T, rtol=1e-13, atol=1e-14)
     np.testing.assert_array_equal(parts, parts.T)
-
-
-def test_the_kernel_with_other_samples_is_a_part_of_the_kernel(monkeypatch):
-    monkeypatch.setattr(blocks, "ROWS", 5)
-    np.testing.assert_allclose(gate_kernel(UNIT, UNIT[3:9]), gate_kernel(UNIT)[:, 3:9], atol=1e-15)
+    assert len(row_blocks(23, size)) == -(-23 // size)
 
 
 @pytest.mark.long

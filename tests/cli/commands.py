@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -30,6 +32,31 @@ def run(*arguments, command=None):
     return Done(code, out.getvalue(), err.getvalue())
 
 
+def interrupted(after, *arguments, terminal=False):
+    """The same, with Ctrl-C once progress of a solve is written, after the text `after`."""
+    out = io.StringIO()
+
+    class Interrupting(io.StringIO):
+        def isatty(self):
+            return terminal
+
+        def write(self, text):
+            super().write(text)
+            if " samples " in text and after in out.getvalue() + self.getvalue():
+                signal.raise_signal(signal.SIGINT)
+            return len(text)
+
+    err = Interrupting()
+    # A shell that starts the tests in its background has them ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main([*map(str, arguments)])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
 COMMAND = [sys.executable, "-m", "implicit_bias"]
 
 
@@ -37,3 +64,9 @@ def process(*arguments, command=COMMAND, **settings):
     """The same in a process of its own, for what only a process can show."""
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
     return subprocess.run([*command, *map(str, arguments)], text=True, **settings)
+
+
+def answer(*arguments):
+    """The exit code and the document of a command, of which nothing else is on standard output."""
+    done = run(*arguments, "--json")
+    return done.returncode, json.loads(done.stdout)

@@ -1,10 +1,11 @@
 """Help, completion and scripts know every command and option."""
 
+import json
 import os
 import runpy
 import subprocess
 import sys
-from pkgutil import resolve_name
+from types import ModuleType
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_the_version_is_printed():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_examples_and_exit_codes(command):
+def test_help_of_every_command(command):
     code, text, _ = run(*command.split(), "--help")
     assert code == 0
     assert "examples:" in text
@@ -73,8 +74,7 @@ def test_the_examples_of_the_help_parse(command):
     for line in lines:
         words = line.split("#")[0].split(">")[0].split()
         assert words[0] == "implicit-bias"
-        function = whole_parser().parse_args(words[1:]).run
-        assert callable(resolve_name(function) if isinstance(function, str) else function)
+        assert callable(whole_parser().parse_args(words[1:]).run)
 
 
 def test_every_script_is_listed():
@@ -91,6 +91,40 @@ def test_scripts_and_commands_take_the_same_options(command, monkeypatch, capsys
     texts = (capsys.readouterr().out, run(*command.split(), "--help").stdout)
     of_script, of_command = (text.split("options:\n")[1].split("\n\n")[0] for text in texts)
     assert of_script == of_command
+
+
+#: What CONTRIBUTING asks of a new command.
+NEW_COMMAND = """
+from implicit_bias.cli.execution import Outcome
+
+def declare(parser, command):
+    parser.explain("Solve a small problem.", [("--C 1", "at this price")])
+    parser.add_argument("--C", type=float, default=2.0, help="price of slack")
+    parser.set_defaults(run=work)
+
+def work(options):
+    from implicit_bias import ConstantGate, solve, svm_gln
+    found = solve(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate(), options.C))
+    print(found.status.name)
+    return Outcome(0, {"objective": found.objective})
+"""
+
+
+@pytest.fixture
+def new_command(monkeypatch):
+    module = ModuleType("implicit_bias.cli.small")
+    exec(NEW_COMMAND, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(COMMANDS, "small", ("solve a small problem", "small"))
+
+
+def test_help_json_and_completion_of_a_new_command(new_command):
+    assert "price of slack (default: 2.0)" in run("small", "--help").stdout
+    assert "solve a small problem" in run("--help").stdout
+    assert run("small").stdout == "OPTIMAL\n"
+    assert json.loads(run("small", "--json").stdout)["objective"] == pytest.approx(0.5, rel=1e-5)
+    assert "small" in run("completion", "bash").stdout
+    assert run("small", "--C", "-1", "--json").returncode == 2
 
 
 def completed(script, *words):

@@ -17,7 +17,7 @@ from implicit_bias.datasets import images
 from implicit_bias.extensions.galu import noisy_clusters, separable
 
 
-def test_digits_are_scaled_split_and_end_in_the_constant():
+def test_digits():
     task = load_binary()
     assert task.X_train.shape == (500, 65)
     assert task.X_val.shape == (359, 65)
@@ -127,7 +127,7 @@ def test_the_files_are_read_as_torchvision_reads_them(mnist_root, train):
 
 
 @pytest.mark.mnist
-def test_damaged_and_missing_files_are_named_and_left_alone(tmp_path, mnist_root):
+def test_damaged_and_missing_files(tmp_path, mnist_root):
     root = image_root(tmp_path, mnist_root)
     file = root / "MNIST" / "raw" / "train-images-idx3-ubyte"
     damaged = bytearray(file.read_bytes())
@@ -172,7 +172,7 @@ def fail(error):
 @pytest.mark.parametrize(
     "error", [RuntimeError("Error downloading"), urllib.error.URLError("no network"), TimeoutError()]
 )
-def test_a_download_that_fails_says_where_to_put_the_files_and_leaves_nothing(tmp_path, downloader, error):
+def test_failed_download(tmp_path, downloader, error):
     downloader(fail(error))
     root = tmp_path / "data"
     with pytest.raises(InputError, match="by hand"):
@@ -180,14 +180,14 @@ def test_a_download_that_fails_says_where_to_put_the_files_and_leaves_nothing(tm
     assert list(root.iterdir()) == []
 
 
-def test_an_interrupted_download_leaves_nothing(tmp_path, downloader):
+def test_interrupted_download(tmp_path, downloader):
     downloader(fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         load_binary("mnist", root=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_torchvision_the_files_are_put_there_by_hand(tmp_path, monkeypatch):
+def test_without_torchvision(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     with pytest.raises(InputError, match=r"torchvision, which downloads MNIST, cannot be imported .* by hand"):
         load_binary("mnist", root=tmp_path)
@@ -207,7 +207,7 @@ def test_the_environment_names_the_root(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_first_row_that_counts_the_columns_is_refused_not_guessed(named, tmp_path):
+def test_first_row_that_counts_the_columns(named, tmp_path):
     """As pandas writes a table without names; the sample 0, 1 could look alike."""
     table = pd.DataFrame([[0.5, 1.5, 0], [2.5, 3.5, 1]])
     table = table.rename(columns={2: "kind"}) if named else table
@@ -297,7 +297,7 @@ def test_flipped_labels():
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.5, 6.0])
-def test_separable_samples_keep_the_margin_and_the_distribution(margin):
+def test_separable_samples(margin):
     X, y = separable(4000, 3, margin, seed=3)
     # The direction is drawn first, from the same seed.
     w = np.random.default_rng(3).normal(size=3)
@@ -319,6 +319,6 @@ def test_separable_samples_keep_the_margin_and_the_distribution(margin):
         ([], "y is empty"),
     ],
 )
-def test_labels_of_a_problem_that_are_no_signs(y, words):
+def test_labels_that_are_no_signs(y, words):
     with pytest.raises(InputError, match=words):
         MarginProblem(GatedFeatures([[1.0], [-1.0]]), y, Frobenius())

@@ -22,9 +22,8 @@ def cancer():
     return StandardScaler().fit_transform(X)[:160], y[:160]
 
 
-@pytest.mark.parametrize("C", [0.1, np.inf])
-@pytest.mark.parametrize("free", [True, False])
-def test_it_is_the_problem_of_cvxpy(cancer, C, free):
+@pytest.mark.parametrize(("C", "free"), [(0.1, True), (np.inf, False)])
+def test_problem_of_cvxpy(cancer, C, free):
     X, y = cancer[0][::2], np.where(cancer[1][::2], 1.0, -1.0)
     model = MultipleKernelClassifier(KERNELS, C, free_intercept=free).fit(X, y)
     roots = []
@@ -40,8 +39,7 @@ def test_it_is_the_problem_of_cvxpy(cancer, C, free):
     np.testing.assert_allclose(model.decision_function(X), outputs.value, atol=2e-3)
 
 
-@pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
-@pytest.mark.parametrize("tol", [1e-6, 1e-4])
+@pytest.mark.parametrize(("solver", "tol"), [("NATIVE", 1e-6), ("NATIVE", 1e-4), ("CLARABEL", 1e-4)])
 def test_the_certificate_is_of_what_predicts(cancer, solver, tol):
     X, y = cancer
     model = MultipleKernelClassifier(KERNELS, C=1.0, solver=solver, tol=tol).fit(X, y)
@@ -58,7 +56,7 @@ def test_the_certificate_is_of_what_predicts(cancer, solver, tol):
     np.testing.assert_allclose(model.kernel_weights_, sizes / sizes.sum(), atol=1e-6)
 
 
-def test_it_is_the_support_vector_machine_of_the_best_kernel(cancer):
+def test_svc_of_the_best_kernel(cancer):
     """At the shares η = ‖w_m‖/Σ‖w‖, Σ‖w_m‖ is the norm w of the kernel Σ η_m k_m/s_m; SVC squares it: a price C‖w‖."""
     X, y = cancer
     model = MultipleKernelClassifier(KERNELS, C=0.1, tol=1e-9).fit(X, y)
@@ -72,7 +70,7 @@ def test_it_is_the_support_vector_machine_of_the_best_kernel(cancer):
     np.testing.assert_allclose(model.decision_function(X), oracle.decision_function(best), atol=1e-3)
 
 
-def test_precomputed_kernels_and_names_and_functions_are_the_same_in_cross_validation(cancer):
+def test_precomputed_kernels_names_and_functions(cancer):
     X, y = cancer
     functions = [lambda X, Z: X @ Z.T, lambda X, Z: rbf_kernel(X, Z, gamma=0.05)]
     known = [PrecomputedKernel(function(X, X)) for function in functions]
@@ -99,7 +97,7 @@ def test_several_classes_have_kernels_of_their_own():
     np.testing.assert_allclose(copy.decision_function(X), model.decision_function(X), rtol=1e-12)
 
 
-def test_a_kernel_of_any_scale_counts_alike_when_normalised(cancer):
+def test_scale_of_normalised_kernels(cancer):
     X, y = cancer
     kernels = [lambda X, Z: X @ Z.T, lambda X, Z: 1e3 * rbf_kernel(X, Z, gamma=0.05)]
     usual, plain = (MultipleKernelClassifier(kernels, C=0.1, normalise=n).fit(X, y) for n in (True, False))

@@ -48,9 +48,8 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("nu", [0.004, 0.1, 0.5, 0.95])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_it_is_the_one_class_svm_of_a_kernel(cells, nu, weighted):
+@pytest.mark.parametrize(("nu", "weighted"), [(0.004, True), (0.1, False), (0.5, True), (0.95, False)])
+def test_one_class_svm_of_a_kernel(cells, nu, weighted):
     weight = np.random.default_rng(1).uniform(0.5, 2, len(cells)) if weighted else None
     K = rbf_kernel(cells, gamma=1 / 30)
     rows = np.arange(len(K))[:, None]
@@ -62,7 +61,7 @@ def test_it_is_the_one_class_svm_of_a_kernel(cells, nu, weighted):
     np.testing.assert_allclose(by_name.score_samples(cells), ours.score_samples(rows), atol=1e-5)
 
 
-def test_it_is_the_linear_one_class_svm(zeros):
+def test_linear_one_class_svm(zeros):
     linear = GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False, tol=1e-9)
     ours = OneClassMargin(linear, nu=0.2).fit(zeros)
     theirs = OneClassSVM(kernel="linear", nu=0.2, tol=1e-10).fit(zeros)
@@ -70,9 +69,8 @@ def test_it_is_the_linear_one_class_svm(zeros):
     np.testing.assert_allclose(ours.certificate_.weights, theirs.coef_ / theirs.offset_, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["gln", "half-spaces"])
-@pytest.mark.parametrize("nu", [0.1, 0.6])
-def test_it_is_the_share_form_of_any_norm(zeros, kind, nu):
+@pytest.mark.parametrize(("kind", "nu"), [("gln", 0.1), ("half-spaces", 0.6)])
+def test_share_form_of_any_norm(zeros, kind, nu):
     """minimise ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i), by CVXPY, is −½ (1 − S)²/‖W‖²; at f = W/ρ the least of them."""
     weight = np.random.default_rng(1).uniform(0.5, 2, len(zeros))
     model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
@@ -92,8 +90,18 @@ def test_it_is_the_share_form_of_any_norm(zeros, kind, nu):
     assert -1 / (2 * (model.C_ * nu * weight.sum()) ** 2) == pytest.approx(optimum, rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("nu", [0.01, 0.15, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("kind", "nu"),
+    [
+        ("gln", 0.01),
+        ("gln", 0.5),
+        ("l2", 0.15),
+        ("half-spaces", 0.9),
+        ("kernels", 0.5),
+        ("a kernel", 0.15),
+        ("a kernel", 0.9),
+    ],
+)
 def test_the_share_bounds_outliers_and_support(zeros, kind, nu):
     for weight in (np.ones(len(zeros)), np.random.default_rng(2).uniform(0.1, 3, len(zeros))):
         model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
@@ -145,13 +153,13 @@ def test_what_is_saved_predicts_the_same(zeros):
          [[1.0], [-1.0], [2.0], [-2.0]], "mean slack below nu=0.3, which is proved"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told(zeros, model, X, words):
+def test_bad_one_class(zeros, model, X, words):
     with pytest.raises(InputError, match=words):
         model.fit(zeros if X is None else X)
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.5])
-def test_a_linear_boundary_around_the_origin_is_refused_with_its_proof_or_told_to_be_nothing(nu):
+def test_linear_boundary_around_the_origin(nu):
     """Where the solver itself ends at prices too high for it; `weights` are those of least mean slack, by CVXPY."""
     X = np.random.default_rng(1).normal(size=(300, 5))
     with pytest.raises(InputError, match=r"no weights of a norm up to .* which is proved") as refusal:
@@ -166,7 +174,7 @@ def test_a_linear_boundary_around_the_origin_is_refused_with_its_proof_or_told_t
     assert np.ptp(OneClassMargin(nu=nu).fit(X).score_samples(X)) > 0.1
 
 
-def test_an_answer_that_is_not_proved_is_told(zeros):
+def test_answer_without_proof_warns(zeros):
     model = OneClassMargin(GLNClassifier(4, random_state=1, max_seconds=1e-9))
     with pytest.warns(ConvergenceWarning, match="not proved"):
         model.fit(zeros)

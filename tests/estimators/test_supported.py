@@ -173,13 +173,13 @@ def table():
     return {(row[0], name): cell for row in rows for name, cell in zip(head[1:], row[1:], strict=True)}
 
 
-def test_the_table_has_these_rows_and_columns():
+def test_rows_and_columns():
     assert set(table()) == {(row, column) for row in TRIALS for column in ESTIMATORS}
 
 
 @pytest.mark.filterwarnings("ignore:.*slack at C:UserWarning")
 @pytest.mark.parametrize(("row", "column"), table())
-def test_a_cell_says_what_is_so(row, column, capsys, tmp_path):
+def test_cell(row, column, capsys, tmp_path):
     more = {verbose: (capsys,), saved: (tmp_path,)}.get(TRIALS[row], ())
     for estimator in ESTIMATORS[column]:
         assert TRIALS[row](estimator, *more) == (table()[row, column] == "yes"), estimator

@@ -59,7 +59,7 @@ def engine(request, images, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_gates_features_and_solutions_are_those_of_the_array(engine, images, y, tiny_sets):
+def test_chunks_are_the_array(engine, images, y, tiny_sets):
     X = np.column_stack([images * (2 / 255) - 1.0, np.ones(len(images))])
     np.testing.assert_array_equal(np.asarray(engine), X)
     np.testing.assert_array_equal(engine[[7, 3, 200]], X[[7, 3, 200]])
@@ -76,8 +76,17 @@ def test_gates_features_and_solutions_are_those_of_the_array(engine, images, y, 
     assert again.gap == pytest.approx(found.gap, abs=1e-9)
 
 
-@pytest.mark.parametrize("C", [np.inf, 0.05, 1e-3])
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize(
+    ("name", "C"),
+    [
+        ("contexts", np.inf),
+        ("contexts", 1e-3),
+        ("four contexts, L2", 0.05),
+        ("four contexts, L2", np.inf),
+        ("half-spaces", 1e-3),
+        ("real gates", 0.05),
+    ],
+)
 def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     build, gates = BUILDS[name]
     X = ChunkedInputs(images, **SCALED, chunk=64)
@@ -86,9 +95,8 @@ def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("precise", [False, True])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_bounds_of_rounding_hold_for_the_sums_of_all_chunks(precise, sparse):
+@pytest.mark.parametrize(("precise", "sparse"), [(False, True), (True, False), (True, True)])
+def test_rounding_bounds_of_chunks(precise, sparse):
     rng = np.random.default_rng(3)
     X, G = rng.normal(size=(23, 3)) * 10.0 ** rng.integers(-6, 6, size=(23, 3)), rng.normal(size=(23, 2))
     features = ChunkedFeatures(ChunkedInputs(X, chunk=4), G)
@@ -106,7 +114,7 @@ def test_the_bounds_of_rounding_hold_for_the_sums_of_all_chunks(precise, sparse)
         assert (error <= 1e-25 * np.abs(G).max() * np.abs(X).max() * 100).all()
 
 
-def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
+def test_array_on_a_cluster(images, y):
     distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
     gates = HyperplaneGates(6, 2, seed=1).fit(ChunkedInputs(images, **SCALED))
     problem = svm_gln(ChunkedInputs(images, **SCALED), y, gates)
@@ -121,7 +129,7 @@ def test_an_array_in_the_memory_of_a_cluster_is_asked_there(images, y):
         np.testing.assert_array_equal(there.features.select([3, 200]).X, problem.features.select([3, 200]).X)
 
 
-def test_limits_callbacks_and_interruptions_end_with_the_best_so_far(images, y, tiny_sets):
+def test_limits_callbacks_and_interruptions(images, y, tiny_sets):
     problem = svm_gln(ChunkedInputs(images, **SCALED, chunk=64), y, HyperplaneGates(6, 2, seed=1))
     seen = []
     early = solve(problem, tiny_sets, max_iterations=6, callback=seen.append)
@@ -136,7 +144,7 @@ def test_limits_callbacks_and_interruptions_end_with_the_best_so_far(images, y, 
     assert solve(problem, tiny_sets, callback=stop).status is Status.INTERRUPTED
 
 
-def test_what_does_not_fit_is_refused_and_the_rest_is_not(images, y, monkeypatch):
+def test_what_does_not_fit_is_refused(images, y, monkeypatch):
     X = ChunkedInputs(images, **SCALED, chunk=64)
     problem = svm_gln(X, y, HyperplaneGates(6, 2, seed=1))
     monkeypatch.setattr(memory, "free_memory", lambda: 8.0 * images.size - 1)
@@ -158,7 +166,7 @@ def test_gates_that_need_all_inputs_get_them(images, y):
     np.testing.assert_array_equal(plain.select(slice(None)).gate_values, ConstantGate().fit(X[:])(X[:]).gate_values)
 
 
-def test_a_model_scores_inputs_through_given_gate_values(images, y):
+def test_model_of_given_gate_values(images, y):
     G = images[:, :3] > 100
     problem = MarginProblem(ChunkedFeatures(ChunkedInputs(images, **SCALED, chunk=64), G), y, Frobenius(), C=0.1)
     model = MarginModel([problem], [solve(problem)])
@@ -203,25 +211,26 @@ def test_bad_gate_values_and_uses_are_refused(images, y, tmp_path):
 
 @pytest.fixture
 def few_images(monkeypatch):
-    """Twelve training images instead of MNIST's, in chunks of ten."""
+    """Twelve training images instead of MNIST's."""
     pixels = np.random.default_rng(5).integers(0, 256, size=(12, 784), dtype=np.uint8)
     monkeypatch.setattr(distorted, "raw_images", lambda name, root: (pixels, np.arange(12) % 10))
-    monkeypatch.setattr(distorted, "CHUNK", 10)
     return pixels
 
 
 def test_distorted_images_are_the_originals_and_then_copies(few_images, tmp_path):
-    images, labels = distorted_images("mnist", 33, tmp_path)
+    """More than one chunk of them."""
+    n = distorted.CHUNK + 9
+    images, labels = distorted_images("mnist", n, tmp_path)
     assert isinstance(images, np.memmap)
     np.testing.assert_array_equal(images[:12], few_images)
-    np.testing.assert_array_equal(labels, np.arange(33) % 12 % 10)
-    assert all((images[i] != few_images[i % 12]).any() for i in range(12, 33))
+    np.testing.assert_array_equal(labels, np.arange(n) % 12 % 10)
+    assert all((images[i] != few_images[i % 12]).any() for i in [*range(12, 36), *range(n - 12, n)])
     # A copy is near its original, and no two are alike.
     assert (images[12] != images[24]).any()
     np.testing.assert_array_equal(distorted_images("mnist", 25, tmp_path)[0], images[:25])
-    other = distorted_images("mnist", 33, tmp_path, seed=2)[0]
-    assert (other[12:] != images[12:]).any()
-    np.testing.assert_array_equal(distorted_images("mnist", 33, tmp_path)[0], images)
+    other = distorted_images("mnist", 25, tmp_path, seed=2)[0]
+    assert (other[12:] != images[12:25]).any()
+    np.testing.assert_array_equal(distorted_images("mnist", n, tmp_path)[0], images)
 
 
 def test_a_picture_goes_where_it_is_sent():

@@ -33,9 +33,8 @@ def test_rotation_to_the_rank_keeps_the_operator(features):
     np.testing.assert_allclose(reduced @ W, wide @ (W @ V.T), atol=1e-10)
 
 
-@pytest.mark.parametrize("least", [0, 10**9])
-def test_shared_patterns_are_the_same_operator(features, least):
-    shared = share_patterns(features.X, features.gate_values, least)
+def test_shared_patterns_are_the_same_operator(features):
+    shared = share_patterns(features.X, features.gate_values, 0)
     W = weights(features)
     np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-11)
 
@@ -102,9 +101,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", WRONG)
-def test_features_of_ones_own_that_contradict_themselves_are_refused(name, seed):
+@pytest.mark.parametrize(("seed", "name"), [*enumerate(WRONG)])
+def test_contradictory_features_are_refused(name, seed):
     rng, (changes, words) = np.random.default_rng(seed), WRONG[name]
     blocks = rng.normal(size=(*rng.integers(2, 9, 2), 3))
     y = rng.choice([-1, 1], size=len(blocks))

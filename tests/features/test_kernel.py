@@ -19,7 +19,7 @@ from implicit_bias import (
 
 
 @pytest.mark.parametrize("C", [np.inf, 0.01])
-def test_kernels_a_group_are_the_gated_features_they_come_from(gln, C):
+def test_kernels_of_groups_are_gated_features(gln, C):
     groups = gln.norm.groups
     kernels = []
     for group in range(6):
@@ -55,7 +55,7 @@ def test_bad_kernels(kernels, words):
         KernelFeatures.from_kernels(kernels)
 
 
-def test_one_group_is_the_support_vector_machine_of_its_kernel(gln):
+def test_one_group_is_svc(gln):
     """scikit-learn minimises ½‖w‖² + CΣξ with an intercept. A copy of every sample with x and y negated makes the
     intercept vanish, and at our solution the same w minimises ‖w‖ + (C/‖w‖)·‖w‖ … : prices C_ours = C_svc·2/‖w‖."""
     C = 0.01

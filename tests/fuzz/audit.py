@@ -45,7 +45,7 @@ def _tiny(rng: Any, most: int = 15) -> float:
 
 
 def _labels(rng: Any, X: Array) -> Array:
-    """Of a linear model, or random."""
+    """Labels of a linear model, or random ones."""
     if rng.random() < 0.6:
         return np.where(X @ rng.integers(-3, 4, X.shape[1]) + rng.integers(-1, 2) / 2 > 0, 1.0, -1.0)
     return np.asarray(rng.choice([-1.0, 1.0], len(X)))
@@ -120,7 +120,7 @@ def _scaled_rows(rng: Any, n: int, d: int) -> Samples:
 
 
 def _duplicates(rng: Any, n: int, d: int) -> Samples:
-    """Of rank three at most, the same samples again and again, a constant last."""
+    """Samples of rank three at most, the same again and again, a constant last."""
     X = rng.integers(-2, 3, (n, 2)).astype(float) @ rng.integers(-2, 3, (2, d)).astype(float)
     X[:, -1] = 1.0
     return X, _labels(rng, X)
@@ -276,7 +276,7 @@ def _how(rng: Any, quadratic: bool) -> tuple[dict[str, str], list[str]]:
 
 @dataclass
 class Result:
-    """How a problem was answered: its faults by kind, each with a number, and remarks, which are none."""
+    """Result of a problem: its faults by kind, each with a number, and remarks, which are no faults."""
 
     number: int
     tags: list[str]
@@ -366,7 +366,6 @@ def report(results: list[Result]) -> list[Any]:
 
 
 def _row(kind: str, found: dict[int, dict[str, float]]) -> dict[str, str]:
-    """How often something was found, how large, and where."""
     sizes = {number: kinds[kind] for number, kinds in found.items() if kind in kinds}
     middle, largest = (f"{size:.1e}" for size in (np.median([*sizes.values()]), max(sizes.values())))
     numbers = " ".join(map(str, [*sizes][:10]))
@@ -374,7 +373,6 @@ def _row(kind: str, found: dict[int, dict[str, float]]) -> dict[str, str]:
 
 
 def _tag_row(tag: str, results: list[Result]) -> dict[str, str]:
-    """What became of the problems with a tag."""
     count = Counter(r.status if r.status in STATUSES else "else" for r in results)
     row = {"problems": tag, "number": str(len(results)), "wrong": str(sum(bool(r.faults) for r in results))}
     row |= {name: str(count[name]) for name in (*STATUSES, "else")}

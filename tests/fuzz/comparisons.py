@@ -7,16 +7,7 @@ import numpy as np
 import pandas as pd
 
 import implicit_bias as ib
-from implicit_bias import Frobenius, GatedFeatures, MarginProblem
-from implicit_bias.metrics import (
-    alignment,
-    error,
-    expected_inconsistency,
-    inconsistency,
-    normalised_margin,
-    optimality_ratio,
-    predictions,
-)
+from implicit_bias import Frobenius, GatedFeatures, MarginProblem, metrics
 from implicit_bias.studies.paper.summary import summarise
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
@@ -26,10 +17,10 @@ from tests.fuzz.table import entry, row
 SIZES = [1.0, 1e-200, 1e200, 1e300, 1e-300]
 SCORES, FRACTION = numbers("n", SIZES), number(0, 0.5, 1.0, np.float32(0.25), high=1.0, ends=True)
 SHARE: dict[str, Any] = {"fine": lambda c, found: 0 <= found <= 1}
-row(predictions, scores=SCORES, fine=lambda c, found: np.array_equal(found, np.where(c.scores > 0, 1.0, -1.0)))
-row(error, scores=SCORES, y=numbers("n~", signs=True), **SHARE)
-row(inconsistency, scores_a=SCORES, scores_b=numbers("n~"), **SHARE)
-row(expected_inconsistency, error_a=FRACTION, error_b=FRACTION, **SHARE)
+row(metrics.predictions, scores=SCORES, fine=lambda c, found: np.array_equal(found, np.where(c.scores > 0, 1.0, -1.0)))
+row(metrics.error, scores=SCORES, y=numbers("n~", signs=True), **SHARE)
+row(metrics.inconsistency, scores_a=SCORES, scores_b=numbers("n~"), **SHARE)
+row(metrics.expected_inconsistency, error_a=FRACTION, error_b=FRACTION, **SHARE)
 
 
 def _small_problem(draw: Draw) -> dict[str, Any]:
@@ -39,9 +30,11 @@ def _small_problem(draw: Draw) -> dict[str, Any]:
 
 
 WEIGHTS: dict[str, Any] = {"W": numbers("one d", [0.0, 1e-310, *SIZES]), "must": lambda c: not c.W.any()}
-row(normalised_margin, _small_problem, **WEIGHTS)
-row(optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=lambda c, r: r > 0)
-row(alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), may=True, fine=lambda c, r: -1 <= r <= 1)
+row(metrics.normalised_margin, _small_problem, **WEIGHTS)
+row(
+    metrics.optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=lambda c, r: r > 0
+)
+row(metrics.alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), may=True, fine=lambda c, r: -1 <= r <= 1)
 
 
 def _rows(draw: Draw) -> dict[str, Any]:
@@ -50,11 +43,7 @@ def _rows(draw: Draw) -> dict[str, Any]:
     columns = {"model": draw.rng.choice(["a", "b"], rows), "error": draw.normal(rows), "seed": range(rows)}
     table = pd.DataFrame(columns).assign(status="OPTIMAL")
     gap = table.assign(error=[np.nan, *table["error"][1:]])
-    bad = [
-        table.drop(columns="status"),
-        table.assign(error="much"),
-        table[:0].drop(columns="model"),
-    ]
+    bad = [table.drop(columns="status"), table.assign(error="much"), table[:0].drop(columns="model")]
     by = draw.either(draw.pick([None, ["model"], ("model",)]), [["nowhere"], "model", [None], [["model"]]])
     return {"table": draw.either(draw.pick([table, gap]), bad), "by": by}
 
@@ -88,16 +77,8 @@ def _from_arrays(draw: Draw) -> None:
     values = [high if sign > 0 else low for sign in y]
     series = pd.Series(values, index=range(len(y), 0, -1))
     form = draw.pick([values, tuple(values), np.array(values), np.array(values, dtype=object), series])
-    ends: list[Any] = [None, math.nan, [1]]
-    bad: list[Any] = [
-        *([*values[:-1], end] for end in ends),
-        y[:-1],
-        y[:, None],
-        [object() for _ in y],
-        [value / 4 for value in y],
-        "ab" * 5,
-        {1, 2},
-    ]
+    bad: list[Any] = [[*values[:-1], end] for end in (None, math.nan, [1])]
+    bad += [y[:-1], y[:, None], [object() for _ in y], [value / 4 for value in y], "ab" * 5, {1, 2}]
     bad += [np.array(["NaT"] * len(y), "M8"), pd.array([None] * len(y), "Float64"), [[v] for v in values]]
     given = draw.array(X)
     task = draw.call(ib.BinaryTask.from_arrays, given, draw.either(form, bad), constant=False)

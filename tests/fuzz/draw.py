@@ -23,6 +23,8 @@ T = TypeVar("T")
 NOTHING: list[Any] = [{"a": 1}, object(), 1j]
 #: Another number of dimensions, where an input may have it.
 DIMENSIONS = ("one dimension more", "one dimension less")
+#: The file in a case's folder that code inside of another file makes where it runs.
+MARKER = "code was executed"
 
 
 class Wrong(Exception):  # noqa: N818
@@ -110,7 +112,7 @@ class Draw:
         return given
 
     def either(self, good: Any, bad: Sequence[Any]) -> Given:
-        """What is good, or where inputs are damaged one of what is bad, or of what is nothing anywhere."""
+        """The good value, or where inputs are damaged a bad one, or one that is nothing anywhere."""
         if not self.chance(self.badness):
             return Given(good, good, short(good))
         value = self.pick([*bad, *NOTHING])
@@ -220,17 +222,17 @@ def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any
 
 
 def handed(arg: Any) -> Any:
-    """What is handed over for an argument."""
+    """The value that is handed over for an argument."""
     return arg.value if isinstance(arg, Given) else arg
 
 
 def meaning(arg: Any) -> Any:
-    """What an argument means."""
+    """The plain value that an argument means."""
     return arg.plain if isinstance(arg, Given) else arg
 
 
 def meanings(given: dict[str, Any]) -> Any:
-    """What arguments mean, by their names."""
+    """The plain values that arguments mean, by their names."""
     return SimpleNamespace(**{name: meaning(arg) for name, arg in given.items()})
 
 
@@ -253,7 +255,7 @@ def _shown(value: Any) -> str:
 
 
 def in_range(*sizes: Any) -> bool:
-    """Whether all numbers but zeros lie between 1e-280 and 1e280, as the doors of features and problems ask."""
+    """True if all numbers except zeros lie between 1e-280 and 1e280, as features and problems require."""
     used = np.concatenate([np.abs(np.asarray(size, dtype=np.longdouble)).ravel() for size in sizes])
     used = used[used != 0]
     return used.size == 0 or bool(used.min() >= 1e-280 and used.max() <= 1e280)

@@ -35,7 +35,7 @@ def root(square: Fraction) -> Fraction:
 
 
 def separable(rows: Any, E: Any, equal: Any) -> bool:
-    """Whether some w has ⟨w, row⟩ > 0 for all rows, ⟨w, e⟩ ≤ 0 for the rows of E, and = 0 for the `equal` ones.
+    """Decide if some w has ⟨w, row⟩ > 0 for all rows, ⟨w, e⟩ ≤ 0 for the rows of E, and = 0 for the `equal` ones.
 
     If not, and only then, λ ≥ 0 and μ have Σλ > 0 and Σλ_i row_i = Eᵀμ, μ ≥ 0 where not `equal`: the first phase of the
     simplex method, by Bland's rule, on whole numbers over a common denominator.
@@ -66,7 +66,8 @@ def _whole(values: Any) -> list[int]:
     return [v // divisor for v in wide]
 
 
-def _positive(values: Any) -> Any:
+def positive(values: Any) -> Any:
+    """The positive parts."""
     return np.where(values > 0, values, 0)
 
 
@@ -74,7 +75,8 @@ def _positive(values: Any) -> Any:
 class Exact:
     """A margin problem in Fractions, weights as vectors of k·d numbers.
 
-    The norm is Σ c ‖w_members‖ over `groups` (c, members), or that of a GLN's predictors for `units` = (H, K).
+    The norm is Σ c ‖w_members‖ over `groups` (c, members), that of a GLN's predictors for `units` = (H, K), or the sum
+    of the singular values of a matrix of shape `nuclear`, in floats.
     """
 
     rows: Any
@@ -86,9 +88,12 @@ class Exact:
     intercept: bool
     E: Any
     equal: Any
+    nuclear: tuple[int, int] | None = None
 
     def value(self, w: Any) -> Fraction:
         """‖w‖."""
+        if self.nuclear is not None:
+            return Fraction(float(np.linalg.norm(w.astype(float).reshape(self.nuclear), "nuc")))
         if self.units is None:
             return sum((c * root(sum(w[members] ** 2)) for c, members in self.groups), NEVER)
         W, K = w.reshape(*self.units, -1), self.units[1]
@@ -97,6 +102,8 @@ class Exact:
 
     def dual(self, v: Any) -> Fraction | None:
         """‖v‖_*; None if it is infinite."""
+        if self.nuclear is not None:
+            return Fraction(float(np.linalg.norm(v.astype(float).reshape(self.nuclear), 2)))
         if self.units is None:
             return max(root(sum(v[members] ** 2)) / c for c, members in self.groups)
         V, K = v.reshape(*self.units, -1), self.units[1]
@@ -115,10 +122,10 @@ class Exact:
         for at, i in sorted((m / g, i) for i, (m, g) in enumerate(zip(self.required, f, strict=True)) if g > 0):
             if slope < 0:
                 t, slope = at, slope + self.prices[i] * f[i]
-        return t * value + self.prices @ _positive(self.required - t * f)
+        return t * value + self.prices @ positive(self.required - t * f)
 
     def lower(self, lam: Any, mu: Any) -> Fraction | None:
-        """What the best multiple of λ and μ proves; None if that is infinite."""
+        """The lower bound of the best multiple of λ and μ; None if it is infinite."""
         if min(lam) < 0 or any(mu[~self.equal] < 0):
             return NEVER
         size = self.dual(lam @ self.rows - mu @ self.E)
@@ -128,22 +135,22 @@ class Exact:
         return self.required @ lam / size if size > 0 else None
 
     def separable(self) -> bool:
-        """Whether any weights separate: free intercepts are weights of the inputs y_i."""
+        """True if any weights separate: free intercepts are weights of the inputs y_i."""
         constant = np.array([[*self.y], [NEVER] * len(self.y)], dtype=object)[: int(self.intercept)].T
         E = np.hstack([self.E, np.full((len(self.E), constant.shape[1]), NEVER)])
         return separable(np.hstack([self.rows, constant]), E, self.equal)
 
     def outside(self, w: Any) -> float:
-        """By how much w violates E, as a share of Σ|e_j| max|w_j|: 0 if it does not, up to a bit of each entry."""
+        """Violation of E by w, as a share of Σ|e_j| max|w_j|: 0 if there is none, up to a bit of each entry."""
         pull = self.E @ w
-        excess = np.where(self.equal, abs(pull), _positive(pull))
+        excess = np.where(self.equal, abs(pull), positive(pull))
         if not any(excess > 0) or (all(excess <= ULP * (abs(self.E) @ abs(w))) and self._near(w)):
             return 0.0
         sizes = abs(self.E).sum(axis=1)
         return float(max(excess[sizes > 0] / sizes[sizes > 0]) / max(abs(w)))
 
     def _near(self, w: Any) -> bool:
-        """Whether E holds for some weights whose entries are those of w up to a bit; s of (w', s) is their unit."""
+        """True if E holds for weights whose entries are those of w up to a bit; s of (w', s) is their unit."""
         one, nothing = np.diag(np.full(len(w), Fraction(1))), np.full((len(self.E), 1), NEVER)
         most, least = (w + ULP * abs(w))[:, None], (w - ULP * abs(w))[:, None]
         E = np.vstack([np.hstack([self.E, nothing]), np.hstack([one, -most]), np.hstack([-one, least])])
@@ -151,7 +158,7 @@ class Exact:
 
 
 def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
-    """What is wrong with a solution, by kind, and by how much; nothing if every claim holds."""
+    """Return the faults of a solution, by kind, and their sizes; nothing if every claim holds."""
     wrong: dict[str, float] = {}
     objective, lower, w = found.objective, found.lower_bound, found.weights.ravel()
     if not isinstance(found.status, Status):
@@ -162,7 +169,7 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
         if problem.prices is not None or problem.separable():
             wrong["false proof"] = inf
     else:
-        wrong |= _lower_faults(problem, found)
+        wrong |= lower_faults(problem, found)
     if objective < inf:
         if not (np.isfinite(w).all() and np.isfinite(found.intercept)) or (found.intercept and not problem.intercept):
             return wrong | {"no numbers": inf}
@@ -182,7 +189,8 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
     return wrong
 
 
-def _lower_faults(problem: Exact, found: Solution) -> dict[str, float]:
+def lower_faults(problem: Exact, found: Solution) -> dict[str, float]:
+    """Return the faults of a lower bound and its dual."""
     if found.lower_bound == 0:
         return {}
     lam, mu = fractions(found.dual), fractions(found.multipliers)

@@ -17,18 +17,15 @@ import torch
 
 import implicit_bias as ib
 from tests.fuzz import problems
-from tests.fuzz.draw import Draw, Given, expect
+from tests.fuzz.draw import MARKER, Draw, Given, expect
 from tests.fuzz.networks import DTYPES, network
 from tests.fuzz.strategies import never
 from tests.fuzz.table import entry, row
 from tests.fuzz.values import alike
 
-#: The file that a payload makes where its code runs.
-MARKER = "code was executed"
-
 
 class Payload:
-    """What a pickle is dangerous for: unpickling it calls a function, which leaves a mark."""
+    """An object that shows the danger of pickles: unpickling it calls a function, which leaves a mark."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -38,7 +35,7 @@ class Payload:
 
 
 def written(write: Callable[[Any], Any]) -> bytes:
-    """What is written to a file."""
+    """Return what a function writes to a file."""
     buffer = io.BytesIO()
     write(buffer)
     return buffer.getvalue()
@@ -60,9 +57,9 @@ def _tarred(file: Any, payload: Payload) -> None:
             archive.addfile(about, io.BytesIO(content))
 
 
-def poisoned(draw: Draw) -> bytes:
-    """A file with a pickle inside, in every wrapping that NumPy, torch or zip know, the oldest included."""
-    payload = Payload(draw.folder / MARKER)
+def poisoned(marker: Path) -> dict[str, bytes]:
+    """Files with a pickle inside, in every wrapping that NumPy, torch or zip know, the oldest included."""
+    payload = Payload(marker)
     parts = dict.fromkeys(("X", "y", "about", "weights", "dual"), np.array([payload, 1], dtype=object))
     network = {"format": "implicit_bias network 1", "class": "ReLUNetwork", "config": {"inputs": 2, "units": [2]}}
     ways: dict[str, Callable[[Any], Any]] = {
@@ -77,7 +74,7 @@ def poisoned(draw: Draw) -> bytes:
         "tar": lambda file: _tarred(file, payload),
         "script": lambda file: _zipped(file, payload),
     }
-    return written(draw.among("a file with code inside", ways))
+    return {name: written(write) for name, write in ways.items()}
 
 
 def spoiled(draw: Draw, content: bytes) -> bytes:
@@ -171,7 +168,7 @@ def tampered(draw: Draw, content: Any) -> Any:
 
 @dataclass(frozen=True)
 class Format:
-    """What is saved, how, and how it is loaded; `held` is what of it is to be the same then, and `use` its use."""
+    """A kind of file: how it is made, saved and loaded; `held` is what must then be the same, and `use` its use."""
 
     make: Callable[[Draw], Any]
     save: Callable[..., Any]
@@ -240,7 +237,11 @@ def _load(form: Format, draw: Draw) -> None:
     if kind == "no path":
         draw.call(form.load, draw.pick(PATHS), must=True)
     read, write = CONTENTS[form.suffix]
-    ways = {"whole": lambda: good, "spoiled": lambda: spoiled(draw, good), "poisoned": lambda: poisoned(draw)}
+    ways = {
+        "whole": lambda: good,
+        "spoiled": lambda: spoiled(draw, good),
+        "poisoned": lambda: draw.among("a file with code inside", poisoned(draw.folder / MARKER)),
+    }
     content = ways.get(kind, lambda: write(tampered(draw, read(good))))()
     path.write_bytes(content)
     try:
@@ -252,7 +253,7 @@ def _load(form: Format, draw: Draw) -> None:
 
 
 def _save(form: Format, about: str) -> None:
-    """What is saved where it can be written loads again; what is no such thing is refused."""
+    """Register the saving: what can be written loads again, anything else is refused."""
 
     def given(draw: Draw) -> dict[str, Any]:
         return {about: draw.scalar([form.make(draw)], never), "path": place(draw)}

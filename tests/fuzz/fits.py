@@ -73,13 +73,13 @@ def _start(draw: Draw) -> dict[str, Any]:
 
 
 def _is_search(c: Any, found: Any) -> bool:
-    """What is lowered never rises."""
+    """The loss never rises."""
     history = found.history
     return bool(len(history) == c.steps + 1 and np.all(np.diff(history) <= 1e-7 * abs(history[0])))
 
 
 def _few(c: Any) -> bool:
-    """Of few samples for each input some filters are closed for all."""
+    """With few samples for each input some filters are closed for all."""
     return len(c.X) < 9 * c.X.shape[1] or float(getattr(c, "ridge", 0)) > 1e20
 
 

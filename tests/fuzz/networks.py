@@ -1,5 +1,6 @@
-"""Cases about networks."""
+"""Cases about activation patterns and best networks, about networks of every kind, and about chains of layers."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -8,14 +9,112 @@ from torch import nn
 
 import implicit_bias as ib
 from implicit_bias import SGD, HyperplaneGates, ReLUGates
-from implicit_bias.extensions.best_networks import ChainNetwork
+from implicit_bias._utils.scaling import TINY
+from implicit_bias.extensions.best_networks import (
+    BestChains,
+    BestNetwork,
+    ChainNetwork,
+    ReLUMarginProblem,
+    best_chains,
+    best_network,
+    svm_relu,
+)
 from implicit_bias.extensions.galu import GaLU0Network, GaLUConv2d, GaLULinear, GaLUNetwork
+from implicit_bias.gates import Arrangement, activation_patterns
 from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
-from tests.fuzz.strategies import count, layers
-from tests.fuzz.table import entry, row
+from tests.fuzz.judge import expect_certified
+from tests.fuzz.strategies import count, either, layers, number, one_of
+from tests.fuzz.table import arguments, entry, row
 from tests.fuzz.values import Array
+
+# ------------------------------------------------------------------------------------------------- the best networks
+
+
+def _few_samples(draw: Draw) -> problems.Samples:
+    """At most six samples of three inputs, of every kind or ordinary ones, and labels of both classes."""
+    X, y = problems.samples(draw, scaled=False) if draw.chance(0.5) else problems.clean_task(draw)
+    if len(X) < 6 or len(set(y[:6].tolist())) < 2:
+        X, y = problems.clean_task(draw)
+    return X[:6, :3], y[:6]
+
+
+def _task(draw: Draw) -> dict[str, Any]:
+    X, y = _few_samples(draw)
+    return {"X": draw.array(X, rounded=False), "y": draw.either(y, [y[:5], 0 * y, None, "y"])}
+
+
+def _all_there(X: Array, patterns: np.ndarray) -> bool:
+    """No pattern is there twice, and those of random directions are there."""
+    X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), TINY)
+    scores = np.random.default_rng(1).normal(size=(300, X.shape[1])) @ X.T
+    clear = scores[(np.abs(scores) > 1e-9).all(axis=1, where=X.any(axis=1))] >= 0
+    known = {row.tobytes() for row in patterns}
+    return len(known) == len(patterns) and {row.tobytes() for row in clear} <= known
+
+
+def _kept(kind: Any, make: Callable[[Draw], Any]) -> None:
+    """Register a record that takes its parts as they are."""
+
+    @entry(kind, share=1)
+    def _record(draw: Draw) -> None:
+        found = make(draw)
+        again = draw.call(kind, **vars(found))
+        expect(repr(again) == repr(found), "another text")
+
+
+row(
+    activation_patterns,
+    X=lambda draw: draw.array(problems.samples(draw)[0][:8, :4], rounded=False),
+    finite=False,
+    fine=lambda c, found: _all_there(c.X, found.patterns),
+)
+_kept(Arrangement, lambda draw: activation_patterns(draw.normal(4, 2)))
+row(
+    svm_relu,
+    _task,
+    patterns=either(None, "all", [[0.5]], [[1, 0]], np.ones((2, 2, 2)), 3),
+    C=either(1.0, 0.0, -1.0, "C", np.nan),
+    same=None,
+    finite=False,
+    fine=lambda c, problem: expect_certified(ib.solve(problem, tol=1e-4), 1e-4),
+)
+
+
+@entry(ReLUMarginProblem, share=1)
+def _relu_problem(draw: Draw) -> None:
+    """Gates of both signs are refused."""
+    X, y = problems.clean_task(draw)
+    made = svm_relu(X, y, np.ones((2, len(X))))
+    mixed = ib.GatedFeatures(X, np.where(np.arange(len(X)) % 2, 1.0, -1.0)[:, None] * np.ones((1, 4)))
+    features = draw.either(made.features, [mixed, ib.GatedFeatures(X, np.full((len(X), 4), 0.5)), X])
+    again = draw.call(ReLUMarginProblem, features, y, made.norm)
+    network = draw.call(again.network, draw.either(np.ones((4, X.shape[1])), [np.ones(4), np.zeros((4, X.shape[1]))]))
+    expect(network.units == [4], "another number of units")
+
+
+@entry(best_network, share=1)
+def _best_network(draw: Draw) -> None:
+    given = _task(draw)
+    given |= {
+        "tol": number(1e-4, 0.01, high=1.0)(draw),
+        "max_rounds": count(1, 3, 10)(draw),
+        "max_seconds": number(10.0, None)(draw),
+        "nodes": count(1, 100)(draw),
+        "start": draw.either(None, ["network", 3, ib.ReLUNetwork(40, 2)]),
+        "progress": draw.either(None, [3, "print"]),
+    }
+    given |= arguments(best_network, draw, but=list(given))
+    found = draw.call(best_network, **given)
+    expect(0 <= found.lower_bound <= found.objective, "bounds out of order")
+    soft = draw.call(best_network, **(given | {"C": draw.pick([0.1, 1.0, np.float32(10)])}))
+    expect(0 <= soft.lower_bound <= soft.objective < np.inf, "bounds out of order")
+
+
+_kept(BestNetwork, lambda draw: best_network([[-1.0, 1.0], [1.0, 1.0]], [1, -1], max_rounds=3))
+
+# -------------------------------------------------------------------------------------------------- of every kind
 
 DTYPES = [torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16]
 #: Networks of layers, and those of them whose gates may be soft.
@@ -79,8 +178,9 @@ def _parallel(draw: Draw) -> None:
     d, count, seed = draw.whole(1, 4), draw.whole(2, 3), draw.whole(0, 9)
     parts = [ib.ReLUNetwork(d, 3, seed=seed) for _ in range(count)]
     others = [ib.ReLUNetwork(d + 1, 3), ib.ReLUNetwork(d, [3, 2]), ib.ReLUNetwork(d, 3, outputs=2), None, "network"]
-    bad = [parts[:1], parts[0], 3, None, *[[*parts, other] for other in others]]
-    made = draw.call(ib.ParallelNetwork, draw.either(parts, bad))
+    made = draw.call(
+        ib.ParallelNetwork, draw.either(parts, [parts[:1], parts[0], 3, None, *([*parts, o] for o in others)])
+    )
     X = draw.normal(4, d)
     expect(np.array_equal(made.decision_function(X)[:, -1], parts[-1].decision_function(X)), "another output")
     expect(made.effective_weights().shape == (count, 3, d) and made.degree == 2, "other weights")
@@ -119,10 +219,11 @@ class Own(GatedNetwork):
         return cls(np.ones(1))
 
 
-def _layer(kind: Any, shape: tuple[int, ...], sizes: dict[str, Any]) -> None:
-    """A layer of any kind of gates on inputs of its shape, and of others."""
+def _layer(kind: Any, shape: tuple[int, ...], **sizes: int) -> None:
+    """Register a layer of any kind of gates, on inputs of its shape and of others."""
 
-    def run(draw: Draw) -> None:
+    @entry(kind)
+    def _outputs(draw: Draw) -> None:
         sharpness = draw.either(draw.pick([None, 2.0, 1e300]), [0.0, -1.0, "soft", np.nan])
         layer = draw.call(kind, **sizes, bias=draw.chance(0.5), sharpness=sharpness)
         right = draw.chance(0.6)
@@ -131,11 +232,9 @@ def _layer(kind: Any, shape: tuple[int, ...], sizes: dict[str, Any]) -> None:
         outputs = draw.call(layer, inputs, must=not right)
         expect(bool(outputs.isfinite().all()) and len(outputs) == 3, "no numbers")
 
-    entry(kind)(run)
 
-
-_layer(GaLULinear, (5,), {"in_features": 5, "out_features": 4})
-_layer(GaLUConv2d, (2, 6, 6), {"in_channels": 2, "out_channels": 3, "kernel_size": 3})
+_layer(GaLULinear, (5,), in_features=5, out_features=4)
+_layer(GaLUConv2d, (2, 6, 6), in_channels=2, out_channels=3, kernel_size=3)
 
 
 @entry(GatedNetwork)
@@ -146,3 +245,52 @@ def _own_network(draw: Draw) -> None:
     net = Own(np.linspace(-1, 1, X.shape[1]).astype(np.float32), fault)
     history = draw.call(ib.train, net, X, y, SGD(steps=3), must=fault != "no")
     expect(bool(np.isfinite(history.table["loss"]).all()), "no finite loss")
+
+
+# ------------------------------------------------------------------------------------------------------------- chains
+
+
+def _chain(draw: Draw) -> dict[str, Any]:
+    """Gates fitted or not, and how many layers there are and are gated."""
+    X, _ = problems.clean_task(draw)
+    bad = [HyperplaneGates(2, 2), None, X, [problems.fitted_gates(draw, X)]]
+    gated = draw.either(draw.pick([None, 1, 2]), [0, -1, 7, 1.5, "one"])
+    shape = {"layers": draw.either(draw.pick([2, 3, 4]), [1, 0, -2, 2.5, "three", True]), "gated": gated}
+    return {"gates": draw.either(problems.fitted_gates(draw, X), bad), "scale": number(1.0, 0.1)(draw)} | shape
+
+
+# Half precision knows few scales.
+row(ChainNetwork, _chain, **NETWORK, may=lambda c: not 1e-3 <= getattr(c, "scale", 1.0) <= 1e3)
+
+
+def _gated_task(draw: Draw) -> dict[str, Any]:
+    X, y = _few_samples(draw)
+    fitted = HyperplaneGates(draw.whole(1, 2), 2, draw.whole(0, 9), "random").fit(X)
+    given = {"X": draw.array(X, rounded=False), "y": draw.either(y, [y[:5], 0 * y, None, "y"])}
+    return given | {"gates": draw.either(fitted, [None, "gates", X])}
+
+
+row(
+    best_chains,
+    _gated_task,
+    layers=one_of([2, 3], 1, 0, 2.5, "three"),
+    gated=either(None, 0, 9, "one"),
+    start=either(None, "network", np.ones((1, 1)), ib.ReLUNetwork(40, 2)),
+    starts=count(1, 2, cap=3),
+    nodes=count(0, 3, least=0, cap=10),
+    tol=number(0.01, 0.1, high=1.0),
+    max_seconds=number(10.0, None),
+    progress=either(None, 3, "print"),
+    share=1,
+    same=None,
+    finite=False,
+    fine=lambda c, found: 0 <= found.lower_bound <= found.objective,
+)
+
+
+def _best_chains(draw: Draw) -> Any:
+    X, y = problems.clean_task(draw)
+    return best_chains(X, y, problems.fitted_gates(draw, X), starts=1, nodes=0)
+
+
+_kept(BestChains, _best_chains)

@@ -23,7 +23,7 @@ from tests.fuzz.values import NOT_FINITE
 
 
 def _operation(draw: Draw, features: Any) -> None:
-    """What is made of features and another factor has its shape, and is the same for whatever the other came as."""
+    """Products of features and another factor have their shape, and are the same for every disguise of the other."""
     n, k, d = features.shape
     rows = draw.either([0, 0], [[99], "x", [[0, 0]], 1.5, None])
     operations: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
@@ -163,7 +163,7 @@ def _expression_norm(draw: Draw) -> str:
 
 
 class _Pretender:
-    """What has attributes of the right names, and nothing behind them."""
+    """An object with attributes of the right names, and nothing behind them."""
 
     gates = None
     hidden = 3

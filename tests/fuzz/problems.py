@@ -4,16 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias import (
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    HyperplaneGates,
-    KernelFeatures,
-    MarginProblem,
-    PredictorL2,
-    solve,
-)
+import implicit_bias as ib
+from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem
 from implicit_bias.norms import Norm
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, in_range, meanings
 from tests.fuzz.judge import Raw, judge
@@ -35,7 +27,7 @@ def _linear(draw: Draw, n: int, d: int) -> Samples:
     return X, y
 
 
-def _conflict(draw: Draw, X: Array, y: Array, apart: float) -> Samples:
+def _conflict(X: Array, y: Array, apart: float) -> Samples:
     """The first sample is the last one but for its label, and for what they are apart."""
     X, y = X.copy(), y.copy()
     X[0], y[0] = X[-1], -y[-1]
@@ -48,18 +40,15 @@ def samples(draw: Draw, scaled: bool = True) -> Samples:
     n, d = (max(1, size + draw.whole(-1, 1)) for size in draw.pick(SIZES))
     scale = draw.pick(SCALES) if scaled else 1.0
     X, y = _linear(draw, n, d)
-    random, t, whole = (
-        draw.rng.choice([-1.0, 1.0], n),
-        draw.normal(n, 1),
-        draw.rng.integers(-2, 3, (n, d)).astype(float),
-    )
+    random, t = draw.rng.choice([-1.0, 1.0], n), draw.normal(n, 1)
+    whole = draw.rng.integers(-2, 3, (n, d)).astype(float)
     rows, last = draw.rng.integers(0, n, n), np.arange(d) == d - 1
     kinds = {
         "linear": (X, y),
         "random labels": (X, random),
         "duplicates": (X[rows], y[rows]),
-        "a conflict": _conflict(draw, X, y, 0.0),
-        "nearly a conflict": _conflict(draw, X, y, 10.0 ** -draw.whole(4, 15)),
+        "a conflict": _conflict(X, y, 0.0),
+        "nearly a conflict": _conflict(X, y, 10.0 ** -draw.whole(4, 15)),
         "collinear": (t * draw.normal(1, d), np.where(t[:, 0] > draw.pick([0.0, 0.3]), 1.0, -1.0)),
         "constant": (np.full((n, d), draw.pick([0.0, 1.0, -3.0])), random),
         "integers": (whole, np.where(whole @ draw.rng.integers(-2, 3, d) > 0, 1.0, -1.0)),
@@ -115,13 +104,13 @@ def one_hot(draw: Draw, n: int, units: int, contexts: int) -> Array:
     return np.hstack([np.eye(contexts)[draw.rng.integers(0, contexts, n)] for _ in range(units)])
 
 
-def fitted_gates(draw: Draw, X: Array) -> HyperplaneGates:
+def fitted_gates(draw: Draw, X: Array) -> ib.HyperplaneGates:
     """Hyperplane contexts, fitted on clean inputs of scale 1."""
-    return HyperplaneGates(draw.whole(1, 3), draw.pick([1, 2, 4]), draw.whole(0, 99), "random").fit(X)
+    return ib.HyperplaneGates(draw.whole(1, 3), draw.pick([1, 2, 4]), draw.whole(0, 99), "random").fit(X)
 
 
 def _in_range(c: Any) -> bool:
-    """Whether inputs, gates and their products are of sizes that the toolkit takes."""
+    """True if inputs, gates and their products are of sizes that the toolkit takes."""
     if len(c.X) != len(c.gate_values):
         return False
     x, g = (np.abs(part).max(axis=1).astype(np.longdouble) for part in (c.X, c.gate_values))
@@ -140,7 +129,7 @@ def kernel_features(draw: Draw, X: Array, size: float = 1.0) -> tuple[Any, Any]:
     """Features of two kernels, given by disguised or damaged factors."""
     factors = draw.array(np.stack([X, draw.normal(*X.shape) * size], axis=1))
     may = lambda c: not in_range(np.abs(c.factors).max(axis=(1, 2)))  # noqa: E731
-    features = draw.call(KernelFeatures, factors=factors, may=may)
+    features = draw.call(ib.KernelFeatures, factors=factors, may=may)
     return features, Raw(np.asarray(factors.plain), np.ones(len(X)), "frobenius")
 
 
@@ -158,12 +147,13 @@ def features(draw: Draw) -> tuple[Any, Array]:
 
 
 def prices_in_range(raw: Raw) -> bool:
-    """Whether the prices of slack are, as they are and in units of the features."""
+    """True if the bounds C c_i are in range, as they are and in units of the features."""
     if np.isinf(raw.C):
         return True
     size = np.sqrt(np.sum(raw.blocks**2, axis=(1, 2))).max() or np.longdouble(1)
+    prices = np.longdouble(raw.C) * raw.sample_weight * np.ones(len(raw.y))
     # A sum of squares is not computed alike everywhere: near the ends of the range both is right.
-    return in_range(raw.prices, raw.prices * raw.m * size * 10, raw.prices * raw.m * size / 10)
+    return in_range(prices, prices * raw.required * size * 10, prices * raw.required * size / 10)
 
 
 def group_norm(draw: Draw, k: int) -> tuple[Norm, dict[str, Any]]:
@@ -188,13 +178,10 @@ def problem(draw: Draw, scaled: bool = True) -> tuple[MarginProblem, Raw]:
         features, raw = gated_features(draw, X, values.get(kind, lambda: None)())
     norm, about = group_norm(draw, raw.blocks.shape[1])
     if kind == "one-hot":
-        norm, about = PredictorL2(*shape), {"norm": "predictor", "shape": shape}
+        norm, about = ib.PredictorL2(*shape), {"norm": "predictor", "shape": shape}
     given: dict[str, Any] = {"y": draw.array(y), "C": draw.pick(PRICES), "intercept": draw.chance(0.2)}
-    given |= (
-        {"features": draw.either(features, [X]), "norm": draw.either(norm, [Norm, "frobenius"])}
-        if draw.chance(0.2)
-        else {}
-    )
+    if draw.chance(0.2):
+        given |= {"features": draw.either(features, [X]), "norm": draw.either(norm, [Norm, "frobenius"])}
     for name in ("required_margin", "sample_weight"):
         # One number for all samples is fine.
         if draw.chance(0.2):
@@ -220,11 +207,11 @@ def as_built(problem: MarginProblem, norm: str = "frobenius") -> Raw:
     own, about = problem.norm, dict[str, Any]()
     if isinstance(own, GroupLasso):
         norm, about = "groups", {"groups": own.groups, "weights": own.weights}
-    elif isinstance(own, PredictorL2):
+    elif isinstance(own, ib.PredictorL2):
         norm, about = "predictor", {"shape": (own.units, own.contexts)}
     return Raw.gated(features.X, features.gate_values, problem.y, norm, C=problem.C, **about)
 
 
 def judged(problem: MarginProblem, norm: str = "frobenius", *solver: str, tol: float = 1e-6, **options: Any) -> str:
     """The status of the solution of a problem of gated features."""
-    return judge(as_built(problem, norm), solve(problem, *solver, tol=tol, **options), tol, limited=bool(options))
+    return judge(as_built(problem, norm), ib.solve(problem, *solver, tol=tol, **options), tol, limited=bool(options))

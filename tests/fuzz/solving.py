@@ -37,7 +37,7 @@ def _solve(draw: Draw) -> str:
     # OSQP takes hard margins of quadratic norms only, and says so.
     found = _quietly(draw, solve, problem, solver, tol=tol, may=solver == "OSQP")
     said = judge(raw, found, tol)
-    if draw.chance(0.25) and raw.phi.size < 2000:
+    if draw.chance(0.25) and raw.blocks.size < 2000:
         other = "CLARABEL" if found.solver == "NATIVE" else "NATIVE"
         draw.story.append(f"the same with {other}")
         second = solve(problem, other, tol=tol)

@@ -16,7 +16,7 @@ Predicate = Callable[[Any], bool]
 
 
 def is_count(least: int = 1, most: int = 10**600) -> Predicate:
-    """Whether a scalar is a whole number from `least` to `most`."""
+    """Predicate: a whole number from `least` to `most`."""
 
     def accepts(value: Any) -> bool:
         integral = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -26,7 +26,7 @@ def is_count(least: int = 1, most: int = 10**600) -> Predicate:
 
 
 def is_number(low: float = -math.inf, high: float = math.inf, ends: bool = False) -> Predicate:
-    """Whether a scalar is a real number between `low` and `high`."""
+    """Predicate: a real number between `low` and `high`."""
 
     def accepts(value: Any) -> bool:
         real = isinstance(value, int | float | np.floating | np.integer | Fraction)
@@ -40,28 +40,38 @@ def is_number(low: float = -math.inf, high: float = math.inf, ends: bool = False
 
 
 def is_power(most: int, least: int = 1) -> Predicate:
-    """Whether a scalar is a power of 2 from `least` to `most`."""
+    """Predicate: a power of 2 from `least` to `most`."""
     return lambda v: is_count(least, most)(v) and int(v).bit_count() == 1
 
 
 def equals(*fine: Any) -> Predicate:
-    """Whether a scalar is one of these, and of its type."""
+    """Predicate: one of these values, and of its type."""
     return lambda v: any(type(v) is type(value) and v == value for value in fine)
 
 
 def never(value: Any) -> bool:
-    """Of what has no unusual values that are fine."""
+    """Predicate of arguments that have no unusual values that are fine."""
     return False
 
 
 def anything(value: Any) -> bool:
-    """Of what is only looked at for being true, or not at all."""
+    """Predicate of arguments that are only tested for truth, or not used."""
     return True
 
 
 def choice(*good: Any, also: Predicate = never, functions: bool = True) -> Strategy:
     """One of the values, or an unusual one, which is refused unless `also` takes it."""
     return lambda draw: draw.scalar(good, also, functions)
+
+
+def either(good: Any, *bad: Any) -> Strategy:
+    """The good value, or where inputs are damaged one of the bad."""
+    return lambda draw: draw.either(good, bad)
+
+
+def one_of(good: Sequence[Any], *bad: Any) -> Strategy:
+    """One of the good values, or where inputs are damaged one of the bad."""
+    return lambda draw: draw.either(draw.pick(good), bad)
 
 
 def count(*good: Any, least: int = 1, most: int = 10**600, cap: int | None = None, vast: int = 10**7) -> Strategy:

@@ -1,4 +1,4 @@
-"""What a worker process may do instead of answering; it imports next to nothing, so that it starts at once."""
+"""Work that never answers; this module imports next to nothing, so that its processes start at once."""
 
 import os
 import threading

@@ -26,14 +26,21 @@ class Entry:
 
 
 ENTRIES: dict[str, Entry] = {}
+#: The modules of cases: case number i is about entry i, in this order.
+MODULES: tuple[str, ...] = (
+    *("networks", "classifiers", "comparisons", "files", "fits", "gates"),
+    *("grams", "parts", "patterns", "solving", "theorems", "training"),
+)
 
 
-def entry(about: Any, share: int = 2) -> Callable[[Callable[[Draw], Any]], Callable[[Draw], Any]]:
+def entry(
+    about: Any, share: int = 2, into: dict[str, Entry] = ENTRIES
+) -> Callable[[Callable[[Draw], Any]], Callable[[Draw], Any]]:
     """Register a function of a `Draw` under the name of what it calls. It returns how a correct answer is counted."""
     name = about if isinstance(about, str) else about.__name__
 
     def register(function: Callable[[Draw], Any]) -> Callable[[Draw], Any]:
-        ENTRIES[name] = Entry(name, lambda draw: function(draw) or "correct", share)
+        into[name] = Entry(name, lambda draw: function(draw) or "correct", share)
         return function
 
     return register
@@ -51,6 +58,7 @@ def row(
     finite: Any = True,
     must: Any = False,
     may: Any = False,
+    into: dict[str, Entry] = ENTRIES,
     **strategies: Any,
 ) -> None:
     """An entry in one call: how each argument is drawn, or what it is; `groups` draw several at once, as a dictionary.
@@ -72,7 +80,7 @@ def row(
         expect(said, f"not as it should be: {found!s:.200}")
         return said if isinstance(said, str) else None
 
-    entry(name or like or function, share)(run)
+    entry(name or like or function, share, into)(run)
 
 
 def arguments(function: Any, draw: Draw, but: list[str], known: dict[str, Strategy] = ARGUMENTS) -> dict[str, Any]:
@@ -87,7 +95,7 @@ def arguments(function: Any, draw: Draw, but: list[str], known: dict[str, Strate
 
 
 def drawn(strategy: Any, draw: Draw) -> Any:
-    """What a strategy draws; anything else stands for itself."""
+    """The value that a strategy draws; anything else stands for itself."""
     return strategy(draw) if callable(strategy) and not isinstance(strategy, type | Given) else strategy
 
 
@@ -107,8 +115,10 @@ def record(kind: Any, draw: Draw) -> Any:
     return draw.call(kind, **{name: part(hints[name]) for name in needed})
 
 
-def records() -> None:
-    """Entries about the public records that nothing else is about: they are printed and pickled."""
+def load_entries() -> None:
+    """Register all entries, in the order that numbers them; records that none is about are printed and pickled."""
+    for module in MODULES:
+        import_module(f"tests.fuzz.{module}")
     for name in uncovered():
         kind = public_callables()[name]
 
@@ -127,12 +137,12 @@ def wheel() -> list[Entry]:
 
 
 def public_callables() -> dict[str, Any]:
-    """By their names."""
+    """The public callables, by their names."""
     found = {name: getattr(import_module(path), name) for path, names in public_names().items() for name in names}
     return {name: value for name, value in found.items() if callable(value)}
 
 
-def uncovered() -> list[str]:
+def uncovered(entries: dict[str, Entry] = ENTRIES) -> list[str]:
     """The public callables that no entry is about."""
-    covered = {name.split(".")[0].split(",")[0] for name in ENTRIES}
+    covered = {name.split(".")[0].split(",")[0] for name in entries}
     return [name for name in public_callables() if name not in covered]

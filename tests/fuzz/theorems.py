@@ -33,17 +33,12 @@ row(galu.generalisation_bound_a_priori, samples, y=TARGETS, may=True, fine=lambd
 row(galu.sphere_width, samples, may=True, fine=lambda c, found: 0 < found.c1 <= 1 + 1e-9)
 row(galu.fitted_samples, samples, k=count(10, 10**4), may=True, fine=lambda c, found: 0 <= found.loss <= 1)
 row(
-    galu.rkhs_bound,
-    samples,
-    y=TARGETS,
-    radius=number(2.0, 1e3),
-    may=True,
-    fine=lambda c, r: r.energy <= r.radius * 1.1,
+    galu.rkhs_bound, samples, y=TARGETS, radius=number(2.0, 1e3), may=True, fine=lambda c, r: r.energy <= r.radius * 1.1
 )
 row(galu.cluster_width, centres=centres, may=True, fine=lambda c, found: found.radius <= 1)
 row(galu.gate_correlations, centres=centres, fine=lambda c, found: 0 <= found.min() <= found.max() <= 0.5)
 
-CONTEXTS = {"units": count(1, 2, 3, vast=10), "contexts": count(1, 2, 3, vast=10)}
+CONTEXTS: dict[str, Any] = {"units": count(1, 2, 3, vast=10), "contexts": count(1, 2, 3, vast=10)}
 row(norms.free_contexts, **CONTEXTS, may=lambda c: c.units * c.contexts > 100, fine=lambda c, r: r.max() < c.contexts)
 
 
@@ -66,15 +61,17 @@ def _layers(draw: Draw) -> dict[str, Any]:
     """Samples, and a network whose gates the bound is about."""
     X, y = problems.clean_task(draw)
     net = draw.pick([ReLUNetwork(X.shape[1], [3, 2]), FrozenReLUNetwork(X.shape[1], 4)])
-    return {
-        "network": draw.scalar([net], never),
-        "X": draw.array(X),
-        "y": draw.array(y),
-        "tol": choice(1e-3, 0.1)(draw),
-    }
+    return {"network": draw.scalar([net], never), "X": draw.array(X), "y": draw.array(y)}
 
 
-row(best_networks.margin_bound, _layers, may=True, fine=lambda c, found: found is None or found.lower_bound > 0)
+TOLERANCE = choice(1e-3, 0.1)
+row(
+    best_networks.margin_bound,
+    _layers,
+    tol=TOLERANCE,
+    may=True,
+    fine=lambda c, found: found is None or found.lower_bound > 0,
+)
 
 
 def features(draw: Draw) -> dict[str, Any]:
@@ -120,14 +117,8 @@ row(galu.cluster_samples, n=VAST, d=VAST, epsilon=EPSILON, fine=lambda c, found:
 row(galu.slab_probability, d=MANY, r=number(0.1, 1e-5, 2.0), fine=lambda c, found: 0 <= found <= 1)
 row(galu.corollary_samples, k=VAST, d=VAST, c1=number(0.5, 1.0), c2=number(0.1, 1.0), may=True)
 row(galu.orthogonal_inverse, n=count(1, 2, 7, cap=1000, vast=10**5), fine=lambda c, found: found.shape == (c.n, c.n))
-row(
-    galu.moved_gates,
-    d=VAST,
-    k=VAST,
-    epsilon=number(0.01, 0.3, 5.0, low=1e-100, high=1e100),
-    may=True,
-    fine=lambda c, r: 0 <= r.mean <= r.uniform <= 1,
-)
+MOVED = number(0.01, 0.3, 5.0, low=1e-100, high=1e100)
+row(galu.moved_gates, d=VAST, k=VAST, epsilon=MOVED, may=True, fine=lambda c, r: 0 <= r.mean <= r.uniform <= 1)
 row(galu.neighbouring_gates, d=MANY, k=VAST, epsilon=EPSILON, fine=lambda c, found: 0 < found <= 1)
 
 

@@ -1,6 +1,5 @@
 """Cases about the training of networks, alone and together, and its limit."""
 
-from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ from torch import nn
 import implicit_bias as ib
 from implicit_bias import SGD, Adam, LossScaled, PlainDescent
 from implicit_bias.extensions import gated_flow
-from implicit_bias.extensions.galu import train_together
 from implicit_bias.extensions.gated_flow import train_online
 from implicit_bias.networks import ReadoutNetwork
 from implicit_bias.training.two_layers import has_one_layer
@@ -44,10 +42,6 @@ def _task(draw: Draw) -> dict[str, Any]:
     return {"network": net, "X": draw.array(X), "y": draw.array(y)}
 
 
-def _holds_numbers(value: object) -> bool:
-    return isinstance(value, Container) and not isinstance(value, str | bytes)
-
-
 @entry(ib.train, share=6)
 def _train(draw: Draw) -> None:
     """A few steps of any network on any data."""
@@ -59,8 +53,7 @@ def _train(draw: Draw) -> None:
     other = Adam(steps=steps, batch_size=batch, lr=lr, loss=loss) if adam else None
     options["config"] = other or SGD(steps=steps, batch_size=batch, lr=lr, loss=loss, momentum=momentum)
     more = {name: ARGUMENTS[name] for name in ("seed", "every", "device")}
-    more["progress"] = choice(None, lambda epoch, epochs: None, also=equals(None), functions=False)
-    more["progress_at"] = choice(None, {1, 2}, range(3), also=lambda v: v is None or _holds_numbers(v))
+    more["progress"] = choice(None, lambda step, steps: None, also=equals(None), functions=False)
     options |= {name: strategy(draw) for name, strategy in more.items()} if draw.chance(0.3) else {}
     # Large inputs or rates make training diverge, which is said, and so do two losses on samples that are not
     # separable; 'auto' and numbers may name devices to torch.
@@ -68,7 +61,7 @@ def _train(draw: Draw) -> None:
     may = lambda c: wild or np.abs(c.X).max(initial=0) > 1e3  # noqa: E731
     # The squared loss takes any real targets.
     must = lambda c: loss != "squared" and _not_signs(c)  # noqa: E731
-    table = draw.call(ib.train, must=must, may=may, **options).table
+    table = draw.call(ib.train, must=must, may=may, networks=options.pop("network"), **options).table
     expect(bool(np.isfinite(table["loss"]).all()), "no finite loss")
 
 
@@ -106,7 +99,7 @@ def _stationarity(draw: Draw) -> None:
     expect(found.residual >= 0 and (found.dual >= 0).all() and abs(found.degree - 1) < 1e-6, "another degree")
 
 
-@entry(train_together, share=5)
+@entry("train, several networks", share=5)
 def _train_together(draw: Draw) -> None:
     """Finite losses and weights, or a refusal."""
     n, d, q, loss = draw.whole(1, 40), draw.whole(1, 4), draw.pick([1, 1, 3]), draw.pick(TOGETHER)
@@ -117,7 +110,7 @@ def _train_together(draw: Draw) -> None:
     shape, wrong = (len(networks), n) if draw.chance(0.3) else (n,), loss != "squared" and draw.chance(draw.badness / 2)
     values: Any = draw.rng.integers(0, q, shape) if q > 1 else draw.rng.choice([-1.0, 1.0], shape)
     values = draw.normal(*shape, *([q] if q > 1 else [])) if loss == "squared" else values + 0.5 * wrong
-    others: list[Any] = [[], (), None, "networks", networks[0], iter(networks), [*networks, None]]
+    others: list[Any] = [[], (), None, "networks", iter(networks), [*networks, None]]
     others += [[*networks, ib.ReLUNetwork(d + 1, 2)], [*networks, Own(np.ones(d))]]
     lr, scale = draw.pick([1e-3, 0.1, 1e-300, 1e30]), draw.pick([1.0, 1e-30, 1e60])
     steps: Any = draw.pick([0, 1, 9, np.int8(3), 130])
@@ -125,12 +118,12 @@ def _train_together(draw: Draw) -> None:
     options |= {"seed": ARGUMENTS["seed"](draw), "target": number(None, None, 1e-3, 1e3)(draw)}
     # Of another dimension they may be data of another kind.
     options["X"] = draw.array(draw.normal(*shape, d) * scale, but=DIMENSIONS)
-    options["Y"] = draw.array(values, rounded=False, but=DIMENSIONS)
+    options["y"] = draw.array(values, rounded=False, but=DIMENSIONS)
     how = draw.pick([ib.Adam, ib.Adam, ib.SGD]) if steps else ib.Adam
     options["config"] = how(steps=steps, batch_size=draw.pick([1, 7, 999]), lr=lr, loss=loss)
     given = draw.either(networks, others)
     found = draw.call(
-        train_together,
+        ib.train,
         networks=given,
         must=wrong,
         may=scale > 1 or lr > 1 or (how is ib.SGD and lr > 0.01),

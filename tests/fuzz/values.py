@@ -202,17 +202,17 @@ def leaves(value: Any, depth: int = 0) -> list[Any]:
 
 
 def is_finite(answer: Any) -> bool:
-    """Whether all numbers of an answer are."""
+    """Return whether all numbers of an answer are finite."""
     return all(np.isfinite(leaf).all() for leaf in leaves(answer) if isinstance(leaf, np.ndarray | np.longdouble))
 
 
 def alike(found: Any, expected: Any, rel: float) -> bool:
-    """Whether two values say the same, numbers up to `rel` of the largest in their array."""
+    """Compare two values, numbers up to `rel` of the largest in their array."""
     return matching(leaves(found), leaves(expected), rel)
 
 
 def matching(ours: list[Any], theirs: list[Any], rel: float) -> bool:
-    """Whether these leaves are alike."""
+    """Compare leaves, as `alike` does."""
     return len(ours) == len(theirs) and all(
         close(a, b, rel) if isinstance(b, np.ndarray | np.longdouble) else bool(np.all(a == b))
         for a, b in zip(ours, theirs, strict=True)
@@ -220,7 +220,7 @@ def matching(ours: list[Any], theirs: list[Any], rel: float) -> bool:
 
 
 def close(found: Any, expected: Any, rel: float = 1e-9) -> bool:
-    """Whether two arrays have one shape and agree, up to `rel` of the largest expected number."""
+    """Compare the shape and the numbers of two arrays, up to `rel` of the largest expected number."""
     found, expected = np.asarray(found, dtype=np.longdouble), np.asarray(expected, dtype=np.longdouble)
     finite = np.abs(expected[np.isfinite(expected)])
     if found.shape != expected.shape:

@@ -26,7 +26,7 @@ from tests import ROOT
 from tests.cases import inputs
 
 
-def test_the_stream_of_a_seed_is_the_published_one():
+def test_stream_is_published():
     """Against the published order of calls on torch's global generator."""
     torch.manual_seed(4)
     layer = torch.nn.Linear(12, 3 * 2, bias=False)
@@ -65,7 +65,7 @@ def test_median_cutoffs_halve_the_pool(n):
     np.testing.assert_array_equal(opened, n // 2)
 
 
-def test_cutoffs_are_fixed_by_fit_and_not_by_transform():
+def test_cutoffs_are_fixed_by_fit():
     X = inputs()
     gates = HyperplaneGates(4, 2).fit(X)
     np.testing.assert_array_equal(gates.transform(X)[:3], gates.transform(X[:3]))
@@ -80,8 +80,9 @@ def test_numbers_and_quantiles_as_cutoffs():
     assert np.ptp(share) > 0.1
 
 
-@pytest.mark.parametrize("cutoff", ["median", (0.5, 0.5), (0.0, 0.0), (1.0, 1.0)])
-@pytest.mark.parametrize("centre", [0.0, 1e5])
+@pytest.mark.parametrize(
+    ("cutoff", "centre"), [("median", 0.0), ("median", 1e5), ((0.5, 0.5), 1e5), ((0.0, 0.0), 0.0), ((1.0, 1.0), 1e5)]
+)
 def test_gates_do_not_depend_on_the_batch(cutoff, centre):
     X = centre + inputs(n=201, d=30)
     gates = HyperplaneGates(20, 2, cutoff=cutoff).fit(X)
@@ -127,7 +128,7 @@ def test_contexts_that_a_function_computes():
         FunctionContexts(lambda X: X[:, :5], 1),
     ],
 )
-def test_a_fit_that_fails_leaves_nothing_half_fitted(gates):
+def test_failed_fit_leaves_gates_unfitted(gates):
     if isinstance(gates, HyperplaneGates | RandomHalfSpaces):
         gates.fit(inputs())
     with pytest.raises(InputError):
@@ -147,7 +148,7 @@ def guide_gates():
     return names["SoftClusters"]
 
 
-def test_the_gates_of_the_guide_are_fitted_by_whoever_takes_them(guide_gates):
+def test_gates_of_the_guide(guide_gates):
     X = inputs(60)
     y = np.where(X[:, 0] > 0, 1, -1)
     for build in (svm_gln, svm_rc, svm_shallow):

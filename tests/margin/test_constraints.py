@@ -28,13 +28,10 @@ CONSTRAINTS = {
 
 
 @pytest.mark.parametrize("kind", CONSTRAINTS)
-@pytest.mark.parametrize("norm", ["group lasso", "frobenius", "uneven groups"])
-@pytest.mark.parametrize("C", [np.inf, 0.3])
+@pytest.mark.parametrize(("norm", "C"), [("group lasso", 50.0), ("frobenius", 0.3), ("uneven groups", 50.0)])
 def test_constraints_are_certified(kind, norm, C):
     plain = problem("contexts 2", norm, C)
     case = dataclasses.replace(plain, constraints=CONSTRAINTS[kind], intercept=C < 1)
-    if np.inf == C:
-        case = dataclasses.replace(case, C=50.0)
     solution = solve(case, tol=1e-6)
     assert solution.status is Status.OPTIMAL, str(solution)
     program = dataclasses.replace(plain, C=case.C, intercept=case.intercept).cvxpy(reduce=False)
@@ -124,8 +121,7 @@ def heights(scale, n=60):
     return np.column_stack([y + 0.3 * rng.normal(size=n), scale * (2 * y + 0.1 * rng.normal(size=n))]), y
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e7, 1e10])
-@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize(("scale", "C"), [(1.0, 0.01), (1e-6, 1.0), (1e7, 0.01), (1e7, 1.0), (1e10, 1.0)])
 def test_violations_are_measured_in_margins(scale, C):
     """A weight of 1e-8 on an input of 1e7 is not nothing: no answer may be better than the optimum."""
     X, y = heights(scale)

@@ -38,7 +38,7 @@ from implicit_bias import (
 from implicit_bias.datasets.tables import Columns, read_inputs, read_samples
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from tests.cases import problem
-from tests.cli.commands import run
+from tests.cli.commands import interrupted, run
 
 X, CODES = (part[np.arange(150) != 142] for part in load_iris(return_X_y=True))  # Without the copy of a sample.
 NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]
@@ -185,9 +185,8 @@ def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(cl
 
 
 def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
-    for classifier, words in ((MultipleKernelClassifier([lambda X, Z: X @ Z.T]), "function or a matrix of your own"),):
-        with pytest.raises(InputError, match=words):
-            save_model(classifier.fit(X, NAMES), tmp_path / "m.npz")
+    with pytest.raises(InputError, match="function or a matrix of your own"):
+        save_model(MultipleKernelClassifier([lambda X, Z: X @ Z.T]).fit(X, NAMES), tmp_path / "m.npz")
     with pytest.raises(InputError, match="not fitted"):
         save_model(OneClassMargin(), tmp_path / "m.npz")
     for wrong in (3, GLNClassifier, None):
@@ -196,20 +195,19 @@ def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("joint", ["ovr", "joint"])
 @pytest.mark.parametrize(
-    "labels",
+    ("labels", "joint"),
     [
-        np.array([0, 1, 2], dtype=np.int64),
-        np.array([3, 1, 7], dtype=np.uint8),
-        np.array([1.0, 5.0, 2.0], dtype=np.float32),
-        np.array([1.0, 5.0, 2.0], dtype=np.longdouble),
-        np.array(["a", "a longer one", "c"]),
-        np.array(["a", "b", "c"], dtype="<U20"),
-        np.array(["a", "b", "c"], dtype=object),
-        np.array([False, True, True]),
+        (np.array([0, 1, 2], dtype=np.int64), "joint"),
+        (np.array([3, 1, 7], dtype=np.uint8), "ovr"),
+        (np.array([1.0, 5.0, 2.0], dtype=np.float32), "joint"),
+        (np.array([1.0, 5.0, 2.0], dtype=np.longdouble), "ovr"),
+        (np.array(["a", "a longer one", "c"]), "ovr"),
+        (np.array(["a", "b", "c"], dtype="<U20"), "joint"),
+        (np.array(["a", "b", "c"], dtype=object), "ovr"),
+        (np.array([False, True, True]), "joint"),
     ],
-    ids=lambda labels: str(labels.dtype),
+    ids=lambda part: part if isinstance(part, str) else str(part.dtype),
 )
 def test_labels_keep_their_type(labels, joint, tmp_path):
     given = labels[CODES]
@@ -270,7 +268,7 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
         ({"classes": "ab"}, "must be a list"),
         ({"classes": None}, "must be a list"),
         ({"problems": 3}, "must be a list"),
-        ({"solutions": [1]}, "another type"),
+        ({"solutions": [1]}, "must be a list of Solution"),
         ({"constant": "yes"}, "constant must be"),
     ],
 )
@@ -326,8 +324,10 @@ LEAST_SQUARES = [
 ]
 
 
-@pytest.mark.parametrize("estimator", LEAST_SQUARES, ids=repr)
-@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize(
+    ("estimator", "targets"),
+    [*((one, 1 + place % 2) for place, one in enumerate(LEAST_SQUARES)), (LEAST_SQUARES[0], 2)],
+)
 def test_least_squares_load_equal(estimator, targets, tmp_path):
     rows = np.arange(len(X)) if targets > 1 else np.flatnonzero(CODES > 0)
     y = NAMES[rows] if isinstance(estimator, GaLUClassifier) else X[rows][:, :targets].squeeze() ** 2
@@ -548,16 +548,8 @@ def test_a_time_limit_is_shared_by_the_classes_and_predict_warns(table):
     assert "stopped at the time limit" in run("predict", "iris-model.npz", "iris.csv").stderr
 
 
-def test_ctrl_c_keeps_the_classes_that_are_done(table, monkeypatch):
-    from implicit_bias.cli import solving
-
-    def interrupted_at_the_second(problem, *options, **more):
-        found = solve(problem, *options, **more)
-        second = problem.y[75] > 0
-        return dataclasses.replace(found, status=Status.INTERRUPTED) if second else found
-
-    monkeypatch.setattr(solving, "solve", interrupted_at_the_second)
-    assert run("solve", "iris.csv", *SOLVE).returncode == 130
+def test_ctrl_c_keeps_the_classes_that_are_done(table):
+    assert interrupted("class 'setosa'", "solve", "iris.csv", *SOLVE, "--verbose").returncode == 130
     kept = load_model("iris-model.npz")
     assert [one.status.name for one in kept.solutions] == ["OPTIMAL", "INTERRUPTED"]
     assert "has no answer" in run("predict", "iris-model.npz", "iris.csv").stderr

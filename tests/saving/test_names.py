@@ -19,6 +19,6 @@ def test_class_of_other_code_has_no_name():
 
 
 @pytest.mark.parametrize("name", ["Nonsense", "GaLUNetwork", "GaLUNetwork of nowhere", "annotations", "os.system"])
-def test_name_that_is_not_of_a_network_is_refused(name):
+def test_name_of_no_network(name):
     with pytest.raises(KeyError):
         named_class(name, networks, GatedNetwork)

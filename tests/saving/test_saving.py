@@ -164,9 +164,8 @@ CONTRADICTIONS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_solutions_that_contradict_themselves_are_refused_by_name(tmp_path, name, seed):
+@pytest.mark.parametrize(("seed", "name"), [*enumerate(CONTRADICTIONS)])
+def test_contradictory_solutions_are_refused(tmp_path, name, seed):
     rng, (change, words) = np.random.default_rng(seed), CONTRADICTIONS[name]
     found = solve(problem("contexts 2", "group lasso", rng.choice([0.1, np.inf]), seed=seed))
     path = save_solution(found, tmp_path / "a.npz")
@@ -177,7 +176,7 @@ def test_solutions_that_contradict_themselves_are_refused_by_name(tmp_path, name
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_arrays_that_a_file_announces_and_does_not_hold_take_no_memory(tmp_path, seed):
+def test_announced_arrays_take_no_memory(tmp_path, seed):
     rng = np.random.default_rng(seed)
     case = svm_gln(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
     loads = {
@@ -193,7 +192,7 @@ def test_arrays_that_a_file_announces_and_does_not_hold_take_no_memory(tmp_path,
 
 
 @pytest.mark.parametrize("sizes", [{"gates.n_features_in_": 5 * 10**8}, {"units": 5 * 10**8}, {"contexts": 2**29}])
-def test_gates_of_announced_sizes_take_no_memory(tmp_path, sizes):
+def test_announced_gates_take_no_memory(tmp_path, sizes):
     contexts = 1 if "units" in sizes else 2
     gates = ConstantGate() if "gates.n_features_in_" in sizes else HyperplaneGates(1, contexts)
     path = save_problem(svm_shallow(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), gates), tmp_path / "p.npz")
@@ -208,7 +207,7 @@ def test_gates_of_announced_sizes_take_no_memory(tmp_path, sizes):
     assert most < 2**23
 
 
-def test_arrays_that_nobody_asks_for_are_not_read(tmp_path):
+def test_unused_arrays_are_not_read(tmp_path):
     found = solve(problem("constant", "frobenius"))
     path = save_solution(found, tmp_path / "a.npz")
     with np.load(path) as held:
@@ -219,7 +218,7 @@ def test_arrays_that_nobody_asks_for_are_not_read(tmp_path):
     tracemalloc.stop()
 
 
-def test_arrays_larger_than_the_free_memory_are_refused_with_their_size(tmp_path, monkeypatch):
+def test_arrays_larger_than_memory(tmp_path, monkeypatch):
     path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "p.npz")
     monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
     with pytest.raises(InputError, match=r"p.npz: its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free"):

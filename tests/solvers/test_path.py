@@ -23,6 +23,7 @@ from implicit_bias import (
     HyperplaneGates,
     InputError,
     MarginClassifierCV,
+    MarginProblem,
     MultipleKernelClassifier,
     NotSeparableError,
     margin_path,
@@ -58,8 +59,9 @@ def posed(name, X, y, **parts):
     return dataclasses.replace(case, **parts)
 
 
-@pytest.mark.parametrize("name", ["gln", "l2", "rc", "frobenius"])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    ("name", "intercept"), [("gln", False), ("gln", True), ("l2", True), ("rc", False), ("frobenius", True)]
+)
 def test_no_weights_up_to_the_smallest_price(cancer, name, intercept):
     X, y = cancer[0], np.where(cancer[1], 1, -1)
     weight = np.random.default_rng(1).uniform(0.5, 2, len(X))
@@ -127,6 +129,15 @@ def test_gates_are_made_once_a_fold(cancer, monkeypatch):
     monkeypatch.setattr(HyperplaneGates, "fit", lambda *args, **options: fits.append(1) or fit(*args, **options))
     MarginClassifierCV(GLNClassifier(3, random_state=2), CS, cv=4).fit(*cancer)
     assert len(fits) == 4 + 1
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_fit_checks_one_problem(wine, classes, monkeypatch):
+    checks, check = [], MarginProblem.__post_init__
+    monkeypatch.setattr(MarginProblem, "__post_init__", lambda problem: checks.append(1) or check(problem))
+    rows = np.isin(wine[1], ["a", "b", "c"][:classes])
+    GLNClassifier(2, random_state=1).fit(wine[0][rows], wine[1][rows])
+    assert len(checks) == 1
 
 
 def test_processes_share_the_folds_and_change_nothing(cancer):

@@ -155,7 +155,7 @@ VANISHING = [
 
 
 @pytest.mark.parametrize(("X", "G", "y", "W"), VANISHING)
-@pytest.mark.parametrize("required", [1.0, 1e-45, 1e-100])
+@pytest.mark.parametrize("required", [1.0, 1e-100])
 def test_what_vanishes_on_its_way_proves_nothing(X, G, y, W, required):
     case = MarginProblem(GatedFeatures(X, G), y, Frobenius(), required_margin=required)
     found = certify(case, W, np.ones(len(y)))

@@ -23,9 +23,7 @@ from implicit_bias import (
     svm_gln,
     svm_shallow,
 )
-from implicit_bias.norms import Norm
-from implicit_bias.solvers import dispatch as door
-from implicit_bias.solvers.base import Answer
+from implicit_bias.solvers.base import Answer, Solver
 from implicit_bias.solvers.cvxpy_solvers import CvxpySolver
 from implicit_bias.solvers.dispatch import SOLVERS
 from implicit_bias.studies.paper.studies import Config
@@ -73,35 +71,7 @@ def test_brute_force_on_a_tiny_problem():
     assert solve(case).objective == pytest.approx(best, rel=1e-4)
 
 
-class Nuclear(Norm):
-    """A norm that only CVXPY knows: value, dual and expression are all it takes."""
-
-    def value(self, W):
-        return float(np.linalg.norm(W, "nuc"))
-
-    def dual(self, V):
-        return float(np.linalg.norm(V, 2))
-
-    def expression(self, W):
-        return cp.normNuc(W)
-
-
-def test_a_new_norm_needs_three_methods():
-    case = dataclasses.replace(problem("contexts 2", "frobenius"), norm=Nuclear())
-    found = solve(case, "SCS", tol=1e-3)
-    assert found.status is Status.OPTIMAL
-
-
-def test_two_conflicting_samples_are_the_whole_proof():
-    case = problem("contexts 2", "group lasso")
-    features, y = case.features.select([*range(30), 3]), np.append(case.y, -case.y[3])
-    found = solve(MarginProblem(features, y, case.norm))
-    assert set(np.flatnonzero(found.dual > 1e-6)) == {3, 30}
-    assert "NOT_SEPARABLE" in str(found)
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("n", [30, 200])
+@pytest.mark.parametrize(("n", "scale"), [(30, 1e-6), (200, 1.0), (30, 1e6)])
 def test_random_labels_on_few_inputs_are_proved_not_separable(n, scale):
     X = scale * inputs(n=n, d=4, seed=9)
     y = np.where(np.random.default_rng(10).random(n) > 0.5, 1.0, -1.0)
@@ -161,21 +131,18 @@ def test_worse_than_asked_is_inaccurate_with_its_gap():
     assert 1e-16 < found.gap < 1e-6
 
 
-def test_a_lying_solver_is_not_believed(monkeypatch):
-    case = problem("constant", "frobenius")
-    lie = Answer(np.ones((1, case.features.d)), np.zeros(case.features.n), 3)
-    monkeypatch.setitem(SOLVERS, "CLARABEL", lambda *arguments: lie)
-    assert solve(case, "CLARABEL").status is Status.INACCURATE
-
-
 def test_a_limit_of_the_next_solver_takes_nothing_back(monkeypatch):
     X = 2e13 * np.array([[1, 1 + 5e-7], [-1 - 5e-7, -1 - 1e-6]]) + np.eye(2)[::-1]
     case = MarginProblem(GatedFeatures(X), [1, 1], Frobenius())
     alone = solve(case, "NATIVE")
     assert alone.status is Status.NOT_SEPARABLE_BELOW
-    nothing = Answer(np.zeros((1, 2)), np.zeros(2), 0, Status.TIME_LIMIT)
-    monkeypatch.setattr(CvxpySolver, "__call__", lambda *given: nothing)
-    monkeypatch.setattr(door, "AFTERWARDS", ("CLARABEL",))
+
+    class Slow(Solver):
+        def __call__(self, problem, options):
+            return Answer(np.zeros((1, 2)), np.zeros(2), 0, Status.TIME_LIMIT)
+
+    for name in ("CLARABEL", "PRECISE", "ECOS"):
+        monkeypatch.setitem(SOLVERS, name, Slow())
     found = solve(case, max_seconds=1000)
     assert found.status is Status.NOT_SEPARABLE_BELOW
     assert found.lower_bound == alone.lower_bound
@@ -189,18 +156,6 @@ def test_nobody_is_asked_where_nobody_could_prove_more(monkeypatch):
     rng = np.random.default_rng(1)
     case = MarginProblem(GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), Frobenius())
     assert solve(case).status is Status.NOT_SEPARABLE_BELOW
-
-
-def test_constraints_can_be_added():
-    case = problem("contexts 2", "group lasso")
-    free = solve(case).objective
-    program = case.cvxpy(reduce=False)
-    tied = cp.Problem(program.objective, [*program.constraints, program.weights[0] == program.weights[1]])
-    value = float(tied.solve(solver="CLARABEL"))
-    np.testing.assert_allclose(program.weights.value[0], program.weights.value[1], atol=1e-6)
-    np.testing.assert_allclose(program.margins.value, case.margins(program.weights.value), atol=1e-6)
-    assert value > free * (1 + 1e-4)
-    assert isinstance(program, cp.Problem)
 
 
 @pytest.mark.parametrize("reduce", [True, False])
@@ -244,7 +199,7 @@ def test_the_program_reaches_the_certified_optimum(reduce):
         (lambda: weighted(required_margin=np.arange(30.0)), "required_margin must be positive, but holds 0"),
         (lambda: GroupLasso([0, 1], weights=[1.0]), "group weights must be one number or 2, not 1"),
         (lambda: GroupLasso([0, 1], weights=-1.0), "group weights must be a positive"),
-        (lambda: solve(dataclasses.replace(problem("constant", "frobenius"), norm=Nuclear()), "NATIVE"), "group_form"),
+        (lambda: solve(weighted(norm=ib.ExpressionNorm(cp.norm1)), "NATIVE"), "group_form"),
         (lambda: problem("constant", "frobenius", C=0), "C must be"),
         (lambda: svm_gln([[1.0]], [1], ConstantGate()), "one class only"),
         (lambda: MarginProblem(GatedFeatures([[1.0]]), [1], Frobenius(), intercept=True), "one class only"),

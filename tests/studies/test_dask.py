@@ -49,22 +49,20 @@ def test_a_killed_worker_costs_nothing(cluster, tmp_path):
     pd.testing.assert_frame_equal(done.table(), run(cells).table())
 
 
-def test_workers_with_other_code_are_refused(cluster, monkeypatch, tmp_path):
-    monkeypatch.setattr(engines, "installed", lambda: "other")
+def test_workers_with_other_code_are_refused(cluster, tmp_path):
     with pytest.raises(InputError, match="runs other code"):
-        run(work(tmp_path), engines.dask(cluster.scheduler_address))
+        run(work(tmp_path), engines.dask(cluster.scheduler_address, version="other"))
 
 
-def test_a_cluster_that_loses_its_last_worker_is_given_up(monkeypatch, tmp_path):
+def test_a_cluster_that_loses_its_last_worker_is_given_up(tmp_path):
     """At the first look that finds none, however long that takes: no cell ends after the first."""
-    monkeypatch.setattr(engines, "PATIENCE", 1)
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as lone:
 
         def retire(cell, stored):
             lone.scale(0)
 
         with pytest.raises(InputError, match="no Dask worker is left"):
-            run(work(tmp_path / "never"), engines.dask(lone.scheduler_address), Store(tmp_path), retire)
+            run(work(tmp_path / "never"), engines.dask(lone.scheduler_address, patience=1), Store(tmp_path), retire)
     assert list(tmp_path.glob("*.json"))
 
 

@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from implicit_bias import InputError
 from implicit_bias.studies.runner import engines
@@ -21,20 +21,30 @@ from tests.studies import toys
 from tests.studies.toys import COMPUTED, TOY, cells
 
 
-def test_cells_are_shared_among_processes_that_may_be_lost(tmp_path):
-    marker = str(tmp_path / "lost")
-    work = cells_of(replace(TOY, rows=toys.killed_once), product(width=(3, 2, 1), seed=(1,), marker=(marker,)))
-    done = run(work, engines.local(2), Store(tmp_path / "cells"))
-    assert Path(marker).exists()
+def test_a_lost_process_costs_its_cell_an_attempt(tmp_path):
+    """A loss after a finished cell is not one in a row, so that even one attempt suffices."""
+    store = Store(tmp_path / "cells")
+    grid = product(width=(3, 2, 1), seed=(1,), folder=(str(store.folder),))
+    work = cells_of(replace(TOY, rows=toys.killed_after_another), grid)
+    done = run(work, engines.local(2, attempts=1), store)
+    assert (tmp_path / "cells-2").exists()
     assert (done.missing, done.table().width.tolist()) == (0, [3, 2, 1])
-    shared = run(cells(replace(TOY, rows=toys.where)), engines.local(2)).table()
-    assert os.getpid() not in set(shared.process)
+    assert os.getpid() not in set(done.table().process)
 
 
-def test_a_process_that_is_always_lost_ends_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(engines, "ATTEMPTS", 2)
+def test_a_process_that_is_always_lost_ends_the_run(tmp_path):
     with pytest.raises(InputError, match="lost 2 times in a row"):
-        run(cells(replace(TOY, rows=toys.killed)), engines.local(2), Store(tmp_path))
+        run(cells(replace(TOY, rows=toys.killed)), engines.local(2, attempts=2), Store(tmp_path))
+
+
+def test_a_cell_that_shares_the_machine_has_one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        (cell, *_) = cells(replace(TOY, rows=lambda settings: [{"threads": torch.get_num_threads()}]))
+        assert [engines.compute(cell, one_core).rows[0]["threads"] for one_core in (True, False)] == [1, 2]
+    finally:
+        torch.set_num_threads(before)
 
 
 HUNG = """

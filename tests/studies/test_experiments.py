@@ -51,9 +51,11 @@ SHORTER = {
     "classes classifiers": {"train_size": 60, "units": 3, "method": ["ovr", "joint"]},
     "deeper limits": {"dataset": "digits", "train_size": 20, "layers": 3, "units": 2, "steps": 50, "max_steps": 600},
     **{f"galu {name}": {"steps": 50} for name in ("memorisation", "under-parametrised", "images")},
-    **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters")},
+    **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters", "shallow-images", "alternation")},
+    "galu filters": {"updates": 20},
+    "gram speed": {"steps": 100},
     **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},
-    "localization theory": {"lr": 0.1},
+    "localization theory": {"lr": 0.2, "batch": 50},
 }
 #: The committed tables of the limit.
 LIMITS = {"limit deep", "limit one_layer", "limit plain"}

@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 from implicit_bias import ReLUNetwork, load_binary
-from implicit_bias.studies.limit import references, study
+from implicit_bias.studies.limit import study
+from implicit_bias.studies.limit.findings import contrasts, ends, tables, verdicts
 from implicit_bias.studies.limit.references import Measurer
-from implicit_bias.studies.limit.tables import tables
-from implicit_bias.studies.limit.verdicts import contrasts, ends, verdicts
 from implicit_bias.studies.runner.results import load_alone
 from implicit_bias.studies.runner.verdicts import as_markdown
 from tests import ROOT
@@ -104,11 +103,10 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
     assert (tmp_path / "limit_ends.png").stat().st_size > 10_000
 
 
-def test_many_gates_that_learn_have_a_reference_at_the_ends_only(monkeypatch):
+def test_many_gates_that_learn_have_a_reference_at_the_ends_only():
     """Frozen, the same gates have the same one, and it says what margin proves a ratio."""
     task, network = load_binary("digits", train_size=40), ReLUNetwork(65, 10)
-    followed, measure = Measurer(task)(network), Measurer(task)
-    monkeypatch.setattr(references, "FOLLOWED_UP_TO", 40**2 * 10 - 1)
+    followed, measure = Measurer(task)(network), Measurer(task, followed_up_to=40**2 * 10 - 1)
     on_the_way, last = measure(network), measure(network, last=True)
     assert np.isnan([on_the_way["optimum"], on_the_way["ratio"]]).all()
     assert on_the_way["error"] == last["error"]

@@ -13,7 +13,6 @@ from docs.errata.random_contexts import PUBLISHED, accuracies
 from implicit_bias import (
     GatedLinearNetwork,
     HyperplaneGates,
-    InputError,
     PredictorL2,
     certify,
     load_binary,
@@ -113,11 +112,6 @@ def test_svm_rc_as_published_has_a_draw_for_all_networks_without_momentum_and_on
     assert found["published", 1, 0.9] == found["published", 2, 0.0] == shared != found["published", 2, 0.9]
     for seed in (1, 2):
         assert found["corrected", seed, 0.0] == found["corrected", seed, 0.9]
-
-
-def test_unknown_faults_are_refused(digits):
-    with pytest.raises(InputError, match="unknown fault 'typo'; known: column-major groups"):
-        published_svm_gln(digits.X_train, digits.y_train, HyperplaneGates(2, 2), ["typo"])
 
 
 def test_osqp_reaches_the_published_optimum_at_another_point(digits):

@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from implicit_bias import InputError
 from implicit_bias._utils import files
 from implicit_bias.cli.main import main
 from implicit_bias.studies.galu import COLLECTION
-from implicit_bias.studies.paper import plan
 from implicit_bias.studies.runner import engines
 from implicit_bias.studies.runner.cells import Result, cells_of
-from implicit_bias.studies.runner.drawing import band, panels
 from implicit_bias.studies.runner.experiment import product
 from implicit_bias.studies.runner.results import load
 from implicit_bias.studies.runner.run import run
@@ -78,8 +75,8 @@ def test_finished_cells_are_not_computed_again(tmp_path):
     again = run(cells(), store=Store(tmp_path), progress=lambda cell, stored: seen.append(stored))
     pd.testing.assert_frame_equal(first.table(), again.table())
     assert (COMPUTED, seen, again.missing) == ([3, 2, 1], [True] * 3, 0)
-    run(cells_of(TOY, product(width=(2, 5), seed=(1,))), store=Store(tmp_path))
-    assert COMPUTED == [3, 2, 1, 5]
+    run(cells_of(TOY, product(width=(2, 5, 7, 5), seed=(1,))), store=Store(tmp_path))
+    assert COMPUTED == [3, 2, 1, 7, 5]
 
 
 def test_an_interrupted_run_draws_what_there_is_and_goes_on(tmp_path):
@@ -139,7 +136,8 @@ def test_results_are_drawn_again(tmp_path):
     for name in ("toy.csv", "twin.csv", "toy.png", "record.json", "findings.md"):
         assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
     reproduce("--figure", "twin", "--redraw", tmp_path / "b", "--out", tmp_path / "c")
-    assert not (tmp_path / "c" / "toy.csv").exists()
+    _, document, _ = reproduce("--figure", "toy", "--redraw", tmp_path / "c")
+    assert document["error"].endswith("holds no figure 'toy', but twin; run reproduce galu for it")
 
 
 def test_a_damaged_table_is_refused_and_does_not_stop_other_figures(tmp_path):
@@ -205,13 +203,6 @@ def test_a_full_disk_ends_with_a_sentence_and_keeps_what_is_stored(tmp_path, mon
     assert sum(Store(tmp_path).get(cell) is not None for cell in cells()) == 1
 
 
-def test_a_figure_that_a_folder_lacks_is_told(tmp_path):
-    reproduce("--figure", "toy", "--out", tmp_path)
-    code, document, _ = reproduce("--redraw", tmp_path, "--figure", "twin")
-    assert code == 2
-    assert document["error"].endswith("holds no figure 'twin', but toy; run reproduce galu for it")
-
-
 def needs_files(settings, root):
     if root is None:
         raise InputError("no files; give --data-root")
@@ -220,10 +211,8 @@ def needs_files(settings, root):
 
 def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_path, monkeypatch):
     filed = replace(TOY, data=needs_files, rows=lambda settings, data: [{"model": "GaLU", "loss": data}])
-    for name in FIGURES.keys() - {"toy", "twin"}:
-        monkeypatch.delitem(FIGURES, name)
     monkeypatch.setitem(FIGURES, "toy", filed)
-    code, document, _ = reproduce("--figure", "all", "--out", tmp_path)
+    code, document, _ = reproduce("--figure", "twin", "toy", "--out", tmp_path)
     assert (code, document) == (2, {"error": "no files; give --data-root"})
     assert COMPUTED == []
     code, document, _ = reproduce("--figure", "toy", "--data-root", "abc", "--out", tmp_path)
@@ -233,15 +222,13 @@ def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_p
     assert "abc" not in (tmp_path / "record.json").read_text()
 
 
-@pytest.mark.parametrize("command", ["reproduce paper", "reproduce galu"])
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--figure", "7"], "unknown figure '7'; known: "),
         (["--engine", "slurm"], "unknown engine 'slurm'; known: local, dask"),
         (["--engine", "dask"], "needs the address"),
-        (["--engine", "dask", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler answers at tcp://127.0.0.1:9"),
-        (["--engine", "dask", "--scheduler", "nonsense"], "no Dask scheduler answers"),
+        (["--engine", "dask", "--scheduler", "nonsense"], "no Dask scheduler answers at nonsense"),
         (["--jobs", "0"], "jobs must be"),
         (["--redraw", "/nowhere"], "/nowhere/record.json is not a readable file"),
         (["--redraw", "/nowhere", "--quick"], "--redraw computes nothing"),
@@ -250,15 +237,9 @@ def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_p
         (["--out", "/proc/none"], "/proc/none cannot be written"),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_computed(command, options, words, tmp_path, monkeypatch):
+def test_bad_input_is_one_sentence_and_nothing_is_computed(options, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engines, "ANSWER", 0.5)
-    monkeypatch.setattr(plan, "PAPER", plan.PAPER | {"train_size": (500,)})
-    only = {"toy": TOY} if command == "reproduce galu" and "--figure" not in options else dict(FIGURES)
-    for name in FIGURES.keys() - only.keys():
-        monkeypatch.delitem(FIGURES, name)
-    own = ["--dataset", "digits"] if command == "reproduce paper" else []
-    done = commands.run(*options, *own, command=command)
+    done = commands.run(*([] if "--figure" in options else ["--figure", "toy"]), *options, command="reproduce galu")
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -266,9 +247,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_computed(command, options, wor
     assert not list(tmp_path.rglob("*.csv"))
 
 
-def test_bands_and_panels():
-    axes = panels("Two", columns=2)
-    band(axes[0, 1], pd.Series([1.0, 3.0], index=[5, 5]))
-    assert axes.shape == (1, 2)
-    assert isinstance(axes[0, 0].figure, Figure)
-    assert axes[0, 1].get_lines()[0].get_ydata().tolist() == [2.0]
+def test_a_scheduler_that_does_not_answer_is_refused():
+    pytest.importorskip("distributed")
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        run(cells(), engines.dask("tcp://127.0.0.1:9", answer=0.5))

@@ -1,5 +1,6 @@
 import copy
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -21,8 +22,7 @@ def gln():
     return GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X))
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+@pytest.mark.parametrize(("loss", "momentum"), zip(MARGIN_LOSSES, (0.0, 0.9, 0.9, 0.0), strict=True))
 def test_training_is_the_published_loop(momentum, loss):
     """Against the update written out: batches of a permutation an epoch, the rate divided by 4 at half time."""
     network, twin = gln().double(), gln().double()
@@ -77,7 +77,7 @@ def test_history():
     history = train(network, X, Y, SGD(steps=20), progress=lambda *at: calls.append(at))
     table = history.table
     assert len(table) == 21
-    assert calls == [(epoch, 20) for epoch in range(1, 21)]
+    assert calls == [(step, 20) for step in range(21)]
     assert table.loss.iloc[-1] < table.loss.iloc[0]
     last = Y * network.decision_function(X)
     assert table.margin.iloc[-1] == pytest.approx(last.min(), abs=1e-6)
@@ -88,8 +88,8 @@ def test_history():
 
 
 def test_interrupted_training_keeps_the_network_and_says_so():
-    def stop(epoch, epochs):
-        if epoch == 3:
+    def stop(step, steps):
+        if step == 3:
             raise KeyboardInterrupt
 
     network = gln()
@@ -163,8 +163,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize(("name", "way"), [(name, way) for name, (_, ways) in WAYS.items() for way in ways])
+@pytest.mark.parametrize(
+    ("name", "way", "momentum"),
+    [(name, *pair) for name, (_, ways) in WAYS.items() for pair in zip(ways, (0.9, 0.0), strict=False)],
+)
 def test_every_way_makes_the_steps_of_autograd(name, way, momentum):
     """With inputs that are always 0, gates that change, and readouts that are nearly 0 on the way."""
     inputs = np.where(np.arange(12) == 3, 0.0, X)
@@ -243,46 +245,42 @@ def test_a_loader_draws_a_seed_for_its_workers_before_each_permutation():
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "n"),
     [
-        lambda X: GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X)),
-        lambda X: ReLUNetwork(X.shape[1], 5),
-        lambda X: GatedLinearNetwork(HyperplaneGates(1, 4, seed=1).fit(X), readout=False),
+        (lambda X: GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X)), 20),
+        (lambda X: ReLUNetwork(X.shape[1], 5), 60),
+        (lambda X: GatedLinearNetwork(HyperplaneGates(1, 4, seed=1).fit(X), readout=False), 60),
     ],
 )
-@pytest.mark.parametrize("n", [20, 60])
 def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
     """And is not changed by being asked: the end is that of a training that nobody watched."""
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, 12))
     y, alone, watched, seen = np.sign(X[:, 0] + X[:, 1]), make(X), make(X), []
 
-    def look(epoch, epochs):
+    def look(step, steps):
         margins = y * watched.decision_function(X)
         seen.append(float(np.logaddexp(0, -margins).mean()))
 
     config = SGD(steps=24, batch_size=10)
     train(alone, X, y, config)
     history = train(watched, X, y, config, progress=look)
-    np.testing.assert_allclose(seen, history.table.loss[1:], rtol=1e-4)
+    np.testing.assert_allclose(seen, history.table.loss, rtol=1e-4)
     np.testing.assert_allclose(alone.decision_function(X), watched.decision_function(X), rtol=1e-6, atol=1e-6)
 
 
-def test_progress_may_be_shown_some_epochs_only():
-    """With the weights of these; the end is the same."""
-    networks, seen = [gln(), gln()], []
-    for network, shown in zip(networks, (None, {2, 7, 1000}), strict=True):
-        train(network, X, Y, SGD(steps=20), progress=lambda epoch, _: seen.append(epoch), progress_at=shown)
-    epochs = SGD(steps=20).epochs(len(X))
-    assert seen == [*range(1, epochs + 1), 2, 7]
-    np.testing.assert_array_equal(*(network.effective_weights() for network in networks))
-    for bad in (3, "7"):
-        with pytest.raises(InputError, match="progress_at must hold numbers of epochs"):
-            train(gln(), X, Y, SGD(steps=20), progress_at=bad)
+def test_rows_of_some_steps_leave_the_end_as_it_is():
+    networks, seen = [gln(), gln(), gln()], []
+    for network, every in zip(networks, (None, 3, {2, 7, 1000}), strict=True):
+        table = train(network, X, Y, SGD(steps=9, batch_size=20), every=every).table
+        seen.append(table.step.tolist())
+        np.testing.assert_array_equal(network.effective_weights(), networks[0].effective_weights())
+    assert seen == [[0, 3, 6, 9], [0, 3, 6, 9], [0, 2, 7, 9]]
 
 
 TARGETS = np.column_stack([np.abs(X[:, 0]), X[:, 1] - 0.3, X[:, 2] * (X[:, 3] > 0)])
 CLASSES = TARGETS.argmax(axis=1)
+CONFIGS = SGD(steps=30, batch_size=25, lr=0.02, momentum=0.5), Adam(steps=30, batch_size=25)
 #: Networks, targets and losses that are no labels of a margin.
 AIMS = {
     "deep galu, one real target": (lambda: GaLUNetwork(12, (9, 8), seed=1), TARGETS[:, 0], "squared"),
@@ -310,12 +308,14 @@ def loss_written_out(outputs, y, loss):
     return torch.clamp(1 + others.max(1).values - right, min=0).mean()
 
 
-@pytest.mark.parametrize("config", [SGD(steps=30, batch_size=25, lr=0.02, momentum=0.5), Adam(steps=30, batch_size=25)])
-@pytest.mark.parametrize("name", AIMS)
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [*zip(AIMS, cycle(CONFIGS), strict=False), ("galu, signs", CONFIGS[1])],
+)
 def test_training_on_targets_is_torchs_loop(name, config):
     make, y, loss = AIMS[name]
     network, twin, config = make().double(), make().double(), replace(config, loss=loss)
-    history = train(network, X, y, config, seed=7, every=3)
+    history = train(network, X, y, config, seed=7, every=9)
     generator = torch.Generator().manual_seed(7)
     x, aims = torch.as_tensor(X), torch.as_tensor(y, dtype=torch.float64)
     if isinstance(config, Adam):
@@ -333,7 +333,7 @@ def test_training_on_targets_is_torchs_loop(name, config):
         torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-10)
         assert p.grad is None
     table = history.table
-    assert table.epoch.tolist() == [0, 3, 6, 9, 10]
+    assert table.step.tolist() == [0, 9, 18, 27, 30]
     assert table.loss.iloc[-1] == pytest.approx(float(loss_written_out(twin(x), aims, loss).detach()), rel=1e-9)
     assert table.norm.iloc[-1] == pytest.approx(twin.norm())
     wrong = {"classes": lambda: twin(x).argmax(1) != aims, "signs": lambda: twin(x) * aims <= 0}
@@ -361,8 +361,8 @@ def test_training_on_targets_nears_the_closed_form_and_can_be_interrupted():
     history = train(network, X, TARGETS[:, 0], Adam(steps=4000, batch_size=60, lr=1e-2), every=500)
     assert (1 - 1e-9) * best <= history.table.loss.iloc[-1] < 1.01 * best
 
-    def stop(epoch, epochs):
-        if epoch == 2:
+    def stop(step, steps):
+        if step == 2:
             raise KeyboardInterrupt
 
     assert train(network, X, TARGETS[:, 0], Adam(steps=40), progress=stop).interrupted

@@ -11,6 +11,7 @@ import pandas as pd
 
 from implicit_bias._utils.checks import Array, as_floats, as_positive, as_signs, check_callable, check_range
 from implicit_bias._utils.scaling import largest_entries
+from implicit_bias._utils.threads import Interruptible
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -39,7 +40,7 @@ def run_with_limits(
     'max_seconds'
     """
     begin, rows, end = time.perf_counter(), list[dict[str, float]](), ""
-    try:
+    with Interruptible() as run:
         for step in steps:
             seconds = time.perf_counter() - begin
             rows.append({count: len(rows) + 1, "seconds": seconds} | step)
@@ -48,6 +49,4 @@ def run_with_limits(
             if seconds > max_seconds:
                 end = "max_seconds"
                 break
-    except KeyboardInterrupt:
-        end = "interrupted"
-    return end, pd.DataFrame(rows)
+    return "interrupted" if run.interrupted else end, pd.DataFrame(rows)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, as_count, as_fraction, as_seed, as_targets, check_callable, check_range
 from implicit_bias._utils.scaling import length
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import check_open
 from implicit_bias.features.gated import GatedFeatures, as_gated
 
@@ -38,7 +39,6 @@ class Alternation:
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu import alternate_convex_search
     >>> rng = np.random.default_rng(0)
     >>> features = GatedFeatures(rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 6)))
     >>> found = alternate_convex_search(features, rng.normal(size=(50, 3)), steps=20)
@@ -73,6 +73,8 @@ def alternate_convex_search(
     which ΦᵀΦ is formed once), for B on the hidden activations G ∘ XAᵀ (n × k). The loss never rises; the problem as a
     whole is not convex, so that another seed may end elsewhere. Memory 16·(kd)² bytes.
 
+    Raises InputError for targets that do not fit the features, or values out of range.
+
     Parameters
     ----------
     features : GatedFeatures
@@ -85,11 +87,6 @@ def alternate_convex_search(
     seed : int
         Of the first A and B, N(0, 1/d) and N(0, 1/k); NumPy's PCG64.
     progress : callable(step, loss), optional
-
-    Raises
-    ------
-    InputError
-        For targets that do not fit the features, or values out of range.
 
     References
     ----------
@@ -113,7 +110,7 @@ def alternate_convex_search(
     tol = as_fraction(tol, "tol")
     check_callable(progress, "progress")
     history, converged = [search.loss()], False
-    try:
+    with Interruptible():
         for step in range(1, steps + 1):
             before = history[-1]
             for half in (search.better_hidden, search.better_readout):
@@ -124,8 +121,6 @@ def alternate_convex_search(
             converged = before - history[-1] <= tol * before
             if converged:
                 break
-    except KeyboardInterrupt:
-        pass
     loss = search.loss()
     seconds = time.perf_counter() - start
     return Alternation(search.A, search.B, loss, np.array(history), converged, seconds)
@@ -141,15 +136,12 @@ class _Search:
         self.gram = features.weight_gram()
 
     def activations(self) -> Array:
-        """G ∘ XAᵀ, shape (n, k)."""
         return self.features.gate_values * (self.features.X @ self.A.T)
 
     def missing(self) -> Array:
-        """Y − (G ∘ XAᵀ)Bᵀ, shape (n, q)."""
         return self.Y - self.activations() @ self.B.T
 
     def loss(self) -> float:
-        """(1/n)‖·‖² of what is missing."""
         return float(length(self.missing())) ** 2 / self.features.n
 
     def better_hidden(self, loss: float) -> None:

@@ -23,8 +23,6 @@ VISIBLE = 1e-5
 CORRECTIONS = 10
 #: A ridge of this many times the squares of the features leaves nothing of the weights.
 STRONGEST = 1e100
-#: Entries of Φ that are held at once.
-AT_ONCE = 2**25
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,6 @@ class LeastSquares:
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu import least_squares
     >>> found = least_squares(GatedFeatures([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), [1.0, 2.0, 3.5])
     >>> found.weights.round(4).tolist(), round(found.loss, 6), found.rank
     ([[0.9167, 1.25]], 0.013889, 2)
@@ -81,6 +78,9 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     matter: then the spectrum decides what counts. The squared condition number is made up for by corrections with Φ
     itself.
 
+    Raises InputError for targets that are not finite or not one per sample, a negative ridge, a tolerance out of range,
+    features that are all zero, or sizes that would leave floating point.
+
     Parameters
     ----------
     features : GatedFeatures or KernelFeatures
@@ -91,12 +91,6 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     tol : float
         Singular values below `tol` times the largest count as zero; from 1e-10, what can be told apart, to 0.1.
 
-    Raises
-    ------
-    InputError
-        For targets that are not finite or not one per sample, a negative ridge, a tolerance out of range, features that
-        are all zero, or sizes that would leave floating point.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), section 3; corrections as in Björck (1987), "corrected seminormal equations".
@@ -104,7 +98,6 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu import least_squares
     >>> rng = np.random.default_rng(0)
     >>> X, U = rng.normal(size=(40, 5)), rng.normal(size=(20, 5))
     >>> features = GatedFeatures(X, (X @ U.T > 0).astype(float))

@@ -48,6 +48,8 @@ def noisy_clusters(
     What is drawn does not depend on σ_x, σ_y and p: other noise moves the same samples. Training and test samples of
     the same clusters are parts of one call.
 
+    Raises InputError for numbers out of range, and for `sigma_y` with `flip`.
+
     Parameters
     ----------
     m, n, d : int
@@ -59,18 +61,12 @@ def noisy_clusters(
     seed : int
         Seed of NumPy's PCG64.
 
-    Raises
-    ------
-    InputError
-        For numbers out of range, and for `sigma_y` with `flip`.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz, first version, section 4.2.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.datasets import noisy_clusters
     >>> X, y, cluster, centres = noisy_clusters(m=1000, n=5, d=3, sigma_x=0.01, flip=0.1, seed=1)
     >>> X.shape, sorted(set(y.tolist())), bool(abs(X - centres[cluster]).max() < 0.05)
     ((1000, 3), [-1.0, 1.0], True)
@@ -115,6 +111,8 @@ def linear_clusters(
 
     Training and test samples of the same clusters are parts of one call; what is drawn does not depend on r.
 
+    Raises InputError for bad arrays, centres that are zero, and numbers out of range.
+
     Parameters
     ----------
     m : int
@@ -128,18 +126,12 @@ def linear_clusters(
     seed : int
         Seed of NumPy's PCG64.
 
-    Raises
-    ------
-    InputError
-        For bad arrays, centres that are zero, and numbers out of range.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), appendix B, which leaves Q, the ℓ_i and the distribution within r of v_i open.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.datasets import linear_clusters
     >>> found = linear_clusters(m=1000, centres=np.eye(4), radius=0.01)
     >>> float(np.linalg.norm(found.X - found.centres[found.cluster], axis=1).max().round(3))
     0.01
@@ -175,7 +167,6 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Ar
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.datasets import separable
     >>> X, y = separable(m=100, d=5, margin=0.5, seed=1)
     >>> w = np.linalg.lstsq(X, y, rcond=None)[0]
     >>> X.shape, bool((y * (X @ w) > 0).mean() > 0.9)
@@ -202,7 +193,6 @@ def parity(m: int, d: int, bits: int, *, seed: int = 1) -> tuple[Array, Array]:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.datasets import parity
     >>> X, y = parity(m=100, d=5, bits=2, seed=1)
     >>> bool((y == X[:, 0] * X[:, 1]).all())
     True

@@ -125,12 +125,7 @@ class _GatedLeastSquares(BaseEstimator):
         With `fit_intercept` its inputs carry the constant 1 last, and its last units are always open: they hold the
         intercept.
 
-        Raises
-        ------
-        UnfittedError
-            Before `fit`.
-        InputError
-            For gates that are neither ReLUGates nor SoftGates.
+        Raises UnfittedError before `fit`, InputError for gates that are neither ReLUGates nor SoftGates.
         """
         from implicit_bias.extensions.galu.networks import GaLUNetwork
 
@@ -207,7 +202,6 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
     >>> from sklearn.model_selection import cross_val_score
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from implicit_bias.extensions.galu import GaLURegressor
     >>> model = make_pipeline(StandardScaler(), GaLURegressor(random_state=1))
     >>> bool(cross_val_score(model, *load_diabetes(return_X_y=True)).mean() > 0.45)
     True
@@ -216,6 +210,9 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit targets y (n,) or (n, q) of X (n, p).
 
+        Raises InputError for arrays, weights or parameters that cannot be used, or gates that are closed for every
+        sample.
+
         Parameters
         ----------
         X : array, data frame or sparse matrix, shape (n, p)
@@ -223,11 +220,6 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
         y : array, shape (n,) or (n, q)
         sample_weight : array, shape (n,), optional
             c ≥ 0; zero leaves a sample out, two counts as two copies.
-
-        Raises
-        ------
-        InputError
-            For arrays, weights or parameters that cannot be used, or gates that are closed for every sample.
         """
         X, y = validated(self, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
         with refusals():
@@ -258,7 +250,6 @@ class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from implicit_bias.extensions.galu import GaLUClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = GaLUClassifier(units=30, ridge=0.01, random_state=1).fit(X, y)
     >>> model.score(X, y) > 0.95, model.decision_function(X).shape

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,9 @@ from implicit_bias._utils.checks import (
     dimensions,
 )
 from implicit_bias._utils.scaling import nearest_power_of_two
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
-from implicit_bias.extensions.galu.rank_updates import LeastValue, least_value
+from implicit_bias.extensions.galu.rank_updates import least_value
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates
 
@@ -59,7 +59,6 @@ class FilterSearch:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu import improve_filters
     >>> rng = np.random.default_rng(0)
     >>> found = improve_filters(rng.normal(size=(100, 5)), rng.normal(size=100), units=6, steps=50)
     >>> found.accepted > 0, bool(np.all(np.diff(found.history) <= 0)), found.gates().transform(np.ones((1, 5))).shape
@@ -103,6 +102,8 @@ def improve_filters(
     several targets share the filters, and have weights of their own. A step costs one update of rank d of the inverse
     Gram matrix, O(min(n, kd)²·d), instead of a solution.
 
+    Raises InputError for bad arrays or counts, and for both or neither of `units` and `directions`.
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -122,11 +123,6 @@ def improve_filters(
         Seed of NumPy's PCG64.
     progress : callable(step, steps), optional
 
-    Raises
-    ------
-    InputError
-        For bad arrays or counts, and for both or neither of `units` and `directions`.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz, first version, section 4.1.1, Algorithm 1, for one target; its filters are drawn
@@ -135,7 +131,6 @@ def improve_filters(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu import improve_filters
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(200, 8)), rng.normal(size=200)
     >>> first, last = improve_filters(X, y, units=10, steps=0), improve_filters(X, y, units=10, steps=200)
@@ -154,17 +149,21 @@ def improve_filters(
     by, to = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
     check_range(np.array([by, to / by]), "the inputs X and the targets over them", 1e-140, 1e140)
     root = root_weights(sample_weight, len(X))
-    gates = partial(_gate_values, X, sharpness=sharpness)
+
+    def gates(filters: Array) -> Array:
+        return _gates(filters, sharpness).transform(X)
+
     form = least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
-    history, accepted, interrupted = [form.value], 0, False
-    try:
+    history, accepted = [form.value], 0
+    with Interruptible() as run:
         for step in range(steps):
-            accepted += _renewed(filters, form, gates, rng)
+            unit, candidate = int(rng.integers(len(filters))), rng.normal(size=filters.shape[1:])
+            if form.replace(unit, gates(candidate[None])[:, 0]):
+                filters[unit] = candidate
+                accepted += 1
             history.append(min(form.value, history[-1]))
             if progress is not None:
                 progress(step + 1, steps)
-    except KeyboardInterrupt:
-        interrupted = True
     wanted = root * targets
     solution = least_squares(
         GatedFeatures(root * X, gates(filters)), wanted if dimensions(y) == 2 else wanted[:, 0], ridge=ridge
@@ -172,7 +171,7 @@ def improve_filters(
     lowered = np.array(history) / len(X) * to**2
     seconds = time.perf_counter() - start
     added = form.shift / len(X) * by**2
-    return FilterSearch(filters, solution, lowered, added, accepted, interrupted, seconds, sharpness)
+    return FilterSearch(filters, solution, lowered, added, accepted, run.interrupted, seconds, sharpness)
 
 
 def root_weights(sample_weight: Any, samples: int) -> Array:
@@ -184,20 +183,6 @@ def root_weights(sample_weight: Any, samples: int) -> Array:
         raise InputError("sample_weight must hold numbers of at least 0, not all of them 0")
     weight = weight / weight.max()
     return np.sqrt(weight / np.mean(weight)).reshape(samples, 1)
-
-
-def _gate_values(X: Array, filters: Array, sharpness: float | None) -> Array:
-    return _gates(filters, sharpness).transform(X)
-
-
-def _renewed(filters: Array, form: LeastValue, gates: Callable[[Array], Array], rng: np.random.Generator) -> bool:
-    """Whether a fresh filter takes the place of one."""
-    unit = int(rng.integers(len(filters)))
-    candidate: Array = rng.normal(size=filters.shape[1:])
-    kept = form.replace(unit, gates(candidate[None])[:, 0])
-    if kept:
-        filters[unit] = candidate
-    return kept
 
 
 def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
@@ -228,7 +213,6 @@ class GateSearch:
     Examples
     --------
     >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.galu import search_gates
     >>> X, y = nonlinear_gaussian_process(n=8, length_scales=(1.0, 0.5), gain=3.0).sample(200)
     >>> found = search_gates(X, y, units=3, restarts=2, steps=30)
     >>> found.losses.shape, bool((found.losses <= found.first).all()), found.best.directions.shape
@@ -260,7 +244,6 @@ def search_gates(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu import search_gates
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> found = search_gates(X, abs(X[:, 0]), units=4, restarts=3, steps=100)
     >>> bool(found.losses.min() < 0.5 * found.first.min())

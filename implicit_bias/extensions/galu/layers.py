@@ -1,8 +1,9 @@
 """Layers of gated linear units, in place of a linear or convolutional layer and its ReLU in any torch model."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,29 +15,30 @@ Gate = Callable[[Tensor], Tensor]
 
 
 class _GatedLayer(nn.Module, ABC):
-    """What both layers share: filters and offsets that are not trained, and a linear part that is."""
+    """A layer of torch's, the next base of a subclass, with filters and offsets that are not trained."""
 
+    _plain: ClassVar[type[nn.Module]]
     weight: Tensor
     bias: Any
     filters: Tensor
     offsets: Tensor | None
 
-    @abstractmethod
-    def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The linear part, or the values of the gates, by weights of its shape."""
-
-    @abstractmethod
-    def _check(self, input: Tensor, inputs: int) -> None:
-        """Refuse inputs of other shapes."""
-
-    def _set_gates(
-        self, sharpness: Any, gate: Any, filters: Any, offsets: Any, generator: torch.Generator | None
+    def __init__(
+        self,
+        *shape: Any,
+        sharpness: float | None = None,
+        gate: Gate | None = None,
+        filters: Any = None,
+        offsets: Any = None,
+        generator: torch.Generator | None = None,
+        **options: Any,
     ) -> None:
+        super().__init__(*shape, **options)
         if sharpness is not None and gate is not None:
             raise InputError("give either sharpness, of soft gates, or gate, a function of your own")
         check_callable(gate, "gate")
         self.sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
-        self.gate: Gate | None = gate
+        self.gate = gate
         if 0 in self.weight.shape:
             raise InputError(f"a layer needs inputs and outputs, and its weight has shape {tuple(self.weight.shape)}")
         like, bound = self.weight.detach(), self.weight[0].numel() ** -0.5
@@ -49,6 +51,14 @@ class _GatedLayer(nn.Module, ABC):
                 offsets = torch.empty_like(self.bias.detach()).uniform_(-bound, bound, generator=generator)
         self.register_buffer("filters", _given(filters, like, "filters", (len(like), None, *like.shape[2:])))
         self.register_buffer("offsets", None if offsets is None else _given(offsets, like, "offsets", (len(like),)))
+
+    @abstractmethod
+    def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The linear part, or the values of the gates, by weights of its shape."""
+
+    @abstractmethod
+    def _check(self, input: Tensor, inputs: int) -> None:
+        """Refuse inputs of other shapes."""
 
     def gates(self, input: Tensor) -> Tensor:
         """The gate values g(U x + c) of inputs x, of the shape of the outputs."""
@@ -72,12 +82,24 @@ class _GatedLayer(nn.Module, ABC):
             raise InputError(f"gates must have the outputs' shape {tuple(outputs.shape)}, not {tuple(gates.shape)}")
         return gates.to(outputs.dtype) * outputs
 
-    def _take(self, layer: nn.Linear | nn.Conv2d) -> Self:
-        with torch.no_grad():
-            self.weight.copy_(layer.weight)
-            if self.bias is not None:
-                self.bias.copy_(layer.bias)
-        return self
+    @classmethod
+    def frozen(cls, layer: nn.Module, **gates: Any) -> Self:
+        """The layer relu(A x + b), or of A ∗ x + b, with its gates frozen as they are now: U = A and c = b.
+
+        `gates` are `sharpness` or `gate` as for the class.
+
+        >>> layer, x = torch.nn.Linear(3, 4), torch.randn(5, 3)
+        >>> torch.equal(GaLULinear.frozen(layer)(x), layer(x) * (layer(x) >= 0))
+        True
+        """
+        if not isinstance(layer, cls._plain):
+            raise InputError(f"layer must be an nn.{cls._plain.__name__}, not {type(layer).__name__}")
+        weight, bias = layer.weight, layer.bias
+        own: dict[str, Any] = {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
+        own = {name: own.get(name, getattr(layer, name, None)) for name in inspect.signature(cls._plain).parameters}
+        made = cls(**own, filters=weight, offsets=bias, **gates)
+        made.load_state_dict(layer.state_dict(), strict=False)
+        return made
 
     def extra_repr(self) -> str:
         """Sizes, and the kind of gates."""
@@ -110,6 +132,9 @@ class GaLULinear(_GatedLayer, nn.Linear):
     A (`weight`) and b (`bias`) are trained, U (`filters`) and c (`offsets`) never: they are buffers, which `state_dict`
     holds and `.to(device)` moves.
 
+    Raises InputError for filters, offsets or inputs of other shapes, a sharpness that is not positive, or both kinds of
+    gates.
+
     Parameters
     ----------
     in_features, out_features, bias, device, dtype
@@ -127,20 +152,13 @@ class GaLULinear(_GatedLayer, nn.Linear):
         Draws weights (as `nn.Linear` does), filters and offsets, in this order; else torch's global one does, as in
         every torch layer (`torch.manual_seed`).
 
-    Raises
-    ------
-    InputError
-        For filters, offsets or inputs of other shapes, a sharpness that is not positive, or both kinds of gates.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz, first version, section 2. Biases and offsets are ours: the papers have none.
 
     Examples
     --------
-    >>> import torch
     >>> from torch import nn
-    >>> from implicit_bias.extensions.galu import GaLULinear
     >>> model = nn.Sequential(GaLULinear(8, 32), GaLULinear(32, 32, sharpness=2.0), nn.Linear(32, 3))
     >>> model(torch.zeros(5, 8)).shape, sum(p.numel() for p in model[0].parameters())
     (torch.Size([5, 3]), 288)
@@ -152,22 +170,7 @@ class GaLULinear(_GatedLayer, nn.Linear):
     torch.Size([5, 16])
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        sharpness: float | None = None,
-        gate: Gate | None = None,
-        filters: Any = None,
-        offsets: Any = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        nn.Linear.__init__(self, in_features, out_features, bias, device, dtype)
-        self._set_gates(sharpness, gate, filters, offsets, generator)
+    _plain = nn.Linear
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return nn.functional.linear(input, weight, bias)
@@ -175,24 +178,6 @@ class GaLULinear(_GatedLayer, nn.Linear):
     def _check(self, input: Tensor, inputs: int) -> None:
         if input.ndim == 0 or input.shape[-1] != inputs:
             raise InputError(f"the layer takes inputs of shape (…, {inputs}), not {tuple(input.shape)}")
-
-    @classmethod
-    def frozen(cls, layer: nn.Linear, **gates: Any) -> Self:
-        """The layer relu(A x + b) with its gates frozen as they are now: U = A and c = b.
-
-        `gates` are `sharpness` or `gate` as for the class.
-
-        >>> import torch
-        >>> from implicit_bias.extensions.galu import GaLULinear
-        >>> layer, x = torch.nn.Linear(3, 4), torch.randn(5, 3)
-        >>> torch.equal(GaLULinear.frozen(layer)(x), layer(x) * (layer(x) >= 0))
-        True
-        """
-        if not isinstance(layer, nn.Linear):
-            raise InputError(f"layer must be an nn.Linear, not {type(layer).__name__}")
-        kind: dict[str, Any] = {"device": layer.weight.device, "dtype": layer.weight.dtype, "filters": layer.weight}
-        made = cls(layer.in_features, layer.out_features, layer.bias is not None, **kind, offsets=layer.bias, **gates)
-        return made._take(layer)
 
 
 class GaLUConv2d(_GatedLayer, nn.Conv2d):
@@ -212,37 +197,12 @@ class GaLUConv2d(_GatedLayer, nn.Conv2d):
 
     Examples
     --------
-    >>> import torch
-    >>> from implicit_bias.extensions.galu import GaLUConv2d
     >>> layer = GaLUConv2d(1, 8, kernel_size=3, padding=1)
     >>> layer(torch.zeros(2, 1, 28, 28)).shape, sorted(layer.state_dict())
     (torch.Size([2, 8, 28, 28]), ['bias', 'filters', 'offsets', 'weight'])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int, int],
-        stride: int | tuple[int, int] = 1,
-        padding: str | int | tuple[int, int] = 0,
-        dilation: int | tuple[int, int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: Any = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        sharpness: float | None = None,
-        gate: Gate | None = None,
-        filters: Any = None,
-        offsets: Any = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        shape: Any = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
-        options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
-        nn.Conv2d.__init__(self, *shape, **options)
-        self._set_gates(sharpness, gate, filters, offsets, generator)
+    _plain = nn.Conv2d
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return self._conv_forward(input, weight, bias)
@@ -251,15 +211,3 @@ class GaLUConv2d(_GatedLayer, nn.Conv2d):
         channels = inputs * self.groups
         if input.ndim not in (3, 4) or input.shape[-3] != channels:
             raise InputError(f"the layer takes images of shape (n, {channels}, h, w), not {tuple(input.shape)}")
-
-    @classmethod
-    def frozen(cls, layer: nn.Conv2d, **gates: Any) -> Self:
-        """The layer relu(A ∗ x + b) with its gates frozen as they are now; as `GaLULinear.frozen`."""
-        if not isinstance(layer, nn.Conv2d):
-            raise InputError(f"layer must be an nn.Conv2d, not {type(layer).__name__}")
-        names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")
-        shape: dict[str, Any] = {name: getattr(layer, name) for name in (*names, "padding_mode")} | {
-            "bias": layer.bias is not None
-        }
-        kind: dict[str, Any] = {"device": layer.weight.device, "dtype": layer.weight.dtype, "filters": layer.weight}
-        return cls(**shape, **kind, offsets=layer.bias, **gates)._take(layer)

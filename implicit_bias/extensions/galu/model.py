@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array, InputError, as_numbers, shown
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias.datasets.labels import Labelled
 from implicit_bias.extensions.galu.closed_form import LeastSquares
-from implicit_bias.features.unkept import UnkeptFeatures
+from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.saving.problems import gate_parts, gates_of
 
@@ -20,6 +20,8 @@ from implicit_bias.saving.problems import gate_parts, gates_of
 @dataclass(frozen=True, eq=False, repr=False)
 class LeastSquaresModel(Labelled):
     """A fitted `GaLURegressor` or `GaLUClassifier` as what predicts: f(x) = ⟨W, Φ(x)⟩ + b.
+
+    Raises InputError if these do not belong together.
 
     Parameters
     ----------
@@ -31,11 +33,6 @@ class LeastSquaresModel(Labelled):
     classes, constant, columns, dtype : optional, by keyword
         As for `MarginModel`: classes are two for one target, or one for each of more targets; without them f(x) itself
         is predicted.
-
-    Raises
-    ------
-    InputError
-        If these do not belong together.
 
     Examples
     --------

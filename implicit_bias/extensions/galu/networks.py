@@ -27,13 +27,15 @@ def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
     return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
 
 
-class GaLUNetwork(LayeredNetwork, gated_linear=True):
+class GaLUNetwork(LayeredNetwork, kind="gated"):
     """Gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
 
     The gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U never:
     with one hidden layer the gates are functions of the input, and the network is a linear one on gated features.
     Soft gates of later layers depend on the size of what they read: such a network is not homogeneous in its weights,
     its normalised margin says nothing, and `descend_to_limit` refuses it.
+
+    Raises InputError for widths, outputs or a sharpness out of range.
 
     Parameters
     ----------
@@ -45,11 +47,6 @@ class GaLUNetwork(LayeredNetwork, gated_linear=True):
         Weights are Kaiming-normal, N(0, 2/fan-in), and filters N(0, 1/fan-in), drawn from torch's Mersenne twister in
         this order.
 
-    Raises
-    ------
-    InputError
-        For widths, outputs or a sharpness out of range.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz, Decoupling Gating from Linearity (2019), section 2; soft gates, several layers and
@@ -57,8 +54,6 @@ class GaLUNetwork(LayeredNetwork, gated_linear=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from implicit_bias.extensions.galu import GaLUNetwork
     >>> network, X = GaLUNetwork(inputs=3, units=8, seed=1), np.random.default_rng(0).normal(size=(5, 3))
     >>> bool(np.allclose(network.gates()(X) @ network.effective_weights(), network.decision_function(X), atol=1e-6))
     True
@@ -112,6 +107,8 @@ class GaLUNetwork(LayeredNetwork, gated_linear=True):
         With one output unit j is a_j = w_j/√‖w_j‖ and b_j = √‖w_j‖. A unit of several outputs has one vector a_j for
         all of them, so that W_j of rank r becomes r units behind the same gate, by its singular values.
 
+        Raises InputError for other gates, which no filter without a cutoff describes, or weights that do not fit them.
+
         Parameters
         ----------
         gates : ReLUGates or SoftGates
@@ -120,14 +117,8 @@ class GaLUNetwork(LayeredNetwork, gated_linear=True):
             Such as those of `least_squares` on `gates(X)`; `effective_weights` gives them back, with several outputs in
             parts, one for each unit behind a gate.
 
-        Raises
-        ------
-        InputError
-            For other gates, which no filter without a cutoff describes, or weights that do not fit them.
-
         Examples
         --------
-        >>> import numpy as np
         >>> from implicit_bias.extensions.galu import GaLUNetwork, least_squares
         >>> rng = np.random.default_rng(0)
         >>> X, Y = rng.normal(size=(50, 4)), rng.normal(size=(50, 2))
@@ -162,7 +153,7 @@ class GaLUNetwork(LayeredNetwork, gated_linear=True):
         return super().config() | {"sharpness": self.sharpness}
 
 
-class GaLU0Network(GaLUNetwork, gated_linear=True):
+class GaLU0Network(GaLUNetwork, kind="gated"):
     """A GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
 
     No gate changes in training, at any depth, so that the network is always linear on gated features: with a gate
@@ -170,8 +161,6 @@ class GaLU0Network(GaLUNetwork, gated_linear=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from implicit_bias.extensions.galu import GaLU0Network
     >>> network, X = GaLU0Network(inputs=3, units=[4, 5], seed=1), np.random.default_rng(0).normal(size=(6, 3))
     >>> W = network.effective_weights()
     >>> W.shape, bool(np.allclose(network.gates()(X) @ W, network.decision_function(X), atol=1e-6))

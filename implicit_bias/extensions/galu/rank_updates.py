@@ -29,12 +29,11 @@ class LeastValue(ABC):
 
     @property
     def features(self) -> GatedFeatures:
-        """Φ of the present gates."""
         return GatedFeatures(self.X, self.G)
 
     @abstractmethod
     def _invert(self) -> None:
-        """The inverse and the value, anew."""
+        """Compute the inverse and the value from the gates."""
 
     @abstractmethod
     def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
@@ -88,7 +87,6 @@ class SampleForm(LeastValue):
         self.value = self.shift * float(np.sum(self.Y * self.dual))
 
     def weights(self) -> Array:
-        """W (q, k, d)."""
         features = self.features
         return np.stack([features.adjoint(dual) for dual in self.dual.T])
 
@@ -106,7 +104,6 @@ class SampleForm(LeastValue):
             return None
 
         def update() -> None:
-            """Take the change."""
             self.inverse -= across @ turned[:, targets:]
             self.dual = self.inverse @ self.Y
             self.value = value
@@ -124,7 +121,6 @@ class WeightForm(LeastValue):
         self.value = float(np.sum(self.Y**2) - np.sum(self.slopes * (self.inverse @ self.slopes)))
 
     def weights(self) -> Array:
-        """W (q, k, d)."""
         return (self.inverse @ self.slopes).T.reshape(self.Y.shape[1], -1, self.X.shape[1])
 
     def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
@@ -150,7 +146,6 @@ class WeightForm(LeastValue):
             return None
 
         def update() -> None:
-            """Take the change."""
             self.inverse -= self.inverse[:, block] @ leaving
             ends = turned.copy()
             ends[block] = -np.eye(d)

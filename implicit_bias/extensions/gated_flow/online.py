@@ -1,15 +1,18 @@
 """Gradient descent of networks with a mean readout, whose gates learn: what the closed forms are held against."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from implicit_bias._utils.checks import (
     Array,
     InputError,
+    as_column,
     as_count,
     as_floats,
     as_positive,
@@ -17,18 +20,23 @@ from implicit_bias._utils.checks import (
     check_callable,
     check_size,
     one_of,
+    shown,
 )
-from implicit_bias.extensions.gated_flow.online_steps import LOSSES, OnlineDescent, State, batches_of, between_0_and_1
 from implicit_bias.extensions.gated_flow.receptive_fields import ipr
 from implicit_bias.extensions.gated_flow.rings import Ring
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
-from implicit_bias.training.result import Interruptible
+from implicit_bias.training.result import drive
 
 #: How many times beyond those of the start, 1 and K · targets pre-activations or b₂ are when training has diverged.
 FAR = 1e8
 #: Fields are looked at after these parts of the steps, from the first to the last: each half of the next.
 HALVINGS = (16, 8, 4, 2, 1)
+#: From outputs (m, R) and targets (m, 1): −∂L/∂ŷ up to a factor, and L (R,).
+LOSSES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
+    "squared": lambda outputs, y: (y - outputs, np.mean((y - outputs) ** 2, axis=0)),
+    "cross-entropy": lambda outputs, y: (y - expit(outputs), np.mean(np.logaddexp(0.0, outputs) - y * outputs, axis=0)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,37 +194,104 @@ def train_online(
     steps, units, repeats = as_count(steps, "steps"), as_count(units, "units"), as_count(repeats, "repeats")
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
     check_callable(progress, "progress")
-    n, batches = batches_of(data, steps, batch_size, as_seed(seed))
-    descent = OnlineDescent(chosen, units, lr, LOSSES[one_of(loss, LOSSES, "loss")], bool(biases), bool(output_bias))
-    if loss == "cross-entropy":
-        batches = between_0_and_1(batches)
+    n, batches = _batches(data, steps, batch_size, as_seed(seed), one_of(loss, LOSSES, "loss"))
     looks = _looks(steps, stay)
     times = {*_recorded(record, steps), *looks}
     check_size(len(times) * repeats * units * n, "the weights at all times")
     # A stream of its own: the samples' is begun from the bare seed.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
-    kept: list[State] = []
-    latest, change = None, None
-    with Interruptible() as run:
-        for latest in descent(batches, W):
-            if latest.step in times:
-                kept.append(_checked(latest, kept, units, lr))
-                if progress is not None:
-                    progress(latest.step, float(latest.losses.mean()))
-            if latest.step in looks[1:]:
-                change = _change(kept, looks[looks.index(latest.step) - 1])
-                if change <= (stay or 0.0):
-                    break
-    if latest is None:
-        # Nothing was made that could be kept.
-        raise KeyboardInterrupt
-    if run.interrupted and (not kept or kept[-1] is not latest):
-        kept.append(_checked(latest, kept, units, lr))
-    parts = (np.array([getattr(state, part) for state in kept]) for part in ("step", "W", "b", "c", "losses"))
-    made, W, b, c, losses = parts
+    descent = _Descent(batches, W, chosen, units, lr, LOSSES[loss], bool(biases), bool(output_bias))
+    far = FAR * max(1.0, descent.largest(), units * float(np.abs(descent.y).max()))
+    kept: list[tuple[Any, ...]] = []
+    change = None
+
+    def look(step: int) -> bool:
+        nonlocal change
+        # Units that saturate or are silent have finite losses wherever their weights are.
+        if not (np.isfinite(descent.losses).all() and descent.largest() <= far):
+            raise InputError(f"training diverged by step {step}; use a smaller lr than {lr:g}")
+        kept.append((step, descent.W, descent.b, descent.c, descent.losses))
+        if stay is None or step not in looks[1:]:
+            return False
+        since = looks[looks.index(step) - 1]
+        before = next(W for made, W, *_ in kept if made == since)
+        change = float(np.abs(ipr(descent.W) - ipr(before)).mean())
+        return change <= stay
+
+    def show(step: int) -> None:
+        if progress is not None:
+            progress(step, float(descent.losses.mean()))
+
+    end = drive(descent.steps(), look, lambda step, _: step in times, show=show)
+    made, W, b, c, losses = (np.array(part) for part in zip(*kept, strict=True))
     shape = (len(kept), repeats, units)
-    found = (made, W.reshape(*shape, n), b.reshape(shape), c, losses)
-    return OnlineTraining(chosen.name, lr, *found, change, run.interrupted)
+    return OnlineTraining(
+        chosen.name, lr, made, W.reshape(*shape, n), b.reshape(shape), c, losses, change, end == "interrupted"
+    )
+
+
+class _Descent:
+    """R networks: W (RK, n), b (RK,) and c = b₂ (R,), and what they make of the samples X, y of the next step."""
+
+    def __init__(
+        self,
+        batches: Iterator[tuple[Array, Array]],
+        W: Array,
+        activation: Activation,
+        units: int,
+        lr: float,
+        loss: Callable[[Array, Array], tuple[Array, Array]],
+        biases: bool,
+        output_bias: bool,
+    ) -> None:
+        self.batches, self.activation, self.units, self.lr, self.loss = batches, activation, units, lr, loss
+        self.biases, self.output_bias = biases, output_bias
+        self.W, self.b, self.c = W, np.zeros(len(W)), np.zeros(len(W) // units)
+        self._see(*next(batches))
+
+    def _see(self, X: Array, y: Array) -> None:
+        self.X, self.y = X, y
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.a = X @ self.W.T + self.b
+            outputs = self.activation.function(self.a).reshape(len(X), -1, self.units).mean(axis=2) + self.c
+            self.left, self.losses = self.loss(outputs, y[:, None])
+
+    def steps(self) -> Iterator[None]:
+        """A step before each batch that is left; Ctrl-C while one is drawn leaves the networks as they are."""
+        for batch in self.batches:
+            with np.errstate(over="ignore", invalid="ignore"):
+                slope = self.activation.derivative(self.a) * np.repeat(self.left, self.units, axis=1)
+                self.W = self.W + self.lr / len(self.X) * (slope.T @ self.X)
+                if self.biases:
+                    self.b = self.b + self.lr * slope.mean(axis=0)
+                if self.output_bias:
+                    self.c = self.c + self.lr * self.left.mean(axis=0)
+            self._see(*batch)
+            yield
+
+    def largest(self) -> float:
+        """The largest of pre-activations and b₂, as absolute values."""
+        return max(float(np.abs(self.a).max()), float(np.abs(self.c).max()))
+
+
+def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:
+    """The number of inputs, and the samples of every step and of the loss after the last."""
+    if isinstance(data, Ring):
+        n, batches = data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
+    elif isinstance(data, tuple | list) and len(data) == 2:
+        X = as_floats(data[0], "X", 2)
+        n, batches = X.shape[1], repeat((X, as_column(data[1], len(X), kind="target")), steps + 1)
+    else:
+        raise InputError(f"data must be a process on a ring, or a pair (X, y) of samples, not {shown(data)}")
+    return n, _between_0_and_1(batches) if loss == "cross-entropy" else batches
+
+
+def _between_0_and_1(batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
+    """The batches, whose targets must be probabilities."""
+    for X, y in batches:
+        if y.min() < 0 or y.max() > 1:
+            raise InputError("cross-entropy needs targets from 0 to 1, such as labels=(1.0, 0.0); or take squared loss")
+        yield X, y
 
 
 def _looks(steps: int, stay: float | None) -> list[int]:
@@ -227,21 +302,6 @@ def _looks(steps: int, stay: float | None) -> list[int]:
     if steps < HALVINGS[0]:
         raise InputError(f"stay needs at least {HALVINGS[0]} steps, not {steps}; train longer or leave it out")
     return [-(-steps // part) for part in HALVINGS]
-
-
-def _change(kept: list[State], since: int) -> float:
-    """The mean change of the units' IPR from a recorded step to the last."""
-    before = next(state for state in kept if state.step == since)
-    return float(np.abs(ipr(kept[-1].W) - ipr(before.W)).mean())
-
-
-def _checked(state: State, kept: list[State], units: int, lr: float) -> State:
-    """The state, if training is sane."""
-    first = kept[0] if kept else state
-    # Units that saturate or are silent have finite losses wherever their weights are.
-    if np.isfinite(state.losses).all() and state.largest <= FAR * max(1.0, first.largest, units * first.target):
-        return state
-    raise InputError(f"training diverged by step {state.step}; use a smaller lr than {lr:g}")
 
 
 def _recorded(record: Any, steps: int) -> list[int]:

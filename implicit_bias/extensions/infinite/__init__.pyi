@@ -6,7 +6,6 @@ from .activations import custom_activation as custom_activation
 from .activations import elu as elu
 from .activations import leaky_relu as leaky_relu
 from .activations import polynomial as polynomial
-from .depth import deep_gram as deep_gram
 from .eigenvalues import SmallestEigenvalue as SmallestEigenvalue
 from .eigenvalues import circle_eigenvalue as circle_eigenvalue
 from .eigenvalues import smallest_eigenvalue as smallest_eigenvalue
@@ -16,6 +15,7 @@ from .gram import gram_matrix as gram_matrix
 from .gram import mean_square as mean_square
 from .infinite import InfiniteNetwork as InfiniteNetwork
 from .infinite import NetworkKernels as NetworkKernels
-from .prediction import Prediction as Prediction
-from .prediction import predict as predict
+from .infinite import Prediction as Prediction
+from .infinite import deep_gram as deep_gram
+from .infinite import predict as predict
 from .splines import spline as spline

@@ -1,4 +1,7 @@
-"""Activations: σ, its derivative, what is known of the mean of two derivatives, and functions of your own."""
+"""Activations: σ, its derivative, their means E[σ(z)σ(z')] and E[σ'(z)σ'(z')] where they have closed forms.
+
+The derivations stand in docs/gram.md.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,17 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias.extensions.infinite.angles import GaussianPairs
-from implicit_bias.extensions.infinite.closed_forms import (
-    elu_bend,
-    elu_dual,
-    elu_pair,
-    erf_dual,
-    gelu_dual,
-    gelu_pair,
-    gram_determinant,
-    polynomial_mean,
-    relu_dual,
+from implicit_bias.extensions.infinite.special import (
+    Numbers,
+    arctan2,
+    erfcx,
+    erfcx_less_one,
+    sigmoid,
+    sigmoid_slope,
+    sin,
+    sqrt,
+    wedge,
 )
-from implicit_bias.extensions.infinite.special import Numbers, sigmoid, sigmoid_slope, sqrt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,7 +93,6 @@ class Activation:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.activations import activation
     >>> tanh = activation("tanh")
     >>> tanh.derivative(np.array([0.0, 1.0])).round(4).tolist(), tanh.is_exact
     ([1.0, 0.42], False)
@@ -120,6 +121,88 @@ class Activation:
         return self.is_exact or self.strip is not None
 
 
+def _relu_dual(p: GaussianPairs) -> Numbers:
+    """E[z₊z'₊] = rr' (sin θ + (π − θ) cos θ)/2π, the arc-cosine kernel of degree 1."""
+    return p.r * p.s * ((sin(p.angle) + (p.pi - p.angle) * p.cosine) / (2 * p.pi))
+
+
+def _elu_dual(p: GaussianPairs, alpha: float) -> Numbers:
+    # E[σ(z)σ(z')] with scale 1: the four quadrants of signs.
+    root = 2 * sqrt(2 * p.pi + 0 * p.angle)
+    far, near = wedge(p.r + 0 * p.angle, p.angle), wedge(p.s + 0 * p.angle, p.angle)
+    mixed = p.r * p.s * p.cosine * (far + near)
+    for one, other in ((p.r, p.s), (p.s, p.r)):
+        mixed = mixed + one / root * erfcx_less_one(other * sin(p.angle) / sqrt(2 + 0 * p.angle))
+    # E[e^z 1(z < 0, z' < 0)] is what the mixed quadrant leaves of E[e^z 1(z < 0)].
+    single = (erfcx(p.r / sqrt(2 + 0 * p.r)) + erfcx(p.s / sqrt(2 + 0 * p.s))) / 2 - far - near
+    both = _elu_both(p) - single + (p.pi - p.angle) / (2 * p.pi)
+    return _relu_dual(p) + alpha * mixed + alpha**2 * both
+
+
+def _elu_both(p: GaussianPairs) -> Numbers:
+    """E[e^{z + z'} 1(z < 0, z' < 0)]."""
+    across, along, beyond = p.r * sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
+    beta = sqrt(along * along + across * across)
+    # The second angle as a difference, so that the two add up to θ where the sum of the points vanishes.
+    first = arctan2(p.s * sin(p.angle), beyond)
+    return erfcx(beta / sqrt(2 + 0 * beta)) / 2 - wedge(beta, first) - wedge(beta, abs(p.angle - first))
+
+
+def _elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
+    # E[σ'(z)σ'(z')] with scale 1: the four quadrants of signs.
+    one = wedge(p.r + 0 * p.angle, p.angle) + wedge(p.s + 0 * p.angle, p.angle)
+    return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * _elu_both(p)
+
+
+def _elu_bend(r: float, alpha: float) -> float:
+    """(α + |1 − α|)²/2π, which bounds |∂E/∂θ| = rr' sin θ |E[σ''(z)σ''(z')]|, over the least E[σ'(z)²].
+
+    σ'' is α e^z for z < 0 with (1 − α)δ(z), and the density of the pair is at most 1/(2πrr' sin θ).
+    """
+    return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
+
+
+def _polynomial_mean(p: GaussianPairs, factors: list[float]) -> Numbers:
+    """E[f(z)f(z')] of f(z) = Σ_m b_m z^m with b = `factors`."""
+
+    def part(k: int, r: Numbers) -> Numbers:
+        """√k! q_k(r) but for the root, which the pair shares."""
+        total = 0 * r
+        for m in range(k, len(factors), 2):
+            half = (m - k) // 2
+            # A whole number: how many ways there are to leave k of m factors without a partner.
+            ways = math.factorial(m) // (2**half * math.factorial(half) * math.factorial(k))
+            total = total + factors[m] * ways * r**m
+        return total
+
+    value = 0 * p.cosine
+    for k in range(len(factors) - 1, -1, -1):
+        value = value * p.cosine + math.factorial(k) * part(k, p.r) * part(k, p.s)
+    return value
+
+
+def _gram_determinant(p: GaussianPairs) -> Numbers:
+    """det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
+    return 1 + p.r**2 + p.s**2 + (p.r * p.s * sin(p.angle)) ** 2
+
+
+def _gelu_pair(p: GaussianPairs) -> Numbers:
+    """E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z): ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π."""
+    root, a, b, c = sqrt(_gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
+    return (arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
+
+
+def _gelu_dual(p: GaussianPairs) -> Numbers:
+    """E[zΦ(z)z'Φ(z')]: [c (π/2 + atan(c/√D)) + (r²r'² sin² θ + c² (1/a + 1/a'))/√D]/2π."""
+    root, a, b, c = sqrt(_gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
+    return (c * arctan2(root, -c) + ((p.r * p.s * sin(p.angle)) ** 2 + c * c * (1 / a + 1 / b)) / root) / (2 * p.pi)
+
+
+def _erf_dual(p: GaussianPairs) -> Numbers:
+    """E[σ(z)σ(z')] of σ(z) = erf(z/√2): the arcsine kernel (2/π) asin(c/√(aa'))."""
+    return 2 / p.pi * arctan2(p.r * p.s * p.cosine, sqrt(_gram_determinant(p)))
+
+
 def leaky_relu(slope: float = 0.01) -> Activation:
     """σ(z) = z for z > 0 and az for z ≤ 0, with any slope a; ReLU for a = 0.
 
@@ -130,7 +213,6 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.activations import leaky_relu
     >>> gram_matrix([[1.0, 0.0], [0.0, 2.0]], leaky_relu(0.5)).values.tolist()
     [[0.625, 0.0], [0.0, 2.5]]
     """
@@ -144,7 +226,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
         lambda z: np.where(z > 0, z, a * z),
         lambda z: np.where(z > 0, 1.0, a),
         lambda p: a + (1 - a) ** 2 * (p.pi - p.angle) / (2 * p.pi),
-        lambda p: a * p.r * p.s * p.cosine + (1 - a) ** 2 * relu_dual(p),
+        lambda p: a * p.r * p.s * p.cosine + (1 - a) ** 2 * _relu_dual(p),
         parity="odd" if a == -1 else "half",
     )
 
@@ -162,7 +244,6 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.activations import elu
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], elu()).values.round(4).tolist()
     [[0.6681, 0.3754], [0.3754, 0.6681]]
@@ -173,12 +254,12 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
         f"ELU of α = {alpha:g} and scale {scale:g}",
         lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
         lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
-        lambda p: scale**2 * elu_pair(p, alpha),
-        lambda p: scale**2 * elu_dual(p, alpha),
+        lambda p: scale**2 * _elu_pair(p, alpha),
+        lambda p: scale**2 * _elu_dual(p, alpha),
         rounding=lambda _: 128.0,
         # Four terms of the order of 1 make one of the order of the lengths' product.
         dual_rounding=lambda r: 128.0 * (1 + 2 / float(min(r)) ** 2),
-        bend=lambda r: elu_bend(r, alpha),
+        bend=lambda r: _elu_bend(r, alpha),
     )
 
 
@@ -195,7 +276,6 @@ def polynomial(coefficients: ArrayLike) -> Activation:
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.activations import polynomial
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], polynomial([0, 0, 1])).values.round(4).tolist()
     [[4.0, 1.44], [1.44, 4.0]]
     """
@@ -211,8 +291,8 @@ def polynomial(coefficients: ArrayLike) -> Activation:
         f"polynomial of degree {len(c) - 1}",
         lambda z: np.polynomial.polynomial.polyval(z, c),
         lambda z: np.polynomial.polynomial.polyval(z, slopes),
-        lambda p: polynomial_mean(p, slopes),
-        lambda p: polynomial_mean(p, c.tolist()),
+        lambda p: _polynomial_mean(p, slopes),
+        lambda p: _polynomial_mean(p, c.tolist()),
         rounding=lambda _: 8.0 * len(c),
         dual_rounding=lambda _: 8.0 * len(c),
         bend=lambda _: float(len(slopes)),
@@ -239,7 +319,6 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     Examples
     --------
     >>> import torch
-    >>> from implicit_bias.extensions.infinite.activations import custom_activation
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
     >>> wave = custom_activation(torch.sin)
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], wave).values.round(6).tolist()
@@ -253,7 +332,6 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
 
     def at(z: Any) -> tuple[Tensor, Tensor]:
-        """z as a tensor that gradients go to, and the function's values there."""
         tensor = torch.as_tensor(np.asarray(z, dtype=np.float64)).clone().requires_grad_()
         value = function(tensor)
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or not value.requires_grad:
@@ -268,11 +346,9 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         return tensor, value
 
     def values(z: Any) -> Array:
-        """φ(z)."""
         return at(z)[1].detach().numpy()
 
     def derivative(z: Any) -> Array:
-        """φ'(z), by automatic differentiation."""
         tensor, value = at(z)
         (slope,) = torch.autograd.grad(value.sum(), tensor)
         return slope.numpy()
@@ -281,48 +357,43 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     return Activation(name, values, derivative)
 
 
-def built_in() -> dict[str, Activation]:
-    """The activations that have a name, by name."""
-    root = math.sqrt(2 / math.pi)
-    found = {"relu": leaky_relu(0.0), "leaky relu": leaky_relu(), "square": polynomial([0, 0, 1])}
-    found |= {"cube": polynomial([0, 0, 0, 1]), "elu": elu()}
-    found["selu"] = elu(1.6732632423543772848, 1.0507009873554804934)
-    found["erf"] = Activation(
-        "erf",
-        lambda z: scipy.special.erf(z / math.sqrt(2)),
-        lambda z: root * np.exp(-np.square(z) / 2),
-        lambda p: 2 / (p.pi * sqrt(gram_determinant(p))),
-        erf_dual,
-        # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
-        bend=lambda r: 0.385 * r,
-        parity="even",
-    )
-    found["gelu"] = Activation(
-        "gelu",
-        lambda z: z * scipy.special.ndtr(z),
-        lambda z: scipy.special.ndtr(z) + z * np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi),
-        gelu_pair,
-        gelu_dual,
-        parity="half",
-    )
-    quarter, half = Strip(math.pi / 4, 2.0), math.pi / 2
-    found["tanh"] = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=quarter, parity="even")
-    found["sigmoid"] = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(half, 0.5), parity="even")
-    found["softplus"] = Activation(
-        "softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(half, 1.0), parity="half"
-    )
-    found["swish"] = Activation(
-        "swish",
-        lambda z: z * sigmoid(z),
-        lambda z: sigmoid(z) + z * sigmoid_slope(z),
-        strip=Strip(half, 2.2),
-        parity="half",
-    )
-    return found
-
-
+_ERF = Activation(
+    "erf",
+    lambda z: scipy.special.erf(z / math.sqrt(2)),
+    lambda z: math.sqrt(2 / math.pi) * np.exp(-np.square(z) / 2),
+    lambda p: 2 / (p.pi * sqrt(_gram_determinant(p))),
+    _erf_dual,
+    # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
+    bend=lambda r: 0.385 * r,
+    parity="even",
+)
+_GELU = Activation(
+    "gelu",
+    lambda z: z * scipy.special.ndtr(z),
+    lambda z: scipy.special.ndtr(z) + z * np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi),
+    _gelu_pair,
+    _gelu_dual,
+    parity="half",
+)
+_TANH = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=Strip(math.pi / 4, 2.0), parity="even")
+_SIGMOID = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(math.pi / 2, 0.5), parity="even")
+_SOFTPLUS = Activation("softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(math.pi / 2, 1.0), parity="half")
+_SWISH = Activation(
+    "swish",
+    lambda z: z * sigmoid(z),
+    lambda z: sigmoid(z) + z * sigmoid_slope(z),
+    strip=Strip(math.pi / 2, 2.2),
+    parity="half",
+)
 #: The activations with a name.
-ACTIVATIONS = built_in()
+ACTIVATIONS = {
+    "relu": leaky_relu(0.0),
+    "leaky relu": leaky_relu(),
+    "square": polynomial([0, 0, 1]),
+    "cube": polynomial([0, 0, 0, 1]),
+    "elu": elu(),
+    "selu": elu(1.6732632423543772848, 1.0507009873554804934),
+} | {named.name: named for named in (_ERF, _GELU, _TANH, _SIGMOID, _SOFTPLUS, _SWISH)}
 
 
 def activation(name: str | Activation) -> Activation:
@@ -335,7 +406,6 @@ def activation(name: str | Activation) -> Activation:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.activations import activation
     >>> float(activation("gelu").derivative(0.0))
     0.5
     """

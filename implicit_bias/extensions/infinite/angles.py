@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, as_floats, check_callable, check_range, check_size
 from implicit_bias._utils.scaling import length, unit_samples
-from implicit_bias.extensions.infinite.special import Number, Numbers, arctan2, cos, multiprecision, pi, sqrt
+from implicit_bias.extensions.infinite.special import Number, Numbers, arccos, arctan2, cos, multiprecision, pi, sqrt
 
 #: Cosines this large hide the angle from arccos, which loses half the digits at ±1.
 STEEP = 0.9
@@ -30,12 +30,8 @@ PairsDone = Callable[[int, int], None]
 class GaussianPairs:
     """Centred Gaussian pairs z = ⟨w, x⟩, z' = ⟨w, x'⟩, w ~ N(0, I), as arrays that broadcast.
 
-    Attributes
-    ----------
-    r, s : array
-        The standard deviations ‖x‖ and ‖x'‖.
-    cosine, angle : array
-        cos θ, the correlation of z and z', and θ itself, which a cosine near ±1 would not tell.
+    `r` and `s` are the standard deviations ‖x‖ and ‖x'‖, `cosine` is cos θ, the correlation of z and z', and `angle` is
+    θ itself, which a cosine near ±1 would not tell.
     """
 
     r: Numbers
@@ -51,14 +47,7 @@ class GaussianPairs:
 
 @dataclass(frozen=True)
 class Points:
-    """Points of any length but 0, their rows divided by it.
-
-    Attributes
-    ----------
-    rows, directions : array, shape (n, d)
-    norms : array, shape (n,)
-        All float64, or all mpmath's numbers in arrays of objects.
-    """
+    """Points of any length but 0, and their rows divided by it: float64, or mpmath's numbers in arrays of objects."""
 
     rows: Numbers
     directions: Numbers
@@ -115,31 +104,28 @@ class Points:
     def gaussian_pairs(self, others: Points, rows: slice, columns: slice, cosine: Numbers) -> GaussianPairs:
         """The pairs of these rows with columns of others, at angles with these cosines but for rounding."""
         X, Z = self.directions[rows], others.directions[columns]
-        if self.norms.dtype == object:
-            angle = many_angles(X, Z, cosine)
-        else:
-            cosine = np.clip(cosine, -1.0, 1.0)
-            angle = angles_between(X, Z, cosine)
-        return GaussianPairs(self.norms[rows, None], others.norms[None, columns], cosine, angle)
+        cosine = cosine if self.norms.dtype == object else np.clip(cosine, -1.0, 1.0)
+        return GaussianPairs(self.norms[rows, None], others.norms[None, columns], cosine, _angles(X, Z, cosine))
 
 
 def open_together(X: Array, Z: Array) -> Array:
     """P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) = ½ − θ(x, z)/2π for unit rows X (m, d) and Z (m', d), shape (m, m')."""
     check_size(len(X) * len(Z), "the kernel")
-    return (np.pi - angles_between(X, Z, np.clip(X @ Z.T, -1.0, 1.0))) / (2 * np.pi)
+    return (np.pi - _angles(X, Z, np.clip(X @ Z.T, -1.0, 1.0))) / (2 * np.pi)
 
 
-def angles_between(X: Array, Z: Array, cosines: Array) -> Array:
-    """Angles (m, m') of unit rows X (m, d) and Z (m', d) from their cosines.
+def _angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
+    """Angles (m, m') of unit rows X (m, d) and Z (m', d) from their cosines, known to some units of the last digit.
 
-    The angle is arccos⟨x, z⟩, or 2 arctan(‖x − z‖/‖x + z‖) where the samples are nearly parallel.
+    The angle is arccos⟨x, z⟩, or 2 arctan(‖x − z‖/‖x + z‖) where the samples are so nearly parallel that the cosine
+    would hide half the digits.
     """
-    angles: Array = np.arccos(cosines)
-    steep = np.argwhere(np.abs(cosines) > STEEP)
+    angles = arccos(cosines)
+    steep = np.argwhere(abs(cosines) > STEEP)
     for first in range(0, len(steep), PAIRS_AT_ONCE):
         i, j = steep[first : first + PAIRS_AT_ONCE].T
-        apart = np.linalg.norm(X[i] - Z[j], axis=1), np.linalg.norm(X[i] + Z[j], axis=1)
-        angles[i, j] = 2 * np.arctan2(*apart)
+        apart, along = X[i] - Z[j], X[i] + Z[j]
+        angles[i, j] = 2 * arctan2(sqrt((apart * apart).sum(axis=1)), sqrt((along * along).sum(axis=1)))
     return angles
 
 
@@ -154,31 +140,16 @@ def repeated(X: Array, Z: Array, angles: Array, parallel: bool = False) -> NDArr
         i, j = close[first : first + PAIRS_AT_ONCE].T
         equal = (X[i] == Z[j]).all(axis=1)
         if parallel:
-            equal[~equal] = [are_parallel(x, z) for x, z in zip(X[i[~equal]], Z[j[~equal]], strict=True)]
+            equal[~equal] = [_are_parallel(x, z) for x, z in zip(X[i[~equal]], Z[j[~equal]], strict=True)]
         same[i, j] = equal
     return same
 
 
-def are_parallel(x: Array, z: Array) -> bool:
+def _are_parallel(x: Array, z: Array) -> bool:
     """Whether two rows (d,) of no large angle are multiples of each other, in rational arithmetic."""
     most = int(np.abs(x).argmax())
     up, down = Fraction(float(x[most])), Fraction(float(z[most]))
     return all(Fraction(a) * down == Fraction(b) * up for a, b in zip(x.tolist(), z.tolist(), strict=True))
-
-
-def many_angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
-    """Angles (m, m') of unit rows X (m, d), Z (m', d) in multiprecision, each known to some units of its last digit.
-
-    2 arctan(‖x − z‖/‖x + z‖) where the points are so nearly parallel that the cosine would hide half the digits.
-    """
-    angles = np.empty(cosines.shape, dtype=object)
-    steep = abs(cosines) > STEEP
-    flat = cosines[~steep]
-    angles[~steep] = arctan2(sqrt(1 - flat * flat), flat)
-    i, j = np.nonzero(steep)
-    apart, along = X[i] - Z[j], X[i] + Z[j]
-    angles[steep] = 2 * arctan2(sqrt((apart * apart).sum(axis=1)), sqrt((along * along).sum(axis=1)))
-    return angles
 
 
 def symmetric(

@@ -15,8 +15,10 @@ from implicit_bias.extensions.infinite.angles import unit_pairs
 from implicit_bias.extensions.infinite.gram import Gram, as_digits, pair_mean
 from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, multiprecision, short, sqrt, unit_of
 
-#: Rounds of inverse iteration in multiprecision, and of shifts; each has about three times the digits of the last.
-ROUNDS, SHIFTS = 12, 12
+#: Rounds of inverse iteration in multiprecision.
+ROUNDS = 12
+#: Shifts of it; each has about three times the digits of the last.
+SHIFTS = 12
 #: Multiprecision takes n³ steps of a microsecond.
 LARGEST_EXACT = 400
 #: Working digits of the first attempt on a circle.
@@ -42,7 +44,6 @@ class SmallestEigenvalue:
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.eigenvalues import smallest_eigenvalue
     >>> opposite = [[1.0, 0.0], [-1.0, 0.0]]
     >>> [smallest_eigenvalue(gram_matrix(opposite, name)).is_positive for name in ("relu", "erf")]
     [True, False]
@@ -78,18 +79,15 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     samples: positive exactly if no sample repeats and those x_i whose opposite −x_i is a sample too are linearly
     independent (one x_i of each such pair).
 
+    Raises InputError for what is not a symmetric matrix, for entries whose largest is neither 0 nor between 1e-280 and
+    1e280, and for digits that the matrix does not hold.
+
     Parameters
     ----------
     gram : Gram, or array of shape (n, n)
         An array is taken as exact.
     digits : int, optional
         Refuse to answer with fewer correct digits.
-
-    Raises
-    ------
-    InputError
-        For what is not a symmetric matrix, for entries whose largest is neither 0 nor between 1e-280 and 1e280, and for
-        digits that the matrix does not hold.
 
     References
     ----------
@@ -98,7 +96,6 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     Examples
     --------
     >>> from implicit_bias.extensions.infinite.gram import gram_matrix
-    >>> from implicit_bias.extensions.infinite.eigenvalues import smallest_eigenvalue
     >>> X = np.random.default_rng(0).normal(size=(20, 3))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]
     >>> round(smallest_eigenvalue(gram_matrix(X, "tanh"), digits=5).value, 9)
@@ -107,37 +104,34 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     λ_min = 7.19324e-6 ± 2.3e-42
     """
     if not isinstance(gram, Gram):
-        gram = Gram(as_symmetric(gram), 0.0)
+        gram = Gram(_as_symmetric(gram), 0.0)
     values = gram.values
-    check_square(values)
+    _check_square(values)
     context = context_of(values)
     if context is not None and len(values) > LARGEST_EXACT:
         raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
-    lower, value, upper = bounds(values)
+    lower, value, upper = _bounds(values)
     found = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
     if digits is not None:
-        check_digits(found, as_digits(digits), gram)
+        _check_digits(found, as_digits(digits), gram)
     return found
 
 
-def as_symmetric(values: ArrayLike) -> Array:
-    """A symmetric float64 matrix."""
+def _as_symmetric(values: ArrayLike) -> Array:
     matrix = as_floats(values, "the matrix", 2)
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
-    check_square(matrix)
+    _check_square(matrix)
     if not np.array_equal(matrix, matrix.T):
         raise InputError("the matrix must be symmetric; give a Gram matrix, or (A + A.T)/2")
     return matrix
 
 
-def check_square(matrix: Numbers) -> None:
-    """Refuse kernels between two sets of points."""
+def _check_square(matrix: Numbers) -> None:
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError("the matrix must be symmetric; give the kernel of one set of points")
 
 
-def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
-    """Refuse an answer with fewer digits."""
+def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
             "leave out digits, or give the points exactly: gram_matrix(X, …, digits=…)"
@@ -150,71 +144,68 @@ def check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
         )
 
 
-def bounds(values: Numbers) -> tuple[Number, Number, Number]:
+def _bounds(values: Numbers) -> tuple[Number, Number, Number]:
     """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
     n, unit = len(values), unit_of(values)
-    guess, vector = (double_pair if context_of(values) is None else many_pair)(values)
+    guess, vector = (_double_pair if context_of(values) is None else _many_pair)(values)
     # Rounding of the quotient: every product and sum of it is off by one unit at most.
-    upper = quotient(values, vector) + 2 * (n + 2) * unit * quotient(abs(values), abs(vector))
-    size = size_of(values)
+    upper = _quotient(values, vector) + 2 * (n + 2) * unit * _quotient(abs(values), abs(vector))
+    size = _size_of(values)
     margin = 2 * (n + 2) * unit * size
     while True:
         lower = guess - margin
         shifted = values - np.eye(n, dtype=np.int64) * lower
         loss = (n + 2) * unit * (abs(np.trace(shifted)) + size + n * abs(lower))
-        if factor(shifted) is not None:
+        if _factor(shifted) is not None:
             return lower - loss, min(guess, upper), upper
         margin = 16 * margin
 
 
-def size_of(values: Numbers) -> Number:
-    """At least the spectral norm and Σ|g_ii|, and more than 0."""
+def _size_of(values: Numbers) -> Number:
+    # At least the spectral norm and Σ|g_ii|, and more than 0.
     return max(abs(values).sum(axis=1).max(), abs(np.diag(values)).sum()) + TINY
 
 
-def quotient(values: Numbers, vector: Numbers) -> Number:
-    """vᵀGv/vᵀv."""
+def _quotient(values: Numbers, vector: Numbers) -> Number:
     return vector @ (values @ vector) / (vector @ vector)
 
 
-def double_pair(values: Numbers) -> tuple[float, Array]:
-    """The smallest eigenvalue and its vector, by LAPACK."""
+def _double_pair(values: Numbers) -> tuple[float, Array]:
     found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
     return float(found[0]), vectors[:, 0]
 
 
-def many_pair(values: Numbers) -> tuple[Number, Numbers]:
+def _many_pair(values: Numbers) -> tuple[Number, Numbers]:
     """The smallest eigenvalue and its vector: by inverse iteration, then with shifts just below it."""
     n, context, one = len(values), context_of(values), np.eye(len(values), dtype=np.int64)
     # As small a shift as lets a singular matrix be factored.
-    shift = least = n * context.eps * size_of(values)
-    while (root := factor(values + one * shift)) is None:
+    shift = least = n * context.eps * _size_of(values)
+    while (root := _factor(values + one * shift)) is None:
         shift = shift * 16
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
-    vector = iterated(root, vector, ROUNDS)
-    value = quotient(values, vector)
+    vector = _iterated(root, vector, ROUNDS)
+    value = _quotient(values, vector)
     for _ in range(SHIFTS):
         residual = values @ vector - vector * value
         off = 2 * sqrt(np.asarray(residual @ residual))
         if off <= least:
             break
         # An eigenvalue lies within off/2; below the least of all the matrix can be factored.
-        while (root := factor(values - one * (value - off))) is None:
+        while (root := _factor(values - one * (value - off))) is None:
             off = off * 16
-        vector = iterated(root, vector, 2)
-        value = quotient(values, vector)
+        vector = _iterated(root, vector, 2)
+        value = _quotient(values, vector)
     return value, vector
 
 
-def iterated(root: Numbers, vector: Numbers, times: int) -> Numbers:
-    """So many rounds of inverse iteration with a Cholesky factor."""
+def _iterated(root: Numbers, vector: Numbers, times: int) -> Numbers:
     for _ in range(times):
-        vector = substitute(root.T, substitute(root, vector), last_first=True)
+        vector = _substitute(root.T, _substitute(root, vector), last_first=True)
         vector = vector / sqrt(np.asarray(vector @ vector))
     return vector
 
 
-def factor(values: Numbers) -> Numbers | None:
+def _factor(values: Numbers) -> Numbers | None:
     """The lower triangular Cholesky factor, None if a pivot is not positive."""
     if values.dtype != object:
         try:
@@ -232,7 +223,7 @@ def factor(values: Numbers) -> Numbers | None:
     return np.where(np.tri(n, dtype=bool), rest, 0 * rest)
 
 
-def substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
+def _substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
     """The solution of a triangular system: a lower one, or an upper one from the last row on."""
     solution = right.copy()
     order = range(len(right))
@@ -268,18 +259,17 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.eigenvalues import circle_eigenvalue
     >>> print(circle_eigenvalue(41, "erf"))
     λ_min = 2.49204e-23 ± 1.2e-39
     """
     chosen, digits = activation_of(activation), as_digits(digits)
     count = as_count(n, "n", most=MOST_POINTS)
-    if is_singular(count, chosen):
+    if _is_singular(count, chosen):
         none = multiprecision(digits).mpf(0)
         return SmallestEigenvalue(none, none)
     working, last = max(FIRST_DIGITS, digits + 10), digits + (LAST_DIGITS if chosen.is_exact else LAST_OF_SERIES)
     while True:
-        found = smallest_of_circle(count, chosen, working)
+        found = _smallest_of_circle(count, chosen, working)
         if found.error * 2 * 10**digits <= abs(found.value):
             return found
         if working >= last:
@@ -287,7 +277,7 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
         working = min(2 * working, last)
 
 
-def is_singular(n: int, activation: Activation) -> bool:
+def _is_singular(n: int, activation: Activation) -> bool:
     """Whether pairs of opposite points leave λ_k = 0 for all even k, for all odd k, or for all odd k but 1.
 
     E(θ) cos θ changes its sign with θ → θ + π if σ' is even and keeps it if σ' is odd, where only λ_k of odd and of
@@ -296,8 +286,7 @@ def is_singular(n: int, activation: Activation) -> bool:
     return n % 2 == 0 and (activation.parity in ("even", "odd") or (activation.parity == "half" and n >= 6))
 
 
-def smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestEigenvalue:
-    """λ_min of n points in an arithmetic of so many digits."""
+def _smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestEigenvalue:
     context = multiprecision(digits + 10)
     half = n // 2
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)

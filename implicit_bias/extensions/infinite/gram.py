@@ -58,7 +58,6 @@ class Gram:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
     >>> gram_matrix([[1.0, 0.0], [0.0, 1.0]], "relu")
     Gram(error=6.2e-15, is_certified=True, terms=0)
     """
@@ -88,6 +87,9 @@ def gram_matrix(
     In closed form for relu, leaky relu, erf, gelu, elu, selu, polynomials and splines, and otherwise by a Hermite
     series whose tail is bounded.
 
+    Raises InputError for a bad array, a row of zeros, unknown names, a tolerance that is not between 0 and 1, one that
+    a series does not reach (long, nearly parallel points), and activations whose derivative is not square-integrable.
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -103,12 +105,6 @@ def gram_matrix(
     progress : callable(pairs, all pairs), optional
         Called after every block of pairs.
 
-    Raises
-    ------
-    InputError
-        For a bad array, a row of zeros, unknown names, a tolerance that is not between 0 and 1, one that a series
-        does not reach (long, nearly parallel points), and activations whose derivative is not square-integrable.
-
     References
     ----------
     Panigrahi, Shetty & Goyal (2020), "Effect of activation functions on the training of overparametrized neural nets",
@@ -116,7 +112,6 @@ def gram_matrix(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.gram import gram_matrix
     >>> X = [[1.0, 0.0], [0.6, 0.8], [-2.0, 0.0]]
     >>> gram_matrix(X, "relu").values.round(4).tolist()
     [[0.5, 0.2114, 0.0], [0.2114, 0.5, -0.1771], [0.0, -0.1771, 2.0]]
@@ -183,7 +178,6 @@ def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.gram import mean_square
     >>> mean_square("relu"), round(mean_square("tanh"), 6)
     (0.5, 0.464403)
     """
@@ -206,7 +200,6 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.infinite.gram import empirical_gram
     >>> empirical_gram([[1.0, 0.0], [0.6, 0.8]], "relu", width=100_000).round(2).tolist()
     [[0.5, 0.21], [0.21, 0.5]]
     """

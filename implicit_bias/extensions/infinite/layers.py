@@ -11,28 +11,21 @@ from numpy.typing import NDArray
 
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias.extensions.infinite.activations import Activation
-from implicit_bias.extensions.infinite.angles import GaussianPairs, Points
-from implicit_bias.extensions.infinite.quadrature import means, panel_rule
-from implicit_bias.extensions.infinite.series import hermite_series
+from implicit_bias.extensions.infinite.angles import GaussianPairs, PairsDone, Points, mirror
+from implicit_bias.extensions.infinite.series import hermite_series, means, panel_rule
 
 EPS = float(np.finfo(float).eps)
-#: Lengths at which condition numbers are taken, and how much larger they count, for what lies between.
-SAMPLED, SAFETY = 65, 2.0
+#: Lengths at which condition numbers are computed.
+SAMPLED = 65
+#: Factor of condition numbers, for the lengths between these.
+SAFETY = 2.0
 #: Relative step of the differences that stand for σ''.
 STEP = 1e-5
 
 
 @dataclass(frozen=True)
 class PairErrors:
-    """How far the pairs that enter a layer may be from the true ones: a bound of each entry's error.
-
-    Attributes
-    ----------
-    lengths : float
-        Of r and s, relative.
-    cosine, angle : array, or float for all pairs
-        Of cos θ and of θ.
-    """
+    """Bounds of the errors of the pairs that enter a layer: of r and s, relative, of cos θ, and of θ."""
 
     lengths: float
     cosine: Array | float
@@ -41,22 +34,13 @@ class PairErrors:
 
 @dataclass(frozen=True)
 class Layer:
-    """E[σ(z)σ(z')] and E[σ'(z)σ'(z')] of pairs with lengths among `norms`, in doubles.
+    """E[σ(z)σ(z')] and E[σ'(z)σ'(z')] of pairs with lengths among `norms` (p,), ascending, in doubles.
 
-    Attributes
-    ----------
-    norms, squares, slope_squares : array, shape (p,)
-        Lengths r, ascending; E[σ(rz)²] and E[σ'(rz)²].
-    error, slope_error : float
-        Of the means, relative to √(E[σ(rz)²] E[σ(sz)²]), and the same of σ'.
-    stretch, slope_stretch : float
-        Bounds of √(E[(rzσ'(rz))²]/E[σ(rz)²]), and the same of σ': what errors of lengths are multiplied by.
-    bend : float
-        A bound of |∂E[σ'(z)σ'(z')]/∂θ| over √(E[σ'(rz)²] E[σ'(sz)²]); of a series, ∂cos θ.
-    terms : int
-        Of the Hermite series; 0 of closed forms.
-    values, slopes : callable
-        The means E[σ(z)σ(z')] and E[σ'(z)σ'(z')].
+    `values` and `slopes` compute them. `squares` and `slope_squares` (p,) are E[σ(rz)²] and E[σ'(rz)²]. `error` is a
+    bound of the errors of the means, relative to √(E[σ(rz)²] E[σ(sz)²]), and `slope_error` of those of σ' likewise.
+    `stretch` is a bound of √(E[(rzσ'(rz))²]/E[σ(rz)²]), and `slope_stretch` the same of σ': what errors of lengths are
+    multiplied by. `bend` is a bound of |∂E[σ'(z)σ'(z')]/∂θ| over √(E[σ'(rz)²] E[σ'(sz)²]); of a series, ∂cos θ. `terms`
+    counts those of the Hermite series; 0 for closed forms.
     """
 
     norms: Array
@@ -74,7 +58,7 @@ class Layer:
     @classmethod
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
         """The layer for points of these lengths (p,), ascending and different."""
-        stretch, slope_stretch = stretches(activation, norms)
+        stretch, slope_stretch = _stretches(activation, norms)
         if activation.pair is None or activation.dual is None:
             series = hermite_series(activation, norms, 1.0, tolerance)
             dual = series.dual(*means(activation, norms))
@@ -97,7 +81,7 @@ class Layer:
         return cls(norms, *squares, error, slope_error, stretch, slope_stretch, bend, 0, *own_means)
 
     def indices(self, lengths: Array) -> NDArray[np.int64]:
-        """Where in `norms` these lengths are."""
+        """The places of these lengths in `norms`."""
         found: NDArray[np.int64] = np.searchsorted(self.norms, lengths)
         return found
 
@@ -118,7 +102,7 @@ class Layer:
         return values, slopes, values_off, slopes_off
 
 
-def stretches(activation: Activation, norms: Array) -> tuple[float, float]:
+def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
     """√(E[(uσ'(u))²]/E[σ(u)²]) and √(E[(uσ''(u))²]/E[σ'(u)²]), u = rz, at their largest for lengths up to these.
 
     By quadrature at up to 65 lengths, twice what comes out; a jump of σ' at 0 does not enter because of the factor u.
@@ -137,7 +121,7 @@ def stretches(activation: Activation, norms: Array) -> tuple[float, float]:
     return SAFETY * float(ratios[0]), SAFETY * float(ratios[1])
 
 
-def angle_errors(cosines: Array, off: Array) -> Array:
+def _angle_errors(cosines: Array, off: Array) -> Array:
     """Bounds of the errors of arccos where cosines are off by so much.
 
     |arccos a − arccos b| ≤ π √(|a − b|/2), and ≤ |a − b|/√(1 − max(a², b²)).
@@ -159,11 +143,38 @@ def next_pairs(
     cosines[same], cosines_off[same] = 1.0, 0.0
     angles = np.arccos(cosines)
     return GaussianPairs(r, s, cosines, angles), PairErrors(
-        lengths_off, cosines_off, angle_errors(cosines, cosines_off)
+        lengths_off, cosines_off, _angle_errors(cosines, cosines_off)
     )
 
 
 def first_errors(points: Points) -> PairErrors:
-    """Cosines are sums of d products, and angles come from them and from directions."""
+    """Errors of pairs of points: cosines are sums of d products, and angles come from them and from directions."""
     off = (points.rows.shape[1] + 8) * EPS
     return PairErrors(off, off, off)
+
+
+def assembled(
+    first: Points,
+    second: Points | None,
+    kinds: int,
+    entries: Callable[[slice, slice, GaussianPairs], list[tuple[Array, Array]]],
+    progress: PairsDone | None,
+) -> list[tuple[Array, float]]:
+    """Matrices of so many kinds between points, and bounds of the spectral norms of their errors.
+
+    `entries` computes blocks, each with bounds of its errors. ‖E‖² is at most the largest sum of a row times that of a
+    column.
+    """
+    n, m = len(first), len(first if second is None else second)
+    values, down = np.empty((kinds, n, m)), np.zeros((kinds, n))
+    across = down if second is None else np.zeros((kinds, m))
+    for rows, columns, pairs in first.blocks(second, progress):
+        for k, (block, off) in enumerate(entries(rows, columns, pairs)):
+            down[k, rows] += off.sum(axis=1)
+            if second is None:
+                mirror(values[k], rows, columns, block)
+                down[k, rows.stop :] += off[:, len(block) :].sum(axis=0)
+            else:
+                values[k, rows, columns] = block
+                across[k, columns] += off.sum(axis=0)
+    return [(v, float(np.sqrt(one.max() * other.max()))) for v, one, other in zip(values, down, across, strict=True)]

@@ -1,39 +1,47 @@
-"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of any lengths, with a bound of what is left out."""
+"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of any lengths, with a bound of what is left out.
+
+The coefficients are computed by quadrature, with an error bound where σ' is analytic in a strip.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias.extensions.infinite.activations import Activation
+from implicit_bias.extensions.infinite.activations import Activation, Strip
 from implicit_bias.extensions.infinite.angles import GaussianPairs
-from implicit_bias.extensions.infinite.quadrature import coefficients, panel_rule, strip_rule
-from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, sqrt, unit_of
+from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, exp, log, pi, sqrt, unit_of
 
-#: Terms of a series: the first attempt, and the most.
-FEWEST, MOST = 128, 2048
+#: Terms of a series at the first attempt.
+FEWEST = 128
+#: Most terms of a series.
+MOST = 2048
 #: Halvings of the panels in which the quadrature of an activation of one's own must settle.
 REFINEMENTS = 7
+#: Nodes that are held at once; sums of so many terms are added up in turn.
+CHUNK = 32
+#: Products that extended precision, which no library speeds up, is fast enough for.
+EXTENDED = 2e8
+#: Products of nodes, lengths and terms beyond which an answer would take minutes.
+LARGEST = 2e11
+#: Values of σ that are held at once.
+AT_ONCE = 2**22
+#: Errors of quadrature in doubles: nothing beside their rounding.
+TARGET = 1e-20
 
 
 @dataclass(frozen=True)
-class HermiteSeries:
+class _HermiteSeries:
     """E[σ'(z)σ'(z')] = Σ_k a_k(r) a_k(s) cos^k θ for pairs of standard deviations r, s at an angle θ.
 
-    a_k(r) = E[σ'(rz) he_k(z)], z ~ N(0, 1), he_k = He_k/√k!.
-
-    Attributes
-    ----------
-    norms : array, shape (p,)
-        The lengths r, ascending.
-    coefficients : array, shape (p, K + 1)
-    mean_squares : array, shape (p,)
-        E[σ'(rz)²] = Σ_k a_k(r)².
-    error : float, or mpmath's number
-        A bound of the error off the diagonal, in units of √(E[σ'(rz)²] E[σ'(sz)²]).
+    `coefficients` (p, K + 1) are a_k(r) = E[σ'(rz) he_k(z)], z ~ N(0, 1), he_k = He_k/√k!, of the lengths `norms` (p,),
+    which ascend, and `mean_squares` (p,) E[σ'(rz)²] = Σ_k a_k(r)². `error` is a bound of the error off the diagonal, in
+    units of √(E[σ'(rz)²] E[σ'(sz)²]).
     """
 
     norms: Numbers
@@ -44,7 +52,7 @@ class HermiteSeries:
     def __call__(self, pairs: GaussianPairs) -> Numbers:
         """The series, by Horner's rule; `mean_squares` for a point and itself."""
         # Of a single length there is one product per term, not one per pair.
-        r, s = (self.rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
+        r, s = (self._rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
         # Of an even or odd function every second coefficient is 0.
         first = 0 if self.coefficients[:, 0::2].any() else 1
         step = 1 if self.coefficients[:, 1 - first :: 2].any() else 2
@@ -57,7 +65,7 @@ class HermiteSeries:
         squares = self.mean_squares[np.searchsorted(self.norms, pairs.r)]
         return np.where((pairs.angle == 0) & (pairs.r == pairs.s), squares, value)
 
-    def dual(self, means: Array, off: float) -> HermiteSeries:
+    def dual(self, means: Array, off: float) -> _HermiteSeries:
         """E[σ(rz)σ(sz')], of E[σ(rz)] = `means` (p,) known to `off`: its coefficients are these and r a_{k−1}(r)/√k.
 
         Off the diagonal it is E[σ(rz)] E[σ(sz')] + rs ∫_0^ρ E[σ'(rz)σ'(sz')] dρ (Price), so that errors carry over.
@@ -66,18 +74,17 @@ class HermiteSeries:
         found = np.column_stack([means, self.coefficients * self.norms[:, None] / np.sqrt(k)])
         squares = (found**2).sum(axis=1)
         shares = self.norms**2 * self.mean_squares / squares
-        rounding = evaluation_error(found, squares, 0, self.norms)
+        rounding = _evaluation_error(found, squares, 0, self.norms)
         error = shares.max() * self.error + 2 * off / math.sqrt(squares.min()) + rounding
-        return HermiteSeries(self.norms, found, squares, float(error))
+        return _HermiteSeries(self.norms, found, squares, float(error))
 
-    def rows(self, norms: Numbers) -> Numbers:
-        """The coefficients of these lengths (…), shape (K + 1, …)."""
+    def _rows(self, norms: Numbers) -> Numbers:
         return np.ascontiguousarray(np.moveaxis(self.coefficients[np.searchsorted(self.norms, norms)], -1, 0))
 
 
 def hermite_series(
     activation: Activation, norms: Numbers, steepest: Number, tolerance: Number, inputs: int = 1
-) -> HermiteSeries:
+) -> _HermiteSeries:
     """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest` ≤ 1.
 
         |Σ_{k>K} a_k(r) a_k(s) cos^k θ| ≤ |cos θ|^{K+1} √(T(r) T(s)),   T(r) = E[σ'(rz)²] − Σ_{k≤K} a_k(r)²
@@ -93,24 +100,24 @@ def hermite_series(
     norms = np.unique(norms)
     terms = FEWEST
     while True:
-        found, squares, noise = integrate(activation, norms, terms, tolerance)
+        found, squares, noise = _integrate(activation, norms, terms, tolerance)
         left = 1 - np.cumsum(found**2, axis=1) / squares[:, None]
         # Whatever rounding and quadrature may have hidden of the tail counts as tail.
         floor = 4 * math.sqrt(terms + 1) * noise
         left = np.abs(left).max(axis=0) + floor
         bound = left * steepest ** np.arange(1, terms + 2)
-        if noise_of(noise, terms) > tolerance:
+        if _noise_of(noise, terms) > tolerance:
             raise InputError(
-                f"the series of {activation.name} is known to {float(noise_of(noise, terms)):.1e} at best here; "
+                f"the series of {activation.name} is known to {float(_noise_of(noise, terms)):.1e} at best here; "
                 "raise the tolerance, or ask for digits"
             )
         # A thousandth of what is allowed, if it is to be had; else what the most terms leave.
         enough = np.flatnonzero(bound <= max(tolerance / 1000, 2 * floor))
         if len(enough) or (terms >= MOST and bound[-1] <= tolerance):
             last = int(enough[0]) + 1 if len(enough) else terms + 1
-            rounding = evaluation_error(found[:, :last], squares, inputs, norms)
-            error = bound[last - 1] + noise_of(noise, last) + rounding
-            return HermiteSeries(norms, as_stored(found[:, :last]), as_stored(squares), error)
+            rounding = _evaluation_error(found[:, :last], squares, inputs, norms)
+            error = bound[last - 1] + _noise_of(noise, last) + rounding
+            return _HermiteSeries(norms, _as_stored(found[:, :last]), _as_stored(squares), error)
         if terms >= MOST:
             raise InputError(
                 f"{MOST} terms of the series of {activation.name} leave an error of {float(bound[-1]):.1e} for points "
@@ -120,28 +127,29 @@ def hermite_series(
         terms *= 4
 
 
-def as_stored(values: Numbers) -> Numbers:
-    """Float64, unless they are mpmath's numbers."""
+def _as_stored(values: Numbers) -> Numbers:
     return values if values.dtype == object else values.astype(np.float64)
 
 
-def noise_of(noise: Number, terms: int) -> Number:
+def _noise_of(noise: Number, terms: int) -> Number:
     """The effect on a pair of errors of the coefficients (of `terms` + 1) of at most `noise` each."""
     size = math.sqrt(terms + 1) * noise
     return 2 * size + size * size
 
 
-def evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
+def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
     """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
     return unit_of(norms) * ((found**2 * weights).sum(axis=1) / squares).max()
 
 
-def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Number) -> tuple[Numbers, Numbers, Number]:
+def _integrate(
+    activation: Activation, norms: Numbers, terms: int, tolerance: Number
+) -> tuple[Numbers, Numbers, Number]:
     """a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over the roots of these."""
     if activation.strip is not None:
-        rule = strip_rule(activation.strip, norms, terms, tolerance)
-        found, squares, rounding = coefficients(activation, norms, rule, terms)
+        rule = _strip_rule(activation.strip, norms, terms, tolerance)
+        found, squares, rounding = _coefficients(activation, norms, rule, terms)
         # The error of a certified rule is absolute.
         return found, squares, rounding + rule.error / min(sqrt(np.asarray(min(squares))), min(squares))
     if context_of(norms) is not None:
@@ -150,13 +158,13 @@ def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Num
     for level in range(REFINEMENTS):
         rule = panel_rule(float(norms[-1]), terms, level)
         with np.errstate(over="ignore", invalid="ignore"):
-            found, squares, rounding = coefficients(activation, norms, rule, terms)
-        check_integrable(activation, norms, squares)
+            found, squares, rounding = _coefficients(activation, norms, rule, terms)
+        _check_integrable(activation, norms, squares)
         if previous is not None:
             # The last halving changed more than what the next would: an estimate, not a bound.
             change = float(np.max(np.abs(found - previous[0]) / np.sqrt(squares)[:, None]))
             change = max(change, float(np.max(np.abs(squares - previous[1]) / squares)))
-            if noise_of(change + float(rounding), terms) <= tolerance:
+            if _noise_of(change + float(rounding), terms) <= tolerance:
                 return found, squares, change + float(rounding)
         previous = found, squares
     raise InputError(
@@ -166,7 +174,7 @@ def integrate(activation: Activation, norms: Numbers, terms: int, tolerance: Num
     )
 
 
-def check_integrable(activation: Activation, norms: Array, squares: Array) -> None:
+def _check_integrable(activation: Activation, norms: Array, squares: Array) -> None:
     """Refuse derivatives that grow beyond squares of finite mean, are NaN somewhere, or 0 everywhere."""
     ends = np.array([-14.0, -13.0, 13.0, 14.0])
     with np.errstate(all="ignore"):
@@ -181,3 +189,124 @@ def check_integrable(activation: Activation, norms: Array, squares: Array) -> No
         )
     if not (squares > 0).all():
         raise InputError(f"the derivative of {activation.name} is 0 everywhere; give an activation that changes")
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """∫ f(x) φ(x) dx ≈ Σ_m `weights`_m (f(`nodes`_m) + f(−`nodes`_m)), φ the standard normal density; nodes (N,).
+
+    `error` is a bound of the errors of E[σ'(rz) he_k(z)] and E[σ'(rz)²]; NaN without one.
+    """
+
+    nodes: Numbers
+    weights: Numbers
+    error: Number
+
+
+def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> _Rule:
+    """The trapezoidal rule with a step h for σ' analytic and bounded by M in the strip |Im z| ≤ `width`.
+
+        |error| ≤ 2 (1 + M²) e^{a²/2 + a√k} / (e^{2πa/h} − 1),    a ≤ width/r for every length r
+
+    since the integrand on the lines Im x = ±a is at most M e^{a²/2} φ(x) |he_k(x ± ia)|, and
+    E|he_k(z + ia)|² = Σ_j binom(k, j) a^{2j}/j! ≤ e^{2a√k}. What is left out beyond ±T is at most 2 (1 + M²) e^{−T²/4},
+    because |he_k(x)| ≤ 1.09 e^{x²/4} (Cramér).
+    """
+    context = context_of(norms)
+    target = TARGET if context is None else context.mpf(tolerance) / 10**8
+    room = float(-log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
+    a = min(strip.width / float(norms[-1]), 1.5)
+    h = 2 * math.pi * a / (room + a * a / 2 + a * math.sqrt(terms) + 1)
+    # A power of two, so that nodes and steps are the same numbers in every arithmetic.
+    h = 2.0 ** math.floor(math.log2(h))
+    count = math.ceil(2 * math.sqrt(room) / h)
+    if count * len(norms) * terms > LARGEST:
+        raise InputError(
+            f"{len(norms)} different lengths up to {float(norms[-1]):.3g} need too many nodes of quadrature; "
+            "scale the points down"
+        )
+    whole = np.arange(count + 1)
+    # The node 0 is its own opposite.
+    share = np.where(whole == 0, 0.5, 1.0)
+    number: Any = np.longdouble if context is None else np.frompyfunc(context.mpf, 1, 1)
+    nodes = number(whole) * h
+    density = exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes)
+    return _Rule(nodes, density * h * share, target)
+
+
+def panel_rule(longest: float, terms: int, level: int) -> _Rule:
+    """Gauss and Legendre's rule with 16 nodes on panels of [−14, 14], crowded at 0 where σ' may jump or bend."""
+    x, w = np.polynomial.legendre.leggauss(16)
+    width = min(1.0, 8 / math.sqrt(terms), 4 / longest) / 2**level
+    count = math.ceil(14 / width)
+    if 32 * count > 2**22:
+        raise InputError(f"points of length {longest:.3g} need too many nodes of quadrature; scale the points down")
+    edges = np.concatenate([[0.0], width * 0.5 ** np.arange(24 + 4 * level, 0, -1.0), width * np.arange(1, count + 1)])
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    right = (middle[:, None] + half[:, None] * x).ravel().astype(np.longdouble)
+    weights = (half[:, None] * w).ravel() * np.exp(-right * right / 2) / np.sqrt(2 * np.longdouble(np.pi))
+    return _Rule(right, weights, math.nan)
+
+
+def _coefficients(activation: Activation, norms: Numbers, rule: _Rule, terms: int) -> tuple[Numbers, Numbers, Number]:
+    """E[σ'(rz) he_k(z)] for k = 0 … terms (p, terms + 1) and E[σ'(rz)²] (p,) by a rule, and the rounding error.
+
+    Nodes and their opposites share he_k but for the sign (−1)^k. The error is of each coefficient, over √E[σ'(rz)²].
+    """
+    coarse = rule.nodes.dtype != object and len(norms) * len(rule.nodes) * terms > EXTENDED
+    even: Number = 0
+    odd: Number = 0
+    squares: Number = 0
+    for first in range(0, len(rule.nodes), CHUNK):
+        chosen = slice(first, first + CHUNK)
+        nodes, weights = rule.nodes[chosen], rule.weights[chosen]
+        basis = _hermite_functions(nodes, terms)
+        if coarse:
+            nodes, weights, basis = (part.astype(np.float64) for part in (nodes, weights, basis))
+        right = np.asarray(activation.derivative(np.multiply.outer(norms, nodes)))
+        left = np.asarray(activation.derivative(np.multiply.outer(norms, -nodes)))
+        squares = squares + (right * right + left * left) @ weights
+        right, left = right * weights, left * weights
+        even = even + (right + left) @ basis[:, 0::2]
+        odd = odd + (right - left) @ basis[:, 1::2]
+    found = np.empty((len(norms), terms + 1), dtype=np.asarray(even).dtype)
+    found[:, 0::2], found[:, 1::2] = even, odd
+    # Chunks of sums, then sums of chunks: no term takes part in more additions.
+    additions = CHUNK + len(rule.nodes) / CHUNK
+    context, doubles = context_of(norms), np.finfo(np.float64).eps
+    fine = np.finfo(np.longdouble).eps if context is None else context.eps
+    # A derivative of one's own is rounded to doubles, however its argument came.
+    own = 8 * doubles if coarse or activation.strip is None else 0
+    return found, squares, own + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
+
+
+def _hermite_functions(nodes: Numbers, terms: int) -> Numbers:
+    """he_0 … he_terms = He_k/√k! at the nodes, shape (N, terms + 1): √(k+1) he_{k+1} = x he_k − √k he_{k−1}."""
+    roots = sqrt(np.arange(terms + 1) + 0 * nodes[:1])
+    basis = np.empty((terms + 1, len(nodes)), dtype=nodes.dtype)
+    basis[0] = 1 + 0 * nodes
+    basis[1] = nodes
+    for k in range(1, terms):
+        basis[k + 1] = (nodes * basis[k] - roots[k] * basis[k - 1]) * (1 / roots[k + 1])
+    return basis.T
+
+
+def means(activation: Activation, norms: Array) -> tuple[Array, float]:
+    """E[σ(rz)] (p,) for lengths r (p,), z ~ N(0, 1), and a bound of the error; an estimate without a strip.
+
+    In the strip |σ(z)| ≤ |σ(0)| + M|z|, which takes the place of M in the error of the rule.
+    """
+    strip, eps = activation.strip, float(np.finfo(float).eps)
+    rules = [_strip_rule(strip, norms, 1, TARGET)] if strip else [panel_rule(float(norms[-1]), 64, i) for i in (0, 1)]
+    found, sizes = np.empty((len(rules), len(norms))), np.empty(len(norms))
+    for i, rule in enumerate(rules):
+        nodes, weights = rule.nodes.astype(np.float64), rule.weights.astype(np.float64)
+        for rows in row_blocks(len(norms), max(1, AT_ONCE // len(nodes))):
+            at = np.multiply.outer(norms[rows], nodes)
+            right, left = np.asarray(activation.function(at)), np.asarray(activation.function(-at))
+            # Opposites first: the mean of an odd σ is 0.
+            found[i, rows], sizes[rows] = (right + left) @ weights, (np.abs(right) + np.abs(left)) @ weights
+    off = float(np.abs(found[-1] - found[0]).max()) + 64 * eps * float(sizes.max())
+    if strip:
+        off += float(rules[0].error) * (abs(float(activation.function(0.0))) + strip.bound * (norms[-1] + strip.width))
+    return found[-1], off

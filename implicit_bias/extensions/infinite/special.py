@@ -43,7 +43,7 @@ def unit_of(values: ArrayLike) -> Number:
     return float(np.finfo(float).eps) if context is None else context.eps
 
 
-def in_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
+def _in_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
     """A function of doubles, and the function of an mpmath context that stands in for it."""
 
     def function(*values: Numbers) -> Numbers:
@@ -66,7 +66,7 @@ def short(value: Number, digits: int) -> str:
 
 
 def wedge_double(beta: Array, psi: Array) -> Array:
-    """See `wedge`: by Owen's T function for small β, by quadrature for large."""
+    """Compute `wedge` by Owen's T function for small β, and by quadrature for large."""
     beta, psi = np.broadcast_arrays(np.asarray(beta, dtype=np.float64), np.asarray(psi, dtype=np.float64))
     flipped = psi > np.pi / 2
     psi = np.where(flipped, np.pi - psi, psi)
@@ -78,11 +78,11 @@ def wedge_double(beta: Array, psi: Array) -> Array:
     values[small] = np.exp(b * b / 2) * (tail / 2 + scipy.special.owens_t(h, np.tan(p)))
     for first in range(0, len(large := np.flatnonzero(~small)), AT_ONCE):
         chosen = large[first : first + AT_ONCE]
-        values.flat[chosen] = wedge_far(beta.flat[chosen], psi.flat[chosen])
+        values.flat[chosen] = _wedge_far(beta.flat[chosen], psi.flat[chosen])
     return np.where(flipped, scipy.special.erfcx(beta / math.sqrt(2)) / 2 - values, values)
 
 
-def wedge_far(beta: Array, psi: Array) -> Array:
+def _wedge_far(beta: Array, psi: Array) -> Array:
     """F(β, ψ) for large β and ψ ≤ π/2, without the factor e^{β²/2} that Owen's T function needs.
 
     4F = erfcx(β/√2) − erfcx(h/√2) erfcx(g/√2) + (2g/π) ∫_0^∞ e^{−ht − t²/2} / (g² + (h + t)²) dt,
@@ -98,19 +98,17 @@ def wedge_far(beta: Array, psi: Array) -> Array:
     return np.asarray((known[0] - known[1] * known[2] + 2 / np.pi * g * reach * total) / 4)
 
 
-def less_one_double(q: Array) -> Array:
-    """See `erfcx_less_one`."""
+def _less_one_double(q: Array) -> Array:
     near = np.minimum(q, 0.5)
     return np.where(
         q < 0.5, np.expm1(near * near) - np.exp(near * near) * scipy.special.erf(near), scipy.special.erfcx(q) - 1
     )
 
 
-def wedge_many(context: Any) -> Callable[[Number, Number], Number]:
-    """See `wedge`, by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
+def _wedge_many(context: Any) -> Callable[[Number, Number], Number]:
+    """Return `wedge` by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
 
     def integral(beta: Number, psi: Number) -> Number:
-        """The integral at one β and ψ."""
         if beta > FARTHEST:
             raise InputError(
                 f"ELU in multiprecision takes points whose sums are at most {FARTHEST:g} long; scale them down, "
@@ -136,16 +134,18 @@ def wedge_many(context: Any) -> Callable[[Number, Number], Number]:
 #: F(β, ψ) = (1/2π) ∫_0^ψ I(β sin δ) dδ with I(s) = ∫_0^∞ t e^{−st − t²/2} dt = 1 − s √(π/2) erfcx(s/√2), for 0 ≤ ψ ≤ π:
 #: the mean of e^{−β|y|} over the standard normal points (x, y) of the plane at an angle of at most ψ to the x-axis, on
 #: one side of it.
-wedge = in_both(wedge_double, wedge_many)
-exp = in_both(np.exp, lambda context: context.exp)
-sqrt = in_both(np.sqrt, lambda context: context.sqrt)
-sin = in_both(np.sin, lambda context: context.sin)
-cos = in_both(np.cos, lambda context: context.cos)
-log = in_both(np.log, lambda context: context.log)
-arctan2 = in_both(np.arctan2, lambda context: context.atan2)
+wedge = _in_both(wedge_double, _wedge_many)
+exp = _in_both(np.exp, lambda context: context.exp)
+sqrt = _in_both(np.sqrt, lambda context: context.sqrt)
+sin = _in_both(np.sin, lambda context: context.sin)
+cos = _in_both(np.cos, lambda context: context.cos)
+log = _in_both(np.log, lambda context: context.log)
+#: For cosines of at most 1 in size.
+arccos = _in_both(np.arccos, lambda context: lambda c: context.atan2(context.sqrt(abs(1 - c * c)), c))
+arctan2 = _in_both(np.arctan2, lambda context: context.atan2)
 #: e^{q²} erfc(q) − 1, which is small for small q.
-erfcx_less_one = in_both(less_one_double, lambda context: lambda q: context.exp(q * q) * context.erfc(q) - 1)
-erfcx = in_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
+erfcx_less_one = _in_both(_less_one_double, lambda context: lambda q: context.exp(q * q) * context.erfc(q) - 1)
+erfcx = _in_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
 
 
 def sigmoid(z: Numbers) -> Numbers:

@@ -1,7 +1,5 @@
 """The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from implicit_bias._utils.checks import shown
@@ -43,13 +41,8 @@ class NativeSolver(Solver):
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Return why this solver does not take `problem` with these options; None if it does."""
         reason = super().refuses(problem, options)
-        form = problem.norm.group_form(problem.features.k)
         if reason:
             return reason
-        if form is not None and form.expand.shape != (problem.features.k, len(form.groups)):
-            return (
-                f"the group_form of {problem.norm!r} must expand {len(form.groups)} rows to {problem.features.k} gates"
-            )
         if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
             return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
         return _no_device(options.device) if "device" in options.special else None
@@ -80,7 +73,7 @@ class PreciseSolver(Solver):
         if features.k * features.d + constraints > PRECISE_FEATURES:
             most = f"{PRECISE_FEATURES} features and linear constraints together"
             return f"its arithmetic is for at most {most}; use CLARABEL"
-        return super().refuses(problem, options) or replace(problem, constraints=None).lacks("groups")
+        return super().refuses(problem, options) or problem.unsupported("groups")
 
 
 def _no_device(name: str) -> str | None:

@@ -141,7 +141,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
 
 def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any, Any, Any, Any, int, Status | None]:
     """Return W, b, λ and μ in many digits, the iterations, and why the method stopped early."""
-    features, form = problem.features, problem.norm.group_form(problem.features.k)
+    features, form = problem.features, problem.group_form
     assert form is not None
     T, (labels, index) = _exact(form.expand.toarray()), np.unique(form.groups, return_inverse=True)
     m = _exact(np.broadcast_to(problem.required_margin, features.n))

@@ -27,7 +27,7 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
     solve = partial(_solve_form, problem, options, settings, time.perf_counter())
-    form = problem.norm.group_form(problem.features.k)
+    form = problem.group_form
     if problem.norm.has_atoms:
         answer = AtomSet(problem, problem.norm, tol, options.start, solve, settings).run()
     else:

@@ -1,4 +1,4 @@
-"""How far networks and max-margin problems are from the best two-layer ReLU network: an experiment of our own."""
+"""Distance of networks and max-margin problems to the best two-layer ReLU network: an experiment of our own."""
 
 from implicit_bias.studies.collection import Collection
 

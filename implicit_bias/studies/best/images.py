@@ -13,14 +13,16 @@ from implicit_bias.extensions.best_networks import best_network
 from implicit_bias.studies.best import methods
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, finished, panels, product, span
 from implicit_bias.studies.runner.cells import binary_task
-from implicit_bias.studies.runner.drawing import DATASETS, style, trend
+from implicit_bias.studies.runner.drawing import DATASETS, log_ticks, style, trend
 
 TITLE = "The best network on images"
 SOURCE = "ours"
 CLAIM = "The best network can be certified on images, too, and descent comes near it."
 REVISION = 4
-#: The sizes beyond, and how far apart bounds of the best network may lie.
-LARGE, APART = 100, 0.25
+#: Number of samples up to which every optimum is certified.
+LARGE = 100
+#: Relative distance up to which bounds of the best network of more samples may lie apart.
+APART = 0.25
 data = binary_task
 
 
@@ -45,7 +47,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Those of `methods.beside`."""
     X, y = task.X_train, task.y_train
     best = best_network(X, y, tol=methods.TOLERANCE, max_rounds=settings["rounds"], nodes=settings["nodes"])
     return methods.beside(best, settings, X, y, (task.X_val, task.y_val))
@@ -72,15 +73,13 @@ def draw(table: pd.DataFrame) -> Figure:
         trend(row[2], 100 * best.error, **style("best network"))
         shown = ("norm / best network's", "units of the best network", "error (%)")
         for ax, label in zip(row, shown, strict=True):
-            ax.set(xlabel="samples $n$", ylabel=label, title=DATASETS[name], xscale="log")
-            ax.set_xticks(sorted(set(part.train_size)), [str(n) for n in sorted(set(part.train_size))])
-            ax.minorticks_off()
+            ax.set(xlabel="samples $n$", ylabel=label, title=DATASETS[name])
+            log_ticks(ax, part.train_size)
         row[1].set_ylim(bottom=0)
     return finished(axes, below=3)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether all are certified or bounded, and how near the others come."""
     few, many = (table[large] for large in (table.train_size <= LARGE, table.train_size > LARGE))
     apart = f"gaps up to {100 * many.gap.max():.0f} %, by {span(many.patterns, '.0f')} patterns"
     bounded = f"bounds of the best network of more images are at most {100 * APART:.0f} % apart"

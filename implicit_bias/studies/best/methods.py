@@ -1,4 +1,4 @@
-"""What comparisons hold against the best network: descent, its limit, and max-margin problems behind gates."""
+"""Competitors of the best network: descent, its limit, and max-margin problems behind gates."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ from implicit_bias.networks import ReLUNetwork
 from implicit_bias.solvers import solve
 from implicit_bias.solvers.native.cones import solve_in_cones
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, finished, named, panels, span
-from implicit_bias.studies.runner.drawing import style, trend
+from implicit_bias.studies.runner.drawing import log_ticks, style, trend
 from implicit_bias.training.iterations import LossScaled
 from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 
-#: What is drawn, with its look: of networks the norm, of problems with given gates the objective.
+#: Methods that are drawn, with their look: the norm of networks, the objective of problems with given gates.
 METHODS = {
     "limit": style("limit", "limit of descent"),
     "LC in cones": style("SVM-LC in cones"),
@@ -36,9 +36,10 @@ NEAR = 1.02
 
 
 def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tuple[Array, Array]) -> Rows:
-    """For each width and method: objective, NaN where nothing separates, error on held-out samples, end of the limit.
+    """Rows of each width and method: objective (NaN where nothing separates), error on held-out samples, end.
 
-    And what is proved of the best network: best, lower_bound, gap, complete, ended, rounds, patterns, best_units.
+    They also hold what is proved of the best network: best, lower_bound, gap, complete, ended, rounds, patterns,
+    best_units.
     """
     assert best.network is not None
     held = {
@@ -64,12 +65,12 @@ def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Ar
     gates = RandomHalfSpaces(units, seed=settings["seed"])
     for name, problem in (("LC", svm_lc(X, y, network)), ("RC", svm_rc(X, y, gates))):
         solution = solve(problem)
-        if solution.status.inseparable:
-            found.append({"method": name, "objective": np.nan, "error": np.nan})
-            continue
-        assert problem.gates is not None
-        wrong = error(problem.gates(fresh[0]) @ solution.weights, fresh[1])
-        found.append({"method": name, "objective": solution.objective, "error": wrong})
+        row = {"method": name, "objective": np.nan, "error": np.nan}
+        if not solution.status.inseparable:
+            assert problem.gates is not None
+            wrong = error(problem.gates(fresh[0]) @ solution.weights, fresh[1])
+            row |= {"objective": solution.objective, "error": wrong}
+        found.append(row)
     return found
 
 
@@ -82,19 +83,18 @@ def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Arra
     return _scored("LC in cones", network_of(W, signs > 0), X, y, fresh)
 
 
-def norm_of(network: ReLUNetwork, X: Array, y: Array) -> float:
-    """Σ_j |a_j|‖w_j‖ over the least margin, NaN where the network does not separate."""
-    norm = bound_of(network, X, y)[0]
-    return norm if norm < np.inf else np.nan
-
-
 def network_error(network: ReLUNetwork, fresh: tuple[Array, Array]) -> float:
-    """Its error on samples and labels."""
     return error(network.decision_function(fresh[0]), fresh[1])
 
 
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
-    return {"method": method, "objective": norm_of(network, X, y), "error": network_error(network, fresh)}
+    """Row of a network: Σ_j |a_j|‖w_j‖ over the least margin, NaN if it does not separate, and its error."""
+    norm = bound_of(network, X, y)[0]
+    return {
+        "method": method,
+        "objective": norm if norm < np.inf else np.nan,
+        "error": network_error(network, fresh),
+    }
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
@@ -119,21 +119,20 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
         free = part[part.method == "no cones"].ratio
         if len(free):
             ax.axhline(free.median(), color="black", linestyle=":", linewidth=0.8, label="all patterns, no cones")
-        ax.set(xscale="log", yscale="log", xlabel="units", ylabel="norm / best network's", title=names[name])
-        ax.set_xticks(sorted(set(part.units) - {0}), [str(units) for units in sorted(set(part.units) - {0})])
+        ax.set(yscale="log", xlabel="units", ylabel="norm / best network's", title=names[name])
         ax.set_yticks([0.2, 0.5, 1.0, 1.5], ["0.2", "0.5", "1", "1.5"])
-        ax.minorticks_off()
+        log_ticks(ax, set(part.units) - {0})
     return finished(axes, below=3)
 
 
 def certified(table: pd.DataFrame, claim: str = "the optimum is certified in every cell") -> Verdict:
-    """Whether the best network of every cell is certified to `TOLERANCE`."""
+    """Verdict on the best network of every cell: certified to `TOLERANCE`."""
     found = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
     return decide(claim, found, table.gap.max(), "at most", TOLERANCE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether the widest networks' limits are the best network, or their gates hold it, and if SVM-LC bounds it."""
+    """Verdicts on the widest networks: their limits, the best network within their gates, and the bound of SVM-LC."""
     found = ratios(table)
     limits, inside, learned = (found[found.method == method] for method in ("limit", "LC in cones", "LC"))
     limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))

@@ -1,4 +1,4 @@
-"""How far from the best network do descent, its limit and given gates end on pairs of digits?
+"""Distance of descent, its limit and given gates to the best network on pairs of digits.
 
 100 of the embedded digits of two labels, 65 inputs with the constant, otherwise as in the plane: descent has 1000 steps
 at 0.1, and is driven on towards its limit. The best network is found by column generation, its pulls bounded by the
@@ -37,7 +37,6 @@ def _task(pair: str, n: int, seed: int) -> BinaryTask:
 
 
 def rows(settings: Settings) -> Rows:
-    """Those of `methods.beside`."""
     task = _task(settings["data"], settings["n"], settings["seed"])
     X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
     return methods.beside(best_network(X, y, tol=methods.TOLERANCE), settings, X, y, fresh)
@@ -51,5 +50,4 @@ draw = partial(methods.draw, title=TITLE, names=PAIRS)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether all are certified, and how near the others come."""
     return [methods.certified(table), *methods.verdicts(table)]

@@ -1,4 +1,4 @@
-"""How far from the best network do descent, its limit and the max-margin problems with given gates end?
+"""Distance of descent, its limit and max-margin problems with given gates to the best network in the plane.
 
 30 points in the plane, a constant appended: two rings, two moons, and four clusters labelled like XOR. A ReLU network
 is trained by full-batch descent (logistic loss, 1000 steps at 0.1, from Kaiming's start), then driven on towards its
@@ -59,9 +59,9 @@ def sample(data: str, n: int, seed: int) -> tuple[Array, Array]:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each width and method: objective (NaN where nothing separates), error on fresh points, end (of the limit).
+    """Rows of each width and method: objective (NaN where nothing separates), error on fresh points, end.
 
-    And best, gap, best_units: the best network's norm, certified to this gap, and how many units it has.
+    They also hold the best network: its norm `best`, certified to `gap`, and its number of units `best_units`.
     """
     X, y = sample(settings["data"], settings["n"], settings["seed"])
     fresh = sample(settings["data"], FRESH, settings["seed"] + 1000)
@@ -89,7 +89,6 @@ draw = partial(methods.draw, title=TITLE, names=DATA)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How near the others come, and what the cones cost."""
     found = methods.ratios(table)
     free = found[found.method == "no cones"].groupby("data").ratio.max()
     relaxed = f"ratios up to {named(free, '.3f')}"

@@ -26,8 +26,12 @@ METHODS = {
     "joint": {"color": COLOURS["blue"], "marker": "s", "label": "at once, units of their own"},
     "shared": {"color": COLOURS["green"], "marker": "^", "label": "at once, shared units (one seed)"},
 }
-#: The certified gap asked for, of shared units a coarser one, and by how much errors may differ, in percentage points.
-TOL, SHARED_TOL, ALIKE = 1e-3, 5e-3, 0.5
+#: Certified gap asked for.
+TOL = 1e-3
+#: Certified gap asked for with shared units.
+SHARED_TOL = 5e-3
+#: Percentage points by which errors may differ.
+ALIKE = 0.5
 data = image_classes
 
 
@@ -48,7 +52,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """For each method and price: held_out_error, error, gap, support (samples), cpu_seconds."""
+    """Columns for each method and price: held_out_error, error, gap, support (samples), cpu_seconds."""
     X, y = drawn(settings, images)
     found: Rows = []
     for method in settings["method"]:
@@ -76,7 +80,7 @@ def cost(settings: Settings) -> float:
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """For each cell and method the price that errs least on the held-out images, and the seconds of all its prices.
+    """Price of each cell and method with the least error on the held-out images, and the seconds of all its prices.
 
     >>> table = pd.DataFrame({"dataset": "digits", "train_size": 9, "seed": 1, "method": "ovr", "C": [1.0, 2.0],
     ...                       "held_out_error": [0.2, 0.1], "error": [0.3, 0.2], "cpu_seconds": [1.0, 2.0]})

@@ -1,4 +1,4 @@
-"""How far descent on deep chains ends from the best chains: an experiment of our own."""
+"""Distance of descent on deep chains to the best chains: an experiment of our own."""
 
 from implicit_bias.studies.collection import Collection
 

@@ -1,4 +1,4 @@
-"""How far from the best chains does descent end, with two layers, three and four?
+"""Distance between the end of descent and the best chains, with two layers, three and four.
 
 The embedded digits, 0 to 4 against 5 to 9, 65 inputs with the constant. Chains of L layers behind the contexts of a
 GLN, 5 units of 2 contexts, all layers but the readout gated, start from weights of standard size, or 0.3 times that,
@@ -30,8 +30,12 @@ from implicit_bias.training.stationarity import stationarity
 TITLE = "How far from the best chains descent ends"
 SOURCE = "ours"
 CLAIM = "Descent on chains of any depth ends at the best chains behind their gates."
-#: Up to which ratio a network counts as the best, or as left in its place; shorter gates do not count.
-NEAR, STAYS, IDLE = 1.02, 1.01, 1e-3
+#: Ratio up to which a network counts as the best.
+NEAR = 1.02
+#: Ratio up to which a network counts as left in its place.
+STAYS = 1.01
+#: Length of a gate's weights, relative to the largest, below which the gate is inactive.
+IDLE = 1e-3
 data = binary_task
 
 
@@ -43,7 +47,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """For each scale: separated (after plain descent), limit, tangent, left, residual, active, error, end.
+    """Columns for each scale: separated (after plain descent), limit, tangent, left, residual, active, error, end.
 
     `tangent` is what the limit is to the optimum of the group lasso whose weights are the cost's tangent there, 1 at a
     stationary point; `left` is where reweighting that starts there leads to, and `residual` that of Theorem 3.1.
@@ -77,7 +81,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _descended(
     scale: float, settings: Settings, gates: HyperplaneGates, X: Array, y: Array
 ) -> tuple[dict[str, Any], ChainNetwork]:
-    """What descent from weights of a scale came to, and the network."""
+    """End of the descent from weights of a scale, and the network."""
     layers = settings["layers"]
     network = ChainNetwork(gates, layers, scale=scale, seed=settings["seed"]).double()
     plain = SGD(steps=settings["steps"], batch_size=len(X), lr=0.1)
@@ -138,7 +142,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether descent ends at the best chains, whether it ends where reweighting stays, and what is certified."""
     ratio, deep = table.limit / table.best, table.layers > 2
     held = table.drop_duplicates(["layers", "seed"])
     kept, ended = table.limit / table.left, np.isfinite(table.limit)

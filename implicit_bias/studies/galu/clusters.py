@@ -1,14 +1,8 @@
 """Do networks over-fit noisy labels of clusters? (first version, figure 3)
 
-Noisy clusters (`datasets.noisy_clusters`), n = k = d = 30, m = 1000 training and 9000 test samples, σ_x = 0.1: labels
-b_i + σ_y N(0, 1) with b_i ~ N(0, 1), or ±1 flipped with probability p. GaLU and ReLU networks with a trained readout,
-Adam at 1e-3, batches of 128; squared loss, or hinge loss. No predictor expects less on fresh noisy labels than σ_y²,
-hinge loss 2p, error p (p ≤ ½).
-
-The text names the sizes, and neither noise levels, repeats, optimiser nor steps: five levels and four repeats, after
-100 000 iterations, are ours. Its caption says that more SGD steps mean a larger test error in regression; so there are
-1000, 4000 and 16 000 iterations as well, and all four by plain SGD at 0.1. All levels of a repeat share samples, noise
-and first weights.
+Noisy clusters: labels b_i + σ_y N(0, 1) with b_i ~ N(0, 1) and squared loss, or ±1 flipped with probability p and hinge
+loss. No predictor expects less on fresh noisy labels than σ_y², hinge loss 2p, error p (p ≤ ½). All levels of a repeat
+share samples, noise and first weights.
 """
 
 from collections.abc import Callable
@@ -28,12 +22,13 @@ SOURCE = "first version, figure 3"
 CLAIM = "GaLU and ReLU networks over-fit noisy labels of clusters alike, and generalise where there is little noise."
 #: The largest σ_y, and the largest p.
 MOST_NOISE = {"regression": 1.0, "classification": 0.5}
-LOSSES = {"regression": "squared", "classification": "hinge"}
-#: How many times ReLU's test loss GaLU's is, at least and at most, where they over-fit alike.
-LEAST, MOST = 0.5, 2.0
-#: What test losses without noise stay below where networks generalise.
+#: Least ratio of GaLU's test loss to ReLU's if they over-fit alike.
+LEAST = 0.5
+#: Largest such ratio.
+MOST = 2.0
+#: Upper limit of test losses without noise if networks generalise.
 LEARNT = 0.1
-#: What a panel shows: task, measure, name, and the least that is expected at a noise level.
+#: Panels: task, measure, name, and the least expected value at a noise level.
 PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("regression", "loss", "mean squared error", np.square),
     ("classification", "loss", "hinge loss", lambda p: 2 * p),
@@ -42,14 +37,12 @@ PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Both networks and tasks, in regression after fewer steps too; five noise levels, four repeats; quick: fewer."""
     fixed = {"clusters": 30, "d": 30, "units": 30, "m": 1000, "fresh": 9000, "sigma_x": 0.1, "batch_size": 128}
     fixed |= {"lr": 2e-3 if quick else 1e-3, "levels": 3 if quick else 5}
     early, steps = ((500,), 8000) if quick else ((1000, 4000, 16_000), 100_000)
     common = {"network": NETWORKS, "repeats": (2 if quick else 4,), "seed": (1,)}
     cells = product(task=MOST_NOISE, steps=(steps,), **common) + product(task=("regression",), steps=early, **common)
-    sgd = {"optimiser": ("SGD",), "lr": (0.1,)}
-    cells += product(task=("regression",), steps=(*early, steps), **common, **sgd)
+    cells += product(task=("regression",), steps=(*early, steps), **common, optimiser=("SGD",), lr=(0.1,))
     return [fixed | {"most_noise": MOST_NOISE[cell["task"]]} | cell for cell in cells]
 
 
@@ -60,19 +53,17 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 
 
 def rows(settings: Settings) -> Rows:
-    """For each noise and repeat: train_loss, test_loss, and in classification train_error and test_error."""
-    levels = np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist()
-    pairs, loss = runs(settings, levels), LOSSES[settings["task"]]
-    samples = [sample(settings, noise, seed) for noise, seed in pairs]
-    shapes = [(settings["units"], seed) for _, seed in pairs]
+    """Rows (noise, repeat, train_loss, test_loss), in classification with train_error and test_error."""
+    squared = settings["task"] == "regression"
+    pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
+    samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]
+    fitted = fits(settings, seeds, samples, "squared" if squared else "hinge", settings["network"])
     found = []
-    for (noise, seed), (_, *parts) in zip(pairs, fits(settings, shapes, samples, loss), strict=True):
-        row = {"noise": noise, "repeat": seed}
+    for (noise, seed), (_, _, *parts) in zip(pairs, fitted, strict=True):
+        found.append({"noise": noise, "repeat": seed})
         for name, (f, b) in zip(("train", "test"), parts, strict=True):
-            each = (f - b) ** 2 if loss == "squared" else np.maximum(0.0, 1 - b * f)
-            row[f"{name}_loss"] = float(each.mean())
-            row[f"{name}_error"] = float("nan") if loss == "squared" else error(f, b)
-        found.append(row)
+            each = (f - b) ** 2 if squared else np.maximum(0.0, 1 - b * f)
+            found[-1] |= {f"{name}_loss": float(each.mean()), f"{name}_error": np.nan if squared else error(f, b)}
     return found
 
 
@@ -81,9 +72,8 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """After the most steps, training (dashed) and test values against the noise, and the least that is expected."""
-    table = latest(table)
-    axes = panels(TITLE, columns=len(PANELS))
+    """Training (dashed) and test values after the most steps against the noise, and the least expected value."""
+    table, axes = _latest(table), panels(TITLE, columns=len(PANELS))
     for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
         part = table[table.task == task]
         curves(ax, part.set_index("noise"), measure)
@@ -96,9 +86,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """After the most steps, who over-fits, how much, and who generalises; and what the steps do in regression."""
-    every, table = table, latest(table)
-    losses = table.groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
+    losses = _latest(table).groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
     best = {task: least for task, measure, _, least in PANELS if measure == "loss"}
     losses["least"] = [float(best[task](noise)) for task, noise, _ in losses.index]
     noise = losses.index.get_level_values("noise")
@@ -109,38 +97,32 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     over = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
     (task, level), ratios = pairs.index[-1], pairs["GaLU"] / pairs["ReLU"]
     last = losses.loc[(task, level)]
-    ends = f"{named(last.train_loss, '.3g')} in training; {named(last.test_loss, '.3g')} in test"
-    possible = f"{task} at noise {level:g}, where {last.least.iloc[0]:.3g} is possible"
-    told = f"{over.sum()} of {len(over)} mean losses; in {possible}: {ends}"
+    told = f"{over.sum()} of {len(over)} mean losses; in {task} at noise {level:g}, where {last.least.iloc[0]:.3g} is "
+    told += f"possible: {named(last.train_loss, '.3g')} in training; {named(last.test_loss, '.3g')} in test"
     beyond = "all below the best possible in training and above it in test"
-    between = f"between {LEAST} and {MOST} times ReLU's"
-    alike = bool(ratios.min() > LEAST and ratios.max() < MOST)
+    ratio, between = f"test losses {span(ratios, '.2f')} times ReLU's", f"between {LEAST} and {MOST} times ReLU's"
+    alike, most = bool(ratios.min() > LEAST and ratios.max() < MOST), f"at most {quiet:.2g} in test"
     return [
         Verdict("both networks over-fit noisy labels", told, beyond, bool(over.all())),
-        Verdict("GaLU over-fits as ReLU does", f"test losses {span(ratios, '.2f')} times ReLU's", between, alike),
-        Verdict(
-            "both generalise without noise", f"at most {quiet:.2g} in test", f"below {LEARNT}", bool(quiet < LEARNT)
-        ),
-        *(by_steps(every, optimiser) for optimiser in ("SGD", "Adam")),
+        Verdict("GaLU over-fits as ReLU does", ratio, between, alike),
+        Verdict("both generalise without noise", most, f"below {LEARNT}", bool(quiet < LEARNT)),
+        *(_by_steps(table, optimiser) for optimiser in ("SGD", "Adam")),
     ]
 
 
-def latest(table: pd.DataFrame) -> pd.DataFrame:
-    """What Adam gave after the most steps."""
+def _latest(table: pd.DataFrame) -> pd.DataFrame:
+    """Results of Adam after the most steps."""
     table = trained_by("Adam", table)
     return table[table.steps == table.steps.max()]
 
 
-def by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
-    """Whether the test loss at the most noise grows with the steps of an optimiser, in regression."""
-    table = trained_by(optimiser, table)
-    claim, part = f"in regression, more {optimiser} steps mean larger test error", table[table.task == "regression"]
-    noisy = part[part.noise == part.noise.max()]
-    losses = means(noisy, ["steps"], "test_loss")
+def _by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
+    """Verdict on the growth of the test loss at the most noise with an optimiser's steps, in regression."""
+    part = trained_by(optimiser, table).query("task == 'regression'")
+    most, claim = part.noise.max(), f"in regression, more {optimiser} steps mean larger test error"
+    losses = means(part[part.noise == most], ["steps"], "test_loss")
     if len(losses) < 2:
         return Verdict.undecided(claim, "both networks at two numbers of steps")
     told = "; ".join(f"{steps} steps: {named(row, '.2f')}" for steps, row in losses.iterrows())
     rising = bool((losses.diff().iloc[1:] > 0).all(axis=None))
-    return Verdict(
-        claim, f"at noise {noisy.noise.max():g}, {told}", "rising at every step up, in both networks", rising
-    )
+    return Verdict(claim, f"at noise {most:g}, {told}", "rising at every step up, in both networks", rising)

@@ -1,4 +1,4 @@
-"""What the figures share: repeats and training of a cell, and comparing, drawing and telling what cells gave."""
+"""Repeats, training and evaluation of a cell, and comparison and drawing of results, for all figures."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -8,18 +8,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from implicit_bias._utils.checks import Array
+from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.extensions.galu import GaLUNetwork
-from implicit_bias.extensions.galu.training import train_together
 from implicit_bias.networks import LayeredNetwork, ReLUNetwork
-from implicit_bias.studies.runner import COLOURS, Settings, band
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, panels
+from implicit_bias.training import sgd
 from implicit_bias.training.optimisers import SGD, Adam
 
 T = TypeVar("T")
-#: Widths, or other sizes, that a claim of every one needs, lest it turn with the next.
+#: Number of widths, or other sizes, from which on a claim of every size is decided.
 SIZES = 3
-#: Steps between two looks at whether losses are below a target.
+#: Steps between two comparisons of the losses with a target.
 LOOK = 500
-#: What most claims compare: networks with a trained readout.
+#: Networks that most claims compare, with a trained readout.
 NETWORKS: dict[str, type[GaLUNetwork] | type[ReLUNetwork]] = {"GaLU": GaLUNetwork, "ReLU": ReLUNetwork}
 
 
@@ -36,59 +37,56 @@ def runs(settings: Settings, values: Iterable[T]) -> list[tuple[T, int]]:
 def train(
     settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str, target: float | None = None
 ) -> Array:
-    """Train networks in one stack, as the settings say, or until all are below a target; their training losses.
+    """Train networks in one stack, or until all are below a target; return their training losses.
 
     By Adam, or by plain SGD at one rate if the settings have `optimiser` "SGD".
     """
     common = {"batch_size": settings.get("batch_size") or settings["batch"], "lr": settings["lr"], "loss": loss}
     plain = settings.get("optimiser") == "SGD"
     config = SGD(settings["steps"], **common, lr_factor=1.0) if plain else Adam(settings["steps"], **common)
-    # Looking at the losses takes time that only a target is worth.
+    # Evaluating the losses takes time, which only a target needs.
     every = settings["steps"] if target is None else LOOK
-    return train_together(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
+    return sgd.train(networks, X, Y, config, target=target, every=every, seed=settings["seed"]).losses
 
 
 def fits(
-    settings: Settings, shapes: Iterable[tuple[int, int]], samples: Sequence[Any], loss: str
-) -> Iterator[tuple[float, tuple[Array, Array], tuple[Array, Array]]]:
-    """Training loss, and scores and labels of the training and of the test samples, of networks (units, seed).
+    settings: Settings, seeds: Sequence[int], samples: Sequence[Any], loss: str, kind: str
+) -> Iterator[tuple[LayeredNetwork, float, tuple[Array, Array], tuple[Array, Array]]]:
+    """Networks of `units` and these seeds, their training losses, and scores and labels in training and in test.
 
     Each has samples (X, y) of its own, the first m for training.
     """
-    m, build = settings["m"], NETWORKS[settings["network"]]
-    networks = [build(settings["d"], units, seed=seed) for units, seed in shapes]
+    m = settings["m"]
+    networks = [NETWORKS[kind](settings["d"], settings["units"], seed=seed) for seed in seeds]
     inputs, labels = (np.stack([sample[part][:m] for sample in samples]) for part in (0, 1))
     losses = train(settings, networks, inputs, labels, loss)
     for network, (X, y, *_), value in zip(networks, samples, losses, strict=True):
         scores = network.decision_function(X)
-        yield float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
+        yield network, float(value), (scores[:m], y[:m]), (scores[m:], y[m:])
 
 
-def class_errors(network: LayeredNetwork, parts: Mapping[str, tuple[Array, np.ndarray]]) -> dict[str, float]:
-    """The shares of wrong classes, argmax_c f_c(x) ≠ label, on parts (X, labels) of the images: NAME_error."""
-    return {
-        f"{name}_error": float(np.mean(network.decision_function(X).argmax(axis=1) != labels))
-        for name, (X, labels) in parts.items()
-    }
+def image_rows(
+    settings: Settings, images: ImageClasses, networks: Sequence[tuple[dict[str, Any], LayeredNetwork]], *parts: str
+) -> Rows:
+    """Rows of networks trained on images: the name of each, train_loss (cross entropy) and PART_error of some parts."""
+    losses = train(settings, [network for _, network in networks], images.X_train, images.y_train, "logistic")
+    found = []
+    for (name, network), loss in zip(networks, losses, strict=True):
+        found.append(name | {"train_loss": float(loss)})
+        for part in parts:
+            chosen = network.decision_function(getattr(images, f"X_{part}")).argmax(axis=1)
+            found[-1][f"{part}_error"] = float(np.mean(chosen != getattr(images, f"y_{part}")))
+    return found
 
 
 def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
-    """The part of a table that was trained by "SGD", or by "Adam" where nothing is said.
-
-    >>> table = pd.DataFrame({"loss": [1.0, 2.0], "optimiser": [np.nan, "SGD"]})
-    >>> [trained_by(name, table).loss.tolist() for name in ("Adam", "SGD")]
-    [[1.0], [2.0]]
-    """
+    """Rows of a table that were trained by "SGD", or by "Adam", which is the default."""
     named = table.get("optimiser", pd.Series(index=table.index, dtype=object)).fillna("Adam")
     return table[named == optimiser]
 
 
 def at_every_size(found: pd.Series) -> bool | None:
-    """Whether all of some answers hold: no if any does not, undecided if all of fewer than `SIZES` do.
-
-    >>> [at_every_size(pd.Series(held)) for held in ([True, False], [True, True], [True] * 3)]
-    [False, None, True]
-    """
+    """False if any answer is no, True if all of at least `SIZES` are yes, else None."""
     return False if not found.all() else True if len(found) >= SIZES else None
 
 
@@ -110,3 +108,13 @@ def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> Non
         for part, style in {"train": "--", "test": "-"}.items():
             look = {"color": COLOURS[str(network)], "linestyle": style, "label": f"{network}, {part}"}
             band(ax, times * own[f"{part}_{column}"], **look)
+
+
+def error_panels(title: str, parts: Mapping[str, pd.DataFrame]) -> Any:
+    """Panels of training and test errors in percent against the width, one for each named part of a table."""
+    axes = panels(title, columns=len(parts))
+    for ax, (name, part) in zip(axes[0], parts.items(), strict=True):
+        curves(ax, part.set_index("units"), "error", times=100)
+        ax.set(title=name, xlabel="units $k$", ylabel="error (%)")
+        ax.set_xscale("log", base=2)
+    return axes

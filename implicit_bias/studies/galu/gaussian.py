@@ -1,4 +1,4 @@
-"""Gaussian samples with Gaussian targets, networks fitted to them, and their losses: what several figures share.
+"""Gaussian samples with Gaussian targets, networks fitted to them, and their losses, for several figures.
 
 X ~ N(0, I) of shape (m, d) and Y ~ N(0, I) of shape (m, q), new ones in every repeat. Networks have one hidden layer
 and a trained readout; all widths and repeats of a cell train in one stack.
@@ -17,27 +17,18 @@ from implicit_bias.networks import LayeredNetwork
 from implicit_bias.studies.galu.common import NETWORKS, repeats, runs, train
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, finished, panels
 
-#: How networks are trained in full runs.
+#: Training of networks in full runs.
 ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
 
 
 def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
-    """X (m, d) and Y (m, q) of a repeat; NumPy's PCG64.
-
-    >>> X, Y = samples({"m": 6, "d": 3, "outputs": 2}, seed=1)
-    >>> X.shape, Y.shape
-    ((6, 3), (6, 2))
-    """
+    """X (m, d) and Y (m, q) of a repeat; NumPy's PCG64."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(settings["m"], settings["d"])), rng.normal(size=(settings["m"], settings.get("outputs", 1)))
 
 
 def widths(settings: Settings, shares: Iterable[float]) -> list[int]:
-    """The widths k with kd/m nearest to some shares.
-
-    >>> widths({"m": 100, "d": 8}, [0.1, 0.5, 1.0])
-    [1, 6, 12]
-    """
+    """The widths k with kd/m nearest to some shares."""
     return sorted({max(1, round(share * settings["m"] / settings["d"])) for share in shares})
 
 
@@ -63,6 +54,11 @@ def trained(settings: Settings, kind: str, units: Iterable[int], target: float |
     X, Y = (np.stack([data[seed][part] for _, seed in pairs]) for part in (0, 1))
     found = zip(pairs, train(settings, networks, X, Y, "squared", target), strict=True)
     return [{"units": k, "repeat": seed, "loss": float(loss)} for (k, seed), loss in found]
+
+
+def training_cost(settings: Settings) -> float:
+    """Approximate seconds to train all widths with kd ≤ m."""
+    return settings["steps"] * (3e-4 + 1.5e-6 * settings["repeats"] * settings["m"] / settings["d"])
 
 
 def closed_form(settings: Settings, units: int, seed: int) -> LeastSquares:

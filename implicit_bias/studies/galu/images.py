@@ -1,14 +1,9 @@
 """Is GaLU0 close to ReLU on images? (first version, figure 1)
 
-MNIST and Fashion-MNIST, ten classes, 64 principal components of unit variance and a constant 1; two hidden layers of k
-units: ReLU, GaLU0 with soft gates, linear, and ReLU of which the readout only is trained. Cross entropy, Adam, batches
-of 128; the error on 10 000 test images. All networks have k = 16, 32, …, 96, and those of one kind, rate and sharpness
-train together.
-
-The text names the data, 64 components, two layers and soft gates, which it prefers to hard ones for their test error.
-It names neither widths, steps, rate, sharpness nor repeats: 10 000 iterations at 3e-3, which err less than 1e-3 after
-so few, and two repeats are ours. The sharpness is chosen by the error on 5000 training images that are held out, for
-each data set and k, and training has 55 000. The constant input stands for biases.
+MNIST and Fashion-MNIST by 64 principal components of unit variance and a constant 1, which stands for biases; two
+hidden layers of k units: ReLU, GaLU0 with soft gates, linear, and ReLU of which the readout only is trained. Networks
+of one kind and sharpness train together. The sharpness is chosen by the error on held-out training images, for each
+data set and k.
 """
 
 from typing import Any
@@ -20,7 +15,7 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.extensions.galu import GaLU0Network
 from implicit_bias.networks import LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
-from implicit_bias.studies.galu.common import class_errors, means, runs, train
+from implicit_bias.studies.galu.common import image_rows, means, runs
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band, finished, named, panels, product
 from implicit_bias.studies.runner.cells import image_classes
 from implicit_bias.studies.runner.drawing import DATASETS
@@ -33,7 +28,7 @@ CLAIM = (
 )
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
-#: Networks with the sharpness of their soft gates, 0 where there are none.
+#: Networks with the sharpness of their soft gates, 0 without gates.
 KINDS = (("ReLU", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
 NAMES = {"ReLU": "ReLU", "GaLU0": "GaLU0", "linear": "linear", "readout": "readout only"}
 SHADES = {"ReLU": "orange", "GaLU0": "blue", "linear": "green", "readout": "purple"}
@@ -41,7 +36,6 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Every data set, rate, network and sharpness; quick: digits, fewer components, widths and steps."""
     fixed: Settings = {"steps": 2000 if quick else 10_000, "batch_size": 128, "layers": 2}
     fixed |= {"components": 10 if quick else 64, "held_out": 200 if quick else 5000}
     fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
@@ -50,16 +44,13 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """For each width and repeat: train_loss (cross entropy), held_out_error and test_error."""
+    """Rows (units, repeat, train_loss, held_out_error, test_error); the loss is cross entropy."""
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
-    pairs = runs(settings, widths)
-    networks = [_network(settings, images.X_train.shape[1], units, seed) for units, seed in pairs]
-    losses = train(settings, networks, images.X_train, images.y_train, "logistic")
-    parts = {"held_out": (images.X_held_out, images.y_held_out), "test": (images.X_test, images.y_test)}
-    return [
-        {"units": units, "repeat": seed, "train_loss": float(loss)} | class_errors(network, parts)
-        for (units, seed), network, loss in zip(pairs, networks, losses, strict=True)
+    networks = [
+        ({"units": units, "repeat": seed}, _network(settings, images.X_train.shape[1], units, seed))
+        for units, seed in runs(settings, widths)
     ]
+    return image_rows(settings, images, networks, "held_out", "test")
 
 
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
@@ -73,13 +64,7 @@ def cost(settings: Settings) -> float:
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the rate and sharpness that err least on held-out images, for each data set, network and width.
-
-    >>> rates = pd.DataFrame({"dataset": "mnist", "network": "ReLU", "units": 16, "repeat": 1, "lr": [0.1, 0.2]})
-    >>> rates = rates.assign(sharpness=0.0, held_out_error=[0.3, 0.2], test_error=[0.1, 0.4])
-    >>> chosen(rates)[["lr", "test_error"]].to_numpy().tolist()
-    [[0.2, 0.4]]
-    """
+    """The rows of the rate and sharpness that err least on held-out images, for each data set, network and width."""
     place, setting = ["dataset", "network", "units"], ["lr", "sharpness"]
     means = table.groupby(place + setting, as_index=False).held_out_error.mean()
     best = means.loc[means.groupby(place).held_out_error.idxmin(), place + setting]
@@ -87,9 +72,7 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The test error of the chosen networks against their width, a panel for each data set."""
-    best = chosen(table)
-    names = list(table.dataset.unique())
+    best, names = chosen(table), list(table.dataset.unique())
     axes = panels(TITLE, columns=len(names))
     for ax, name in zip(axes[0], names, strict=True):
         for network in BUILD:
@@ -103,16 +86,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether GaLU0 errs as ReLU rather than as a linear network or as random features, on every data set."""
-    errors = means(chosen(table), ["dataset", "units"], "test_error", BUILD)
-    if errors.empty:
-        return [Verdict.undecided(CLAIM, "all four networks at one width")]
-    found = []
+    errors, found = means(chosen(table), ["dataset", "units"], "test_error", BUILD), []
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of = errors.loc[name]
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
         last = f"test errors at k = {of.index[-1]}: {named(of.iloc[-1].rename(NAMES), '.1%')}"
-        told = f"at {near.sum()} of {len(near)} widths; {last}"
         claim = f"on {DATASETS[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
+        told = f"at {near.sum()} of {len(near)} widths; {last}"
         found.append(Verdict(claim, told, "at every width", bool(near.all())))
-    return found
+    return found or [Verdict.undecided(CLAIM, "all four networks at one width")]

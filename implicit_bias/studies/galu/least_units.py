@@ -1,4 +1,4 @@
-"""The least width whose loss is below a level: how it is searched for, read from a table, and drawn."""
+"""The least width whose loss is below a level: its search, its table and its figure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,16 +27,8 @@ def least_width(
 
     Widths are asked for `at_once` together: first from `start` on, then ever further out until one meets the level
     and a smaller one does not, then between those two. What fails above a width that meets the level is left alone.
-    The width is None if none up to `most` meets the level.
-
-    Parameters
-    ----------
-    fit : callable(widths) -> rows (units, loss), one for every repeat
-    level : float
-    start, most : int
-    at_once, step : int
-    failing : int
-        A width that is known not to meet it, as none at all is.
+    The width is None if none up to `most` meets the level. `fit` gives a row (units, loss) for every width and repeat;
+    `failing` is a width that is known not to meet the level.
 
     >>> fit = lambda widths: [{"units": k, "loss": 1 / k} for k in widths]
     >>> least_width(fit, 1 / 22, start=4, most=100, at_once=3)[0]
@@ -68,12 +60,7 @@ def least_width(
 
 
 def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
-    """The answers: a row for every value of a column, a column for every kind of fit; NaN where no width sufficed.
-
-    >>> tried = pd.DataFrame({"kind": "GaLU", "outputs": 4, "units": [7, 8], "loss": [0.4, 0.2]})
-    >>> least_units(tried, "outputs", 0.3).to_dict("index")
-    {4: {'GaLU': 8.0}}
-    """
+    """The answers: a row for every value of a column, a column for every kind of fit; NaN if no width suffices."""
     means = fits.groupby([along, "kind", "units"]).loss.mean().reset_index()
     least = means[means.loss < level].pivot_table("units", index=along, columns="kind", aggfunc="min")
     kinds = [kind for kind in STYLES if kind in set(fits.kind)]
@@ -83,7 +70,7 @@ def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
 def draw_least_units(
     title: str, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
 ) -> Figure:
-    """What `least_units` gave, on an axis so set, and a line of theory: its places, its values and its name."""
+    """Figure of the table of `least_units`, and of a line of theory: its places, its values and its name."""
     (places, values, label), axes = theory, panels(title, size=(5.4, 3.6))
     ax = axes[0, 0]
     ax.plot(places, values, ":", color=COLOURS["theory"], linewidth=0.8, label=label)

@@ -1,14 +1,9 @@
 """How many units memorise m random samples? (second version, figure 1)
 
-Gaussian inputs and labels, x ~ N(0, I_d) and y ~ N(0, 1); networks with one hidden layer and a trained readout, Adam
-with lr 1e-3 and batches of 128, 100 000 steps, five repeats, as in the text, which names neither m nor d: d = 32 and m
-up to 1024 are ours. The answer is the least width k whose mean training error is below 0.01 at the end. GaLU's answer
-has a certified lower end: least squares on the very gates of these networks say which widths could reach 0.01 at all;
-narrower ones are not trained.
-
-The text's binary search is one among several widths that are trained together, and a training ends early if all
-networks of a stack are below 0.01. No weights fit a sample whose k GaLU gates are all closed: about 2^−k of them are,
-so that fewer than 7 units cannot reach 0.01 in the mean, whatever m.
+The answer is the least width k whose mean training error is below 0.01 at the end. GaLU's answer has a certified lower
+end: least squares on the very gates of these networks say which widths could reach 0.01 at all; narrower ones are not
+trained. The text's binary search is one among several widths that are trained together, and a training ends early if
+all networks of a stack are below 0.01.
 """
 
 from collections.abc import Sequence
@@ -27,20 +22,19 @@ TITLE = "Units needed to memorise m random samples"
 SOURCE = "second version, figure 1"
 CLAIM = "About m/d units suffice for ReLU and GaLU networks to memorise m random samples in R^d."
 LEVEL = 0.01
-#: How many times m/d counts as "about m/d".
+#: Largest multiple of m/d that counts as "about m/d".
 ABOUT = 1.25
 #: Widths that are trained together.
 AT_ONCE = 4
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Six numbers of samples, five repeats; quick: d = 8, fewer samples and steps, a larger lr."""
     m, d, repeats = ((32, 64, 96), 8, 3) if quick else ((128, 256, 384, 512, 768, 1024), 32, 5)
     adam = {"steps": 10_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=m, d=(d,), repeats=(repeats,), seed=(1,))]
 
 
-def solved(settings: Settings, widths: Sequence[int]) -> Rows:
+def _solved(settings: Settings, widths: Sequence[int]) -> Rows:
     """A row (units, repeat, loss) of least squares for each of some widths and every repeat."""
     pairs = runs(settings, widths)
     return [{"units": k, "repeat": seed, "loss": closed_form(settings, k, seed).loss} for k, seed in pairs]
@@ -51,16 +45,15 @@ def rows(settings: Settings) -> Rows:
     even = -(-settings["m"] // settings["d"])
     most = 4 * even + AT_ONCE
     by_training = partial(trained, settings, settings["network"], target=LEVEL)
-    best, searched = least_width(partial(solved, settings), LEVEL, even, most, at_once=2)
+    best, searched = least_width(partial(_solved, settings), LEVEL, even, most, at_once=2)
     least = best or most
     if settings["network"] == "ReLU":
-        # Where GaLU could is where to begin, not a bound.
+        # GaLU's width is where the search begins, not a bound.
         _, found = least_width(by_training, LEVEL, max(1, least - 1), most, at_once=AT_ONCE)
         return [row | {"closed_form": None} for row in found]
     _, found = least_width(by_training, LEVEL, least, most, at_once=AT_ONCE, failing=least - 1)
-    searched += solved(settings, sorted({row["units"] for row in found} - {row["units"] for row in searched}))
-    losses = {(row["units"], row["repeat"]): row["loss"] for row in found}
-    certain = {(row["units"], row["repeat"]): row["loss"] for row in searched}
+    searched += _solved(settings, sorted({row["units"] for row in found} - {row["units"] for row in searched}))
+    losses, certain = ({(row["units"], row["repeat"]): row["loss"] for row in part} for part in (found, searched))
     return [
         {"units": k, "repeat": seed, "loss": losses.get((k, seed)), "closed_form": loss}
         for (k, seed), loss in sorted(certain.items())
@@ -71,23 +64,21 @@ def cost(settings: Settings) -> float:
     return settings["steps"] * (4e-4 + 8e-7 * settings["m"]) + 1e-9 * settings["m"] ** 3 * settings["repeats"]
 
 
-def answers(table: pd.DataFrame) -> pd.DataFrame:
-    """The least widths: a row for every m, a column for ReLU, GaLU and the closed form; NaN where no width sufficed."""
+def _answers(table: pd.DataFrame) -> pd.DataFrame:
+    """The least widths: a row for every m, a column for ReLU, GaLU and the closed form; NaN if no width suffices."""
     return least_units(by_kind(table, "closed_form", "closed form"), "m", LEVEL)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The least width against the number of samples, and the line m/d."""
-    found, d = answers(table), table.d.iloc[0]
+    found, d = _answers(table), table.d.iloc[0]
     ends = np.array([0, found.index.max()])
     axis = {"xlabel": f"samples m (d = {d})", "xlim": (0, None), "xticks": [0, *found.index]}
     return draw_least_units(TITLE, found, LEVEL, (ends, ends / d, "m / d"), axis)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The least widths where both networks were trained, and what they are in units of m/d."""
     networks = table.groupby("m").network.nunique()
-    found, d = answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
+    found, d = _answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
     if found.empty:
         return [Verdict.undecided(CLAIM, "both networks at the same m")]
     shares = found.mul(d / found.index.to_numpy(), axis=0)

@@ -1,11 +1,7 @@
 """Does the generalisation gap grow with the norm of the weights? (first version, figure 4)
 
-Noisy clusters, n = k = d = 30, m = 1000, the sizes of the text's figure 3: centres c_i ~ N(0, I) with labels
-b_i ~ N(0, 1); a sample of cluster i is x = c_i + σ_x ξ, y = b_i + σ_y ζ with σ_x = 0.1, for σ_y = 0, 0.1, …, 1. A
-GaLU layer of k Gaussian gates is fitted by least squares, w = Φ⁺y. And a network is trained in both layers,
-w_j = α_j a_j, which by SGD does not show the same, the text says (section 4.2.1): by plain SGD at 0.01 and at 0.1
-here, and by Adam at 1e-3, batches of 128, 20 000 steps.
-Rates, steps, noise levels and repeats are ours; the text names none.
+Noisy clusters as in figure 3, and more noise levels. A GaLU layer of k Gaussian gates is fitted by least squares,
+w = Φ⁺y; and a network is trained in both layers, w_j = α_j a_j.
 """
 
 import numpy as np
@@ -13,10 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.extensions.galu import GaLUNetwork, least_squares, noisy_clusters
+from implicit_bias.extensions.galu import least_squares, noisy_clusters
 from implicit_bias.gates import ReLUGates
-from implicit_bias.studies.galu.common import runs, train
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, finished, panels, product
+from implicit_bias.studies.galu.common import fits, runs
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
 
 TITLE = "Generalisation gap against the norm of the weights"
 SOURCE = "first version, figure 4 and section 4.2.1"
@@ -28,64 +24,53 @@ CLAIM = (
 FRESH = 9
 #: Correlations that show a linear relation.
 LINEAR = 0.9
-#: What the ways to fit are called; those of SGD have a rate each.
+#: Names of the fits of both layers, one for each rate of SGD.
 TRAINED = {"both layers": "Adam", "both layers, SGD at 0.01": "SGD at 0.01", "both layers, SGD at 0.1": "SGD at 0.1"}
-NORMS = {"l2": "$\\|w\\|_2^2$", "l1": "$\\|w\\|_1^2$"}
+#: Columns, with their names in figures and in verdicts.
+NORMS = {"l2": ("$\\|w\\|_2^2$", "‖w‖₂²"), "l1": ("$\\|w\\|_1^2$", "‖w‖₁²")}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Eleven noise levels, 16 repeats of least squares and 4 of training; quick: three levels, two repeats."""
-    sizes = {name: (value,) for name, value in {"clusters": 30, "units": 30, "d": 30, "m": 1000}.items()}
+    sizes: Settings = {"clusters": 30, "units": 30, "d": 30, "m": 1000, "sigma_x": 0.1}
     levels = (0.0, 0.5, 1.0) if quick else tuple(step / 10 for step in range(11))
-    few, many = (2, 3) if quick else (4, 16)
-    common = sizes | {"sigma_x": (0.1,)}
-    found = product(fit=("least squares",), **common, sigma_y=levels, seed=range(1, many + 1))
-    adam = {"steps": 5000, "batch_size": 128, "lr": 2e-3} if quick else {"steps": 20_000, "batch_size": 128, "lr": 1e-3}
+    few, many, steps, lr = (2, 3, 5000, 2e-3) if quick else (4, 16, 20_000, 1e-3)
+    found = [{"fit": "least squares"} | sizes | cell for cell in product(sigma_y=levels, seed=range(1, many + 1))]
     # All levels train in one stack.
-    both = {"fit": "both layers", "sigma_y": list(levels), "repeats": few, "seed": 1} | adam
+    both = sizes | {"fit": "both layers", "sigma_y": list(levels), "repeats": few, "seed": 1}
+    both |= {"steps": steps, "batch_size": 128, "lr": lr}
     sgd = [{"fit": f"both layers, SGD at {lr}", "optimiser": "SGD", "lr": lr} for lr in (0.01, 0.1)]
-    return found + [cell | both | how for cell in product(**common) for how in ({}, *sgd)]
+    return found + [both | how for how in ({}, *sgd)]
 
 
 def rows(settings: Settings) -> Rows:
-    """For each fit: train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁² and, in closed form, rank Φ."""
-    if settings["fit"] in TRAINED:
-        return both_layers(settings)
+    """Rows of train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁² and, in closed form, rank Φ.
+
+    Networks with both layers trained have their sigma_y and seed, and ‖A‖² + ‖α‖² as all_l2.
+    """
     m, seed, k, d = (settings[name] for name in ("m", "seed", "units", "d"))
-    X, y = sample(settings, settings["sigma_y"], seed)
-    # A stream of its own: the clusters' is begun from the bare seed.
-    features = ReLUGates(np.random.default_rng([seed, 1]).normal(size=(k, d)))(X)
-    fit = least_squares(features.select(slice(m)), y[:m])
-    test = float(np.mean((features @ fit.weights - y)[m:] ** 2))
-    return [{"train_loss": fit.loss, "test_loss": test, **squares(fit.weights), "rank": fit.rank}]
-
-
-def both_layers(settings: Settings) -> Rows:
-    """Networks of all levels and repeats after training; w_j = α_j a_j of their layers, ‖A‖² + ‖α‖² as all_l2."""
-    m, pairs = settings["m"], runs(settings, settings["sigma_y"])
-    samples = [sample(settings, noise, seed) for noise, seed in pairs]
-    networks = [GaLUNetwork(settings["d"], settings["units"], seed=seed) for _, seed in pairs]
-    X, Y = (np.stack([one[part][:m] for one in samples]) for part in (0, 1))
-    losses, found = train(settings, networks, X, Y, "squared"), []
-    for (noise, seed), own, network, loss in zip(pairs, samples, networks, losses, strict=True):
-        test = float(np.mean((network.decision_function(own[0]) - own[1])[m:] ** 2))
-        row = {"sigma_y": noise, "seed": seed, "train_loss": float(loss), "test_loss": test}
-        found.append(row | squares(network.effective_weights()) | {"all_l2": network.norm() ** 2})
+    if settings["fit"] not in TRAINED:
+        X, y = _sample(settings, settings["sigma_y"], seed)
+        # A stream of its own: the clusters' is begun from the bare seed.
+        features = ReLUGates(np.random.default_rng([seed, 1]).normal(size=(k, d)))(X)
+        fit = least_squares(features.select(slice(m)), y[:m])
+        test = float(np.mean((features @ fit.weights - y)[m:] ** 2))
+        return [{"train_loss": fit.loss, "test_loss": test, **_squares(fit.weights), "rank": fit.rank}]
+    pairs = runs(settings, settings["sigma_y"])
+    samples = [_sample(settings, *pair) for pair in pairs]
+    fitted, found = fits(settings, [seed for _, seed in pairs], samples, "squared", "GaLU"), []
+    for (noise, seed), (network, loss, _, (f, y)) in zip(pairs, fitted, strict=True):
+        row = {"sigma_y": noise, "seed": seed, "train_loss": loss, "test_loss": float(np.mean((f - y) ** 2))}
+        found.append(row | _squares(network.effective_weights()) | {"all_l2": network.norm() ** 2})
     return found
 
 
-def sample(settings: Settings, noise: float, seed: int) -> tuple[Array, Array]:
+def _sample(settings: Settings, noise: float, seed: int) -> tuple[Array, Array]:
     """Training samples, and behind them test samples: X (m + fresh, d), y (m + fresh,)."""
     c = settings
     return noisy_clusters((FRESH + 1) * c["m"], c["clusters"], c["d"], c["sigma_x"], sigma_y=noise, seed=seed)[:2]
 
 
-def squares(weights: Array) -> dict[str, float]:
-    """‖w‖₂² and ‖w‖₁².
-
-    >>> squares(np.array([[1.0, -2.0]]))
-    {'l2': 5.0, 'l1': 9.0}
-    """
+def _squares(weights: Array) -> dict[str, float]:
     return {"l2": float((weights**2).sum()), "l1": float(np.abs(weights).sum() ** 2)}
 
 
@@ -102,12 +87,7 @@ def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def correlations(table: pd.DataFrame) -> dict[str, float]:
-    """Pearson's, of gap and norm: over the means of the noise levels, and over single fits; NaN if there are too few.
-
-    >>> fits = pd.DataFrame({"sigma_y": [0, 1, 2], "train_loss": 0.0, "test_loss": [1.0, 2.0, 3.0]})
-    >>> correlations(fits.assign(l2=[2.0, 3.0, 4.0], l1=[3.0, 2.0, 1.0]))
-    {'l2 means': 1.0, 'l2 fits': 1.0, 'l1 means': -1.0, 'l1 fits': -1.0}
-    """
+    """Correlations of gap and norm, over means of the noise levels and over single fits; NaN if there are too few."""
     return {
         f"{norm} {of}": round(float(part.gap.corr(part[norm])), 6) if len(part) > 2 else float("nan")
         for norm in NORMS
@@ -116,12 +96,11 @@ def correlations(table: pd.DataFrame) -> dict[str, float]:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Gap against both norms, every fit and the means of the noise levels; a row for each way to fit."""
     axes = panels(TITLE, columns=2, rows=table.fit.nunique())
     for row, (fit, part) in zip(axes, table.groupby("fit", sort=False), strict=True):
-        fits, means = (gaps(part)[of] for of in ("fits", "means"))
+        means, fits = gaps(part).values()
         title = f"both layers, {TRAINED[str(fit)]}" if fit in TRAINED else fit
-        for ax, (norm, text) in zip(row, NORMS.items(), strict=True):
+        for ax, (norm, (text, _)) in zip(row, NORMS.items(), strict=True):
             ax.plot(fits[norm], fits.gap, ".", color=COLOURS["sky"], markersize=4, label="one fit")
             ax.plot(means[norm], means.gap, "o-", color=COLOURS["GaLU"], markersize=4, label="mean of a noise level")
             ax.set(title=title, xlabel=text, ylabel="test loss − train loss")
@@ -129,23 +108,18 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The correlations over the means of the noise levels, of each way to fit."""
     enough = table.groupby("fit").sigma_y.nunique() > 2
     if enough.sum() < 2 or not enough.get("least squares", False):
         return [Verdict.undecided(CLAIM, "two ways to fit, each at three noise levels")]
+    claims = {"least squares": "in closed form the gap grows linearly with"}
+    claims |= {fit: f"if {how} trains both layers, it does not grow linearly with" for fit, how in TRAINED.items()}
     found = []
-    claims = {"least squares": "in closed form the gap grows linearly with {}"}
-    not_so = "if {} trains both layers, it does not grow linearly with {{}}"
-    claims |= {fit: not_so.format(how) for fit, how in TRAINED.items()}
-    for fit, claim in claims.items():
-        part, linear = table[table.fit == fit], fit not in TRAINED
-        if part.empty:
-            continue
-        correlation, levels = correlations(part), part.sigma_y.nunique()
-        for norm, text in (("l2", "‖w‖₂²"), ("l1", "‖w‖₁²")):
-            over_means, over_fits = correlation[f"{norm} means"], correlation[f"{norm} fits"]
-            told = f"correlation {over_means:.3f} over the means of {levels} noise levels, {over_fits:.3f} over "
-            told += f"{len(part)} single fits"
-            threshold = f"{'above' if linear else 'at most'} {LINEAR} over the means"
-            found.append(Verdict(claim.format(text), told, threshold, bool((over_means > LINEAR) == linear)))
+    for fit in (fit for fit in claims if fit in enough):
+        part = table[table.fit == fit]
+        correlation, over = correlations(part), f"over the means of {part.sigma_y.nunique()} noise levels"
+        for norm, (_, text) in NORMS.items():
+            value, single = correlation[f"{norm} means"], correlation[f"{norm} fits"]
+            told = f"correlation {value:.3f} {over}, {single:.3f} over {len(part)} single fits"
+            relation = "at most" if fit in TRAINED else "above"
+            found.append(decide(f"{claims[fit]} {text}", told, value, relation, LINEAR, " over the means"))
     return found

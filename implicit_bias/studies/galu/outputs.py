@@ -1,12 +1,8 @@
 """How many units do networks with vector outputs need? (first version, figure 5)
 
-m = 1024 Gaussian samples in R^d, d = 32, with targets Y ~ N(0, I) in R^{d'}: the least width whose loss, the mean
-square over samples and outputs and over the repeats, is below 0.3. ReLU and GaLU with a trained readout by Adam, lr
-1e-3, batches of 128, 100 000 steps; and GaLU by alternate convex search, whose loss never rises and which needs no
-learning rate, for d' ≤ 8: its half steps solve systems of kd unknowns.
-
-The text names m, d and the level. Numbers of outputs, optimiser, steps and two repeats are ours; widths are found to
-within one part in 25.
+The least width whose loss, the mean square over samples and outputs and over the repeats, is below 0.3: by Adam; and by
+alternate convex search, whose loss never rises and which needs no learning rate, for d' ≤ 8, because its half steps
+solve systems of kd unknowns. Widths are found to within one part in 25.
 """
 
 from collections.abc import Sequence
@@ -29,14 +25,15 @@ CLAIM = (
     "GaLU networks need more units than ReLU networks with one output, and about as many, or slightly fewer, with more."
 )
 LEVEL = 0.3
-#: Widths that are trained together, up to so many units; larger networks take a core's time alone.
-AT_ONCE, SMALL = 3, 100
-#: How many times ReLU's units count as "about as many".
+#: Widths that are trained together.
+AT_ONCE = 3
+#: Largest number of units of networks that train together; larger ones fill a core.
+SMALL = 100
+#: Largest ratio to ReLU's units that counts as "about as many".
 ABOUT = 1.25
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Seven numbers of outputs, two repeats; quick: m = 128, d = 8, three of them, fewer steps."""
     m, d, outputs, few = (128, 8, (1, 4, 8), (1, 4)) if quick else (1024, 32, (1, 8, 16, 32, 64, 96, 128), (1, 8))
     adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     common = {"m": (m,), "d": (d,), "repeats": (2,), "seed": (1,)}
@@ -86,14 +83,13 @@ def cost(settings: Settings) -> float:
     return 3 * settings["steps"] * (2e-4 + 6 * settings["batch"] * weights / 5e10)
 
 
-def answers(table: pd.DataFrame) -> pd.DataFrame:
-    """The least widths: a row for every number of outputs, a column for every method; NaN where no width sufficed."""
+def _answers(table: pd.DataFrame) -> pd.DataFrame:
+    """The least widths: a row for every number of outputs, a column for every method; NaN if no width suffices."""
     return least_units(table.rename(columns={"method": "kind"}), "outputs", LEVEL)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The least width against the number of outputs, and the width with 0.7·m·d' parameters."""
-    found, first = answers(table), table.iloc[0]
+    found, first = _answers(table), table.iloc[0]
     outputs = np.linspace(1, found.index.max(), 100)
     even = (1 - LEVEL) * first.m * outputs / (first.d + outputs)
     theory = outputs, even, f"{1 - LEVEL:g} m d′ / (d + d′): as many parameters"
@@ -102,35 +98,31 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """GaLU's width and ReLU's, with one output and with more."""
-    found = answers(table).reindex(columns=[*NETWORKS, "alternation"])
+    found = _answers(table).reindex(columns=[*NETWORKS, "alternation"])
     pairs = found.dropna(subset=list(NETWORKS))
     one, more = pairs[pairs.index == 1], pairs[pairs.index > 1]
     first = "with one output GaLU networks need more units than ReLU networks"
-    if one.empty:
-        verdicts = [Verdict.undecided(first, f"both networks below {LEVEL} at d′ = 1")]
-    else:
-        told, ahead = units(one) + by_search(found[found.index == 1]), bool((one["GaLU"] > one["ReLU"]).all())
+    verdicts = [Verdict.undecided(first, f"both networks below {LEVEL} at d′ = 1")]
+    if len(one):
+        told, ahead = _units(one) + _by_search(found[found.index == 1]), bool((one["GaLU"] > one["ReLU"]).all())
         verdicts = [Verdict(first, told, "more than ReLU's", ahead)]
-    second, third = "with more outputs they need about as many", "with more outputs they need slightly fewer"
+    second, third = (f"with more outputs they need {few}" for few in ("about as many", "slightly fewer"))
     if more.empty:
         return verdicts + [Verdict.undecided(claim, f"both below {LEVEL} at d′ > 1") for claim in (second, third)]
     ratio = more["GaLU"] / more["ReLU"]
-    told = f"{span(ratio, '.2f')} times as many ({units(more)})" + by_search(found[found.index > 1])
-    near = ratio.between(1 / ABOUT, ABOUT)
+    told = f"{span(ratio, '.2f')} times as many ({_units(more)})" + _by_search(found[found.index > 1])
+    near, fewer = ratio.between(1 / ABOUT, ABOUT), f"fewer at {(ratio < 1).sum()} of {len(ratio)}"
     return [
         *verdicts,
         Verdict(second, told, f"at most {ABOUT} times as many or as few at every d′ > 1", at_every_size(near)),
-        Verdict(third, f"fewer at {(ratio < 1).sum()} of {len(ratio)}", "at every d′ > 1", at_every_size(ratio < 1)),
+        Verdict(third, fewer, "at every d′ > 1", at_every_size(ratio < 1)),
     ]
 
 
-def units(pairs: pd.DataFrame) -> str:
-    """GaLU's least width and ReLU's, in words."""
+def _units(pairs: pd.DataFrame) -> str:
     return ", ".join(f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples())
 
 
-def by_search(found: pd.DataFrame) -> str:
-    """What alternate convex search needs, in words."""
+def _by_search(found: pd.DataFrame) -> str:
     searched = [f"{k:.0f} at d′ = {q}" for q, k in found["alternation"].dropna().items()]
     return f"; by alternate convex search GaLU needs {', '.join(searched)}" if searched else ""

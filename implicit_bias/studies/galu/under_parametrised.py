@@ -1,17 +1,15 @@
 """How large is the least loss of networks with too few parameters? (second version, figure 2)
 
-m Gaussian samples in R^d with labels y ~ N(0, 1), kd ≤ m. Theorem 2: for a GaLU layer of k units the expected least
-loss is 1 − rank(Φ)/m, mostly 1 − kd/m. The paper sees ReLU between this and 1 − 2kd/m. GaLU is fitted in closed form
-and by Adam with the same gates, ReLU by Adam: lr 1e-3, batches of 128, 100 000 steps, five repeats; m = 512, d = 16 and
-32, which the text does not name, eight widths from m/8d to m/d in one stack. Networks have a trained readout, which
-adds nothing that a single output needs.
+Theorem 2: for a GaLU layer of k units the expected least loss is 1 − rank(Φ)/m, mostly 1 − kd/m. GaLU is fitted in
+closed form and by Adam with the same gates, ReLU by Adam, eight widths from m/8d to m/d in one stack. The trained
+readout adds nothing that a single output needs.
 """
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.studies.galu.common import NETWORKS, means
-from implicit_bias.studies.galu.gaussian import ADAM, by_kind, closed_form, draw_losses, trained, widths
+from implicit_bias.studies.galu.gaussian import ADAM, by_kind, closed_form, draw_losses, trained, training_cost, widths
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, product
 
 TITLE = "Least loss with fewer parameters than samples"
@@ -19,17 +17,17 @@ SOURCE = "second version, figure 2"
 CLAIM = "GaLU's expected least loss is 1 − kd/m; ReLU's lies between that and 1 − 2kd/m."
 #: kd/m of the widths.
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
-#: How far from theory GaLU's mean losses may be.
+#: Largest distance of GaLU's mean losses from theory.
 TOLERANCE = 0.05
 STYLES = {
     "GaLU": {"color": COLOURS["GaLU"], "linestyle": "none", "label": "GaLU (Adam)"},
     "closed form": {"color": COLOURS["GaLU"], "marker": "", "label": "GaLU (closed form)"},
     "ReLU": {"color": COLOURS["ReLU"], "linestyle": "none", "label": "ReLU (Adam)"},
 }
+cost = training_cost
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Two numbers of inputs, five repeats; quick: fewer samples, steps and repeats."""
     m, d, repeats = (128, (8,), 4) if quick else (512, (16, 32), 5)
     adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=(m,), d=d, repeats=(repeats,), seed=(1,))]
@@ -38,24 +36,17 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """A row (units, repeat, loss) for every width and repeat; of GaLU with closed_form and rank."""
     found = trained(settings, settings["network"], widths(settings, SHARES))
-    if settings["network"] == "GaLU":
-        for row in found:
-            best = closed_form(settings, row["units"], row["repeat"])
-            row |= {"closed_form": best.loss, "rank": best.rank}
+    for row in found if settings["network"] == "GaLU" else ():
+        best = closed_form(settings, row["units"], row["repeat"])
+        row |= {"closed_form": best.loss, "rank": best.rank}
     return found
 
 
-def cost(settings: Settings) -> float:
-    return settings["steps"] * (3e-4 + 1.5e-6 * settings["repeats"] * settings["m"] / settings["d"])
-
-
 def draw(table: pd.DataFrame) -> Figure:
-    """Loss against kd/m, a panel for every d; lines 1 − kd/m and 1 − 2kd/m."""
     return draw_losses(TITLE, by_kind(table, "closed_form", "closed form"), STYLES, width=4.2)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How far GaLU is from theory, and where ReLU lies."""
     fits, places = by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
     losses = means(fits, places, "loss", STYLES, by="kind")
     if losses.empty:
@@ -65,9 +56,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     by_size, by_rank = ((least - 1 + part).abs().max() for part in (share, ranks.loc[losses.index] / m))
     # No loss can lie below the upper bound at kd = m, where it is zero.
     inside = ((losses["ReLU"] < 1 - share) & (losses["ReLU"] > 1 - 2 * share))[share < 1]
-    sizes = f"means of {table.repeat.nunique()} repeats at {len(losses)} sizes"
-    adam = f"Adam within {(losses['GaLU'] - least).max():.3f} of the least loss"
-    within = f"within {by_size:.3f} ({by_rank:.3f} of 1 − rank/m), {sizes}; {adam}"
+    within = f"within {by_size:.3f} ({by_rank:.3f} of 1 − rank/m), means of {table.repeat.nunique()} repeats at "
+    within += f"{len(losses)} sizes; Adam within {(losses['GaLU'] - least).max():.3f} of the least loss"
     between = f"at {inside.sum()} of {len(inside)} sizes with kd < m"
     return [
         Verdict("GaLU's expected least loss is 1 − kd/m", within, f"within {TOLERANCE}", bool(by_size < TOLERANCE)),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.gram.sphere import ALL, LEAST, draws, least, listed, number, ordered, style
+from implicit_bias.studies.gram.sphere import ALL, LEAST, each_draw, least, listed, number, ordered, style
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "What an antipodal pair does"
@@ -19,34 +19,24 @@ PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 
 
 def grid(quick: bool) -> list[Settings]:
-    """All activations, nine draws of 50 points in ten dimensions; quick: three draws of 30."""
     n, repeats = (30, 3) if quick else (50, 9)
     return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in ALL]
 
 
 def rows(settings: Settings) -> Rows:
     """λ_min(G)/E[σ'²] and a bound of its error, without and with a pair: pair, least, error."""
-    found = []
-    for turn, X in draws(settings):
-        paired = np.vstack([X[:-1], -X[:1]])
-        found += [
-            {"draw": turn, "pair": pair} | least(points, settings["activation"])
-            for pair, points in ((False, X), (True, paired))
-        ]
-    return found
+    name = settings["activation"]
+    alone = each_draw(settings, lambda X: {"pair": False} | least(X, name))
+    paired = each_draw(settings, lambda X: {"pair": True} | least(np.vstack([X[:-1], -X[:1]]), name))
+    return [row for both in zip(alone, paired, strict=True) for row in both]
 
 
 def cost(settings: Settings) -> float:
     return 0.03 * settings["draws"]
 
 
-def medians(table: pd.DataFrame) -> pd.DataFrame:
-    """By activation, in order: alone and paired (median λ_min, NaN where its error hides it), error (median, paired).
-
-    >>> table = pd.DataFrame({"activation": "erf", "pair": [False, True], "least": [0.5, 1e-16], "error": 1e-12})
-    >>> medians(table).reset_index().to_dict("records")
-    [{'activation': 'erf', 'alone': 0.5, 'paired': nan, 'error': 1e-12}]
-    """
+def _medians(table: pd.DataFrame) -> pd.DataFrame:
+    """Table by activation: alone and paired (median λ_min, NaN if its error hides it), error (median, paired)."""
     found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
     middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
     middle = middle.set_axis(["alone", "paired"], axis=1)
@@ -56,10 +46,8 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """A line of points for each activation: without a pair, with one, or the bound below which G is singular."""
-    found = medians(table)
-    places = np.arange(len(found))[::-1]
-    axes = panels(TITLE, size=(5.2, 3.6))
-    ax = axes[0, 0]
+    found = _medians(table)
+    places, ax = np.arange(len(found))[::-1], panels(TITLE, size=(5.2, 3.6))[0, 0]
     ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)
     ax.plot(found.alone, places, "o", color=COLOURS["blue"], label="without a pair")
     ax.plot(found.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
@@ -73,9 +61,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """In which share of the draws activations are singular, and what is left to the others."""
     hidden = table[table.pair].assign(share=table.least.abs() <= table.error).groupby("activation").share.mean()
-    found = medians(table).assign(share=100 * hidden)
+    found = _medians(table).assign(share=100 * hidden)
     parity, unit = found.index.isin(PARITY), " % of the draws"
     expected, others = found[parity], found[~parity]
     singular = f"in {expected.share.min():.0f} % of the draws, λ_min/E[σ'²] up to {expected.error.max():.0e}; "

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.infinite import circle_eigenvalue, mean_square
-from implicit_bias.studies.gram.sphere import JUMP, LEAST, SMOOTH, listed, number, ordered, scaled, style
+from implicit_bias.studies.gram.sphere import JUMP, LEAST, SMOOTH, listed, log_ticks, number, ordered, scaled, style
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "Smallest eigenvalue of equally spaced points of the circle"
@@ -21,23 +21,20 @@ CLAIM = (
 )
 CLOSED = ("relu", "selu", "elu", "gelu", "erf")
 SERIES = ("swish", "tanh")
-#: λ_min n of ReLU for many points, and how many percent off it count as near.
-LIMIT, NEAR = 0.25, 2
-#: How many times as large a power of n counts as a faster fall.
+#: λ_min n of ReLU for many points.
+LIMIT = 0.25
+#: Largest distance from it, in percent.
+NEAR = 2
+#: Ratio of the powers of n from which on a fall counts as faster.
 STEEPER = 3
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Five closed forms up to 161 points, two series up to 41; quick: up to 41, and no series beyond 5."""
     closed, series = (
         ((5, 11, 21, 41), (5,)) if quick else ((5, 7, 11, 15, 21, 29, 41, 57, 81, 113, 161), (5, 11, 21, 41))
     )
     sizes = dict.fromkeys(CLOSED, closed) | dict.fromkeys(SERIES[: 1 if quick else 2], series)
-    return [
-        {"activation": activation, "n": n, "digits": 5, "seed": 0}
-        for activation, counts in sizes.items()
-        for n in counts
-    ]
+    return [{"activation": name, "n": n, "digits": 5, "seed": 0} for name, counts in sizes.items() for n in counts]
 
 
 def rows(settings: Settings) -> Rows:
@@ -50,21 +47,15 @@ def cost(settings: Settings) -> float:
     return {"swish": 8.0, "tanh": 50.0}.get(settings["activation"], 0.005 * settings["n"])
 
 
-def powers(table: pd.DataFrame) -> pd.Series:
-    """−d log λ_min/d log n of each activation between its two largest n.
-
-    >>> powers(pd.DataFrame({"activation": "relu", "n": [5, 10], "least": [0.2, 0.1]})).round(6).to_dict()
-    {'relu': 1.0}
-    """
+def _powers(table: pd.DataFrame) -> pd.Series:
+    """−d log λ_min/d log n of each activation between its two largest n."""
     logs = table.sort_values("n").set_index("activation")[["n", "least"]].apply(np.log)
     last = logs.groupby(level=0).diff().groupby(level=0).last().dropna()
     return -last["least"] / last.n
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """λ_min against n on two logarithmic axes, and ReLU's λ_min n."""
-    axes = panels(TITLE, columns=2, size=(4.2, 3.4))
-    ax, other = axes[0]
+    ax, other = panels(TITLE, columns=2, size=(4.2, 3.4))[0]
     for activation in ordered(table.activation):
         own = table[table.activation == activation].sort_values("n")
         look = {"marker": "o", "markersize": 3, "linewidth": 1.2} | style(activation)
@@ -75,22 +66,20 @@ def draw(table: pd.DataFrame) -> Figure:
     other.axhline(LIMIT, color=COLOURS["theory"], linestyle=":", linewidth=0.8, label="1/4 (ReLU)")
     other.set(xscale="log", xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))
     for each in (ax, other):
-        each.set_xticks(sizes := [n for n in (5, 11, 21, 41, 81, 161) if n <= table.n.max()], map(str, sizes))
-        each.minorticks_off()
+        log_ticks(each, [n for n in (5, 11, 21, 41, 81, 161) if n <= table.n.max()])
         each.legend()
     return ax.figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """ReLU's limit and the powers of n by which the eigenvalues fall at last."""
-    falls, last = powers(table), table.sort_values("n").groupby("activation")[["n", "least"]].last()
+    falls, last = _powers(table), table.sort_values("n").groupby("activation")[["n", "least"]].last()
     steeper = falls.filter(items=SMOOTH).min() / falls.filter(items=JUMP).max()
     relu = last.reindex(["relu"]).iloc[0]
     limit = relu.n * relu.least * mean_square("relu")
-    off = 100 * abs(limit / LIMIT - 1)
+    off, found = 100 * abs(limit / LIMIT - 1), f"{limit:.4f} at n = {relu.n:g}"
     ends = last.filter(items=SMOOTH, axis=0).apply(lambda end: f"{number(end.least)} at n = {end.n:g}", axis=1)
-    found = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of {listed(ends)}"
+    powers = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of {listed(ends)}"
     return [
-        decide("ReLU: λ_min n comes to 1/4", f"{limit:.4f} at n = {relu.n:g}", off, "below", NEAR, " % off"),
-        decide("smooth activations fall faster", found, steeper, "above", STEEPER, " times the power where σ' jumps"),
+        decide("ReLU: λ_min n comes to 1/4", found, off, "below", NEAR, " % off"),
+        decide("smooth activations fall faster", powers, steeper, "above", STEEPER, " times the power where σ' jumps"),
     ]

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.infinite import deep_gram, smallest_eigenvalue
-from implicit_bias.studies.gram.sphere import LEAST, SMOOTH, against, as_text, draws, quartiles, scaled
+from implicit_bias.studies.gram.sphere import LEAST, SMOOTH, against, as_text, each_draw, quartiles, scaled
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, product
 
 TITLE = "Smallest eigenvalue through depth"
@@ -22,16 +22,15 @@ REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Nine activations, six depths, 15 draws of 100 points; quick: three depths, three draws of 30."""
-    n, repeats = (30, 3) if quick else (100, 15)
-    depths = LAYERS[::2] if quick else LAYERS
+    n, repeats, depths = (30, 3, LAYERS[::2]) if quick else (100, 15, LAYERS)
     return product(n=(n,), d=(3,), activation=ACTIVATIONS, layers=depths, draws=(repeats,), seed=(1,))
 
 
-def rows(settings: Settings) -> Rows:
+def rows(settings: Settings, centred: bool = False) -> Rows:
     """λ_min/E[σ'²] of the last layer's Gram matrix, and a bound of its error: least, error."""
     name, layers = settings["activation"], settings["layers"]
-    return [{"draw": t} | scaled(smallest_eigenvalue(deep_gram(X, name, layers)), name) for t, X in draws(settings)]
+    deep = {"layers": layers, "centred": centred}
+    return each_draw(settings, lambda X: scaled(smallest_eigenvalue(deep_gram(X, name, **deep)), name))
 
 
 def cost(settings: Settings) -> float:
@@ -39,18 +38,13 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Medians and quartiles against the number of layers."""
     return against(table, "layers", TITLE, "layers $L$", LEAST.replace("(G)", "(G_L)"))
 
 
 def growth(table: pd.DataFrame) -> pd.Series:
-    """By activation: the median at the most layers over that at the fewest; 0 if it is hidden, NaN of one depth.
+    """Ratio, by activation, of the median at the most layers to that at the fewest; 0 if hidden, NaN of one depth.
 
     Where the first is hidden its bound stands for it, which makes the growth look smaller than it is.
-
-    >>> draws = pd.DataFrame({"activation": "erf", "layers": [1, 8], "least": [0.5, 2.0], "error": 1e-12})
-    >>> growth(draws).to_dict()
-    {'erf': 4.0}
     """
     found = quartiles(table, "layers")
     middle, bound = found.middle.unstack("layers"), found.bound.unstack("layers")
@@ -60,7 +54,6 @@ def growth(table: pd.DataFrame) -> pd.Series:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How the medians of smooth activations change from the fewest layers to the most."""
     texts, decided = quartiles(table, "layers").apply(as_text, axis=1), []
     for name, times in growth(table).reindex([name for name in ACTIVATIONS if name in SMOOTH]).items():
         path = texts[texts.index.isin([name], level="activation")].droplevel("activation")

@@ -1,16 +1,15 @@
 """The smallest eigenvalue of random points against their dimension
 
-n = 100 points uniform on the sphere of R^d, for d from 2 to 100: λ_min(G)/E[σ'²] of every activation, with a certified
-error. Where doubles cannot tell it from 0 the points are taken as exact numbers and G in multiprecision, in the cases
-that a minute or two is enough for; in the others an upper bound is what is known.
+Where doubles cannot tell λ_min from 0 the points are taken as exact numbers and G in multiprecision, in the cases that
+a minute or two is enough for; in the others an upper bound is what is known.
 """
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, against, as_text, draws, least, listed, quartiles
-from implicit_bias.studies.runner import Rows, Settings, Verdict, decide
+from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, against, as_text, each_draw, least, listed, quartiles
+from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, product
 
 TITLE = "Smallest eigenvalue against the dimension of the data"
 SOURCE = "main results"
@@ -22,26 +21,24 @@ ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf"
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)
 #: Digits of multiprecision, by dimension and activation.
 DIGITS = {(2, "gelu"): 90, (2, "erf"): 90, (3, "swish"): 18, (3, "softplus"): 18}
-#: How many times as large counts as far larger, and what part of ReLU's as large.
-FAR, NEAR = 100, 0.1
+#: Ratio from which on an eigenvalue counts as far larger.
+FAR = 100
+#: Share of ReLU's from which on an eigenvalue counts as as large.
+NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Nine activations in seven dimensions, 25 draws of 100 points in doubles, nine in multiprecision; quick: 30."""
-    n, repeats = (30, 3) if quick else (100, 25)
+    n, repeats, dimensions = (30, 3, DIMENSIONS[::3]) if quick else (100, 25, DIMENSIONS)
     cells = []
-    for d in DIMENSIONS[:: 3 if quick else 1]:
-        for activation in ACTIVATIONS:
-            digits = None if quick else DIGITS.get((d, activation))
-            fixed = {"n": n, "d": d, "activation": activation, "digits": digits}
-            cells.append(fixed | {"draws": 9 if digits else repeats, "seed": 1})
+    for cell in product(n=(n,), d=dimensions, activation=ACTIVATIONS):
+        digits = None if quick else DIGITS.get((cell["d"], cell["activation"]))
+        cells.append(cell | {"digits": digits, "draws": 9 if digits else repeats, "seed": 1})
     return cells
 
 
 def rows(settings: Settings) -> Rows:
     """λ_min(G)/E[σ'²] of every draw, and a bound of its error, in that unit: least, error."""
-    name, digits = settings["activation"], settings["digits"]
-    return [{"draw": turn} | least(X, name, digits) for turn, X in draws(settings)]
+    return each_draw(settings, lambda X: least(X, settings["activation"], settings["digits"]))
 
 
 def cost(settings: Settings) -> float:
@@ -49,26 +46,21 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Medians and quartiles against the dimension."""
     figure = against(table, "d", TITLE, "dimension $d'$")
     figure.axes[0].set_ylim(max(1e-16, 0.3 * np.nanmin(quartiles(table, "d")[["low", "bound"]])), 3)
     return figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Jumping against smooth activations in the lowest dimension, and how far all are from ReLU's in the highest."""
     found = quartiles(table, "d")
-    # Where the error hides a median its bound stands for it.
-    upper = found.middle.fillna(found.bound).unstack("activation")
+    upper, texts = found.upper.unstack("activation"), found.apply(as_text, axis=1)
     few, many = upper.index[[0, -1]]
-    texts = found.apply(as_text, axis=1)
     low, high = (
         f"medians of {table.n.iloc[0]} points for d = {d}: {listed(texts.xs(d, level=1))}" for d in (few, many)
     )
     sharp, smooth = upper.loc[few].filter(items=JUMP).min(), upper.loc[few].filter(items=SMOOTH).max()
     relu = upper.loc[many].get("relu", np.nan) if many > few else np.nan
-    least = upper.loc[many].min() / relu
     return [
         decide("low dimension: far larger where σ' jumps", low, sharp / smooth, "above", FAR, " times"),
-        decide("high dimension: all are large", high, least, "at least", NEAR, " of ReLU's"),
+        decide("high dimension: all are large", high, upper.loc[many].min() / relu, "at least", NEAR, " of ReLU's"),
     ]

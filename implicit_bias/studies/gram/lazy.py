@@ -15,12 +15,11 @@ TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"
 CLAIM = "On data of low dimension smooth activations lead to slow training: the wider the networks, the more so."
 ACTIVATIONS = ("relu", "selu", "swish", "tanh")
-#: How many times as fast counts as faster.
+#: Ratio from which on training counts as faster.
 SLOWER = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Four activations at three widths, 5000 steps; quick: two at two, 100 steps."""
     widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
     task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps, "seed": 1}
     return [task | {"activation": name, "units": units} for units in widths for name in names]
@@ -30,23 +29,15 @@ rows = speed.rows
 cost = speed.cost
 
 
-def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Those of `speed`, by the width as well."""
+def _speeds(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of `speed.speeds`, by the width as well."""
     return pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
 
 
 def ratios(table: pd.DataFrame) -> pd.Series:
-    """By width, with that of the flow last: the median speed where σ' jumps over that where σ is smooth.
-
-    >>> run = pd.DataFrame({"step": [0, 1], "loss": [1.0, 0.25], "flow": [1.0, 0.5], "least": 0.1, "eta": 0.5})
-    >>> run = run.assign(data="sphere", d=3, labels="random", rate="own", units=8)
-    >>> both = pd.concat([run.assign(activation="relu"), run.assign(activation="tanh", loss=[1.0, 0.5])])
-    >>> ratios(both).to_dict()
-    {'8': 2.0, 'flow': 1.0}
-    """
-    found = speeds(table)
-    names = found.index.get_level_values("activation")
-    units = found.index.get_level_values("units")
+    """Ratio, by width and last of the flow, of the median speed where σ' jumps to that where σ is smooth."""
+    found = _speeds(table)
+    names, units = (found.index.get_level_values(level) for level in ("activation", "units"))
     jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))
     times = (jumping / smooth).reindex(sorted(set(units)))
     last = times.flow.iloc[-1:].set_axis(["flow"])
@@ -54,13 +45,12 @@ def ratios(table: pd.DataFrame) -> pd.Series:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Losses at every width with the flow's, and speeds against the width."""
     widths = sorted(set(table.units))
     axes = panels(TITLE, columns=len(widths) + 1, size=(3.1, 2.9))[0]
     for ax, units in zip(axes, widths, strict=False):
         speed.curves(ax, table[table.units == units])
         ax.set(title=f"{units} units", xlabel="steps", ylabel="loss / first loss", ylim=(1e-3, 2))
-    found = speeds(table)
+    found = _speeds(table)
     for name in ordered(table.activation):
         own = found.xs(name, level="activation").droplevel([1, 2, 3, 4])
         axes[-1].loglog(own.index, own.measured, marker="o", markersize=3, **style(name))
@@ -72,25 +62,14 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How many times as fast networks train where σ' jumps, at each width and as flow."""
     times = ratios(table)
-    steps = f"after {table.step.max()} steps training is {listed_times(times)} times as fast where σ' jumps"
-    wide = times.iloc[-2]
+    names = (f"k = {name}" if name != "flow" else name for name in times.index)
+    listed = ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))
+    steps = f"after {table.step.max()} steps training is {listed} times as fast where σ' jumps"
+    slower = "low dimension: the widest networks are slower where σ is smooth"
     grown = times.iloc[-2] / times.iloc[0] if len(times) > 2 else float("nan")
     return [
-        decide(
-            "low dimension: the widest networks are slower where σ is smooth", steps, wide, "above", SLOWER, " times"
-        ),
+        decide(slower, steps, times.iloc[-2], "above", SLOWER, " times"),
         decide("low dimension: so is the flow of infinite width", steps, times.iloc[-1], "above", SLOWER, " times"),
         decide("the wider, the more so", f"{grown:.2g} times the ratio", grown, "above", 1, " times"),
     ]
-
-
-def listed_times(times: pd.Series) -> str:
-    """Ratios with the widths they are of.
-
-    >>> listed_times(pd.Series({"128": 1.5, "flow": 3.0}))
-    '1.5 (k = 128), 3 (flow)'
-    """
-    names = (f"k = {name}" if name != "flow" else name for name in times.index)
-    return ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))

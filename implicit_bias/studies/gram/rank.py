@@ -23,21 +23,20 @@ SHADES = {2: "black", 3: "blue", 4: "orange"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """z², z³ and z⁴ in three and five dimensions, up to 100 points; quick: z² and z³ in three, up to 20."""
     if quick:
         return product(degree=(2, 3), d=(3,), most=(20,), step=(2,), seed=(1,))
     return product(degree=DEGREES, d=(3, 5), most=(100,), step=(5,), seed=(1,))
 
 
 def rows(settings: Settings) -> Rows:
-    """For the first points up to `most`: n, index, eigenvalue of G over the largest, and the error bound likewise."""
+    """Rows (n, index, eigenvalue, error) of the first n points; eigenvalues and bounds over the largest eigenvalue."""
     X = unit_points(settings["most"], settings["d"], settings["seed"])
     sigma = polynomial([0.0] * settings["degree"] + [1.0])
     found = []
     for n in range(settings["step"], settings["most"] + 1, settings["step"]):
         gram = gram_matrix(X[:n], sigma)
         values = np.linalg.eigvalsh(gram.values)[::-1]
-        # LAPACK's own rounding beside that of the entries.
+        # LAPACK's own rounding in addition to that of the entries.
         error = float(gram.error + 4 * n * np.finfo(float).eps * values[0]) / values[0]
         pairs = enumerate(values / values[0], start=1)
         found += [{"n": n, "index": i, "eigenvalue": float(value), "error": error} for i, value in pairs]
@@ -49,41 +48,29 @@ def cost(settings: Settings) -> float:
 
 
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """By degree, d and n: rank (eigenvalues above the error), kept and cut (the last above and the first below).
-
-    >>> table = pd.DataFrame({"degree": 2, "d": 2, "n": 3, "eigenvalue": [1.0, 0.5, 1e-17], "error": 1e-15})
-    >>> ranks(table).reset_index().to_dict("records")
-    [{'degree': 2, 'd': 2, 'n': 3, 'rank': 2, 'kept': 0.5, 'cut': 1e-17}]
-    """
-    above = table.eigenvalue > table.error
-    keys = ["degree", "d", "n"]
+    """Table by degree, d and n: rank (eigenvalues above the error), kept and cut (the last above, the first below)."""
+    above, keys = table.eigenvalue > table.error, ["degree", "d", "n"]
     kept = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
     return kept.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())
 
 
 def ceiling(degree: int, d: int) -> int:
-    """The number of monomials of a degree in d variables.
-
-    >>> [ceiling(degree, 5) for degree in (2, 3)]
-    [15, 35]
-    """
+    """The number of monomials of a degree in d variables."""
     return math.comb(d + degree - 1, degree)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Rank against the number of points, and the eigenvalues of the most points, in the highest dimension."""
-    d = table.d.max()
-    own = table[table.d == d]
+    own, d = table[table.d == table.d.max()], table.d.max()
     found = ranks(own).droplevel("d")
-    axes = panels(TITLE, columns=2, size=(4.0, 3.3))
-    ax, other = axes[0]
+    ax, other = panels(TITLE, columns=2, size=(4.0, 3.3))[0]
     for degree in sorted(own.degree.unique()):
-        look = {"color": COLOURS[SHADES[degree]], "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
+        colour = COLOURS[SHADES[degree]]
+        look = {"color": colour, "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
         ax.plot(found.loc[degree].index, found.loc[degree, "rank"], marker="o", **look)
-        ax.axhline(ceiling(degree, d), color=COLOURS[SHADES[degree]], linestyle=":", linewidth=0.8)
+        ax.axhline(ceiling(degree, d), color=colour, linestyle=":", linewidth=0.8)
         whole = own[(own.degree == degree) & (own.n == own.n.max())]
         other.semilogy(whole["index"], whole.eigenvalue.abs(), marker=".", **look)
-        other.axhline(whole.error.iloc[0], color=COLOURS[SHADES[degree]], linestyle="--", linewidth=0.6)
+        other.axhline(whole.error.iloc[0], color=colour, linestyle="--", linewidth=0.6)
     ax.set(xlabel=f"points $n$ on the sphere of $R^{d}$", ylabel="rank of $G$", ylim=(0, None), xlim=(0, None))
     ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="monomials")
     other.plot([], [], "--", color=COLOURS["theory"], linewidth=0.6, label="error bound")
@@ -94,7 +81,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether every rank is min(n, number of monomials), and the gap in the eigenvalues."""
     found = ranks(table).reset_index()
     found["monomials"] = [ceiling(degree, d) for degree, d in zip(found.degree, found.d, strict=True)]
     beyond = found[found.n > found.monomials]

@@ -1,8 +1,7 @@
 """The smallest eigenvalue against the number of points and their separation
 
 n points uniform on the sphere of R^3, and δ, the least distance of two: the more points, the closer the nearest, while
-all are different. The abstract counts ReLU, SELU and ELU as not smooth, because σ' or σ'' jumps, and says that all
-eigenvalues are large under minimal assumptions on the data. Here λ_min is held against n and δ.
+all are different. The abstract counts ReLU, SELU and ELU as not smooth, because σ' or σ'' jumps.
 """
 
 import pandas as pd
@@ -10,12 +9,12 @@ from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
 
 from implicit_bias.studies.gram.sphere import (
-    BEND,
     LEAST,
     as_text,
-    draws,
+    each_draw,
     least,
     listed,
+    log_ticks,
     number,
     ordered,
     power,
@@ -28,46 +27,36 @@ TITLE = "Smallest eigenvalue against points and their separation"
 SOURCE = "abstract, on non-smooth activations"
 CLAIM = "ReLU, SELU and ELU, whose first or second derivative jumps, have large eigenvalues under minimal assumptions."
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "tanh")
-NOT_SMOOTH = ("relu", "selu", *BEND)
+NOT_SMOOTH = ("relu", "selu", "elu")
 #: The power of δ up to which a fall counts as that of a first derivative that jumps.
 SLOW = 1.5
-#: What part of ReLU's λ_min counts as large.
+#: Share of ReLU's λ_min that counts as large.
 NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Five activations, four numbers of points, 15 draws; quick: two numbers, three draws."""
     sizes, repeats = ((25, 50), 3) if quick else ((50, 100, 200, 400), 15)
     return [{"n": n, "d": 3, "activation": name, "draws": repeats, "seed": 1} for name in ACTIVATIONS for n in sizes]
 
 
 def rows(settings: Settings) -> Rows:
     """λ_min/E[σ'²], a bound of its error, and the least distance: least, error, apart."""
-    return [
-        {"draw": turn, "apart": float(pdist(X).min())} | least(X, settings["activation"]) for turn, X in draws(settings)
-    ]
+    return each_draw(settings, lambda X: {"apart": float(pdist(X).min())} | least(X, settings["activation"]))
 
 
 def cost(settings: Settings) -> float:
     return settings["draws"] * (0.02 + 2e-6 * settings["n"] ** 2)
 
 
-def powers(table: pd.DataFrame, over: str) -> pd.Series:
-    """The power of n or of δ like which λ_min falls, by activation: of a line through the logarithms that are seen.
-
-    >>> table = pd.DataFrame({"activation": "relu", "n": [5, 10], "least": [0.2, 0.1], "error": 0.0})
-    >>> powers(table, "n").round(6).to_dict()
-    {'relu': -1.0}
-    """
-    seen = table[table.least > table.error]
+def _powers(table: pd.DataFrame, over: str) -> pd.Series:
+    """Exponent of n or of δ in λ_min, by activation, from a line through the logarithms above their error."""
     fits = {}
-    for name, own in seen.groupby("activation"):
+    for name, own in table[table.least > table.error].groupby("activation"):
         fits[name] = power(own.set_index(over)["least"]) if len(set(own.n)) > 1 else float("nan")
     return pd.Series(fits, dtype=float)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """λ_min against n, medians with bounds, and every draw against δ."""
     axes = panels(TITLE, columns=2, size=(4.2, 3.6))
     (left, right), found = axes[0], quartiles(table, "n")
     for name in ordered(table.activation):
@@ -77,20 +66,17 @@ def draw(table: pd.DataFrame) -> Figure:
         each = table[(table.activation == name) & (table.least > table.error)]
         right.plot(each.apart, each["least"], ".", color=look["color"], markersize=3)
     left.set(xscale="log", yscale="log", xlabel="points $n$", ylabel=LEAST)
-    left.set_xticks(sizes := sorted(set(table.n)), map(str, sizes))
-    left.minorticks_off()
+    log_ticks(left, sorted(set(table.n)))
     left.plot([], [], "v", color=COLOURS["theory"], markerfacecolor="none", label="upper bound")
     right.set(xscale="log", yscale="log", xlabel="least distance $\\delta$", ylabel=LEAST)
     return finished(axes, below=6)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How λ_min of the activations that are not smooth falls, and ELU's beside ReLU's."""
-    falls, apart = powers(table, "n"), powers(table, "apart")
-    upper = quartiles(table, "n").pipe(lambda found: found.middle.fillna(found.bound)).unstack("activation")
-    last = upper.loc[table.n.max()]
+    falls, apart = _powers(table, "n"), _powers(table, "apart")
+    found = quartiles(table, "n")
+    last, texts = found.upper.xs(table.n.max(), level="n"), found.apply(as_text, axis=1)
     part = last.reindex(["elu"]).iloc[0] / last.reindex(["relu"]).iloc[0]
-    texts = quartiles(table, "n").apply(as_text, axis=1)
     medians = "; ".join(f"{name} {'/'.join(texts[name])}" for name in ordered(falls.index) if name in NOT_SMOOTH)
     sizes = "/".join(map(str, sorted(set(table.n))))
     powered = f"like δ to the powers {listed(apart.filter(items=NOT_SMOOTH), '.2f')}; like n to the powers "

@@ -3,8 +3,7 @@
 Networks f(x) = (1/√k) Σ_r a_r σ(⟨w_r, x⟩) with fixed a_r = ±1; the w_r start Gaussian, each once with either sign, so
 that f starts at 0, and are trained by full-batch gradient descent on ½‖f(X) − y‖². While they are near their start, t
 steps at the rate η leave the residual e^{−ηtG} y: the flow of kernel regression, in closed form, whose slowest part
-decays at the rate ηλ_min. 50 points on a sphere, with labels ±1 drawn at random, or digits (0–4 against 5–9) by their
-principal components, divided by their lengths, with their labels or random ones; in few dimensions and in many.
+decays at the rate ηλ_min.
 
 A rate is fair if it does not depend on how σ is scaled. "own": η = 1/λ_max(G), the best rate that is safe, for each
 activation its own, so that λ_min/λ_max decides. "common": η = 1/(E[σ'²] λ_max(XXᵀ)), the same for all activations once
@@ -32,36 +31,30 @@ CLAIM = (
 )
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "tanh", "square")
 #: Data, dimension and labels.
-TASKS = (
-    ("sphere", 3, "random"),
-    ("digits", 3, "random"),
-    ("digits", 3, "real"),
-    ("sphere", 50, "random"),
-    ("digits", 50, "random"),
-    ("digits", 50, "real"),
-)
+TASKS = [
+    (data, d, labels)
+    for d in (3, 50)
+    for data, labels in (("sphere", "random"), ("digits", "random"), ("digits", "real"))
+]
 #: Dimensions that count as few.
 FEW = 10
 #: Rank correlations above which an order counts as that of the eigenvalues.
 RANKED = 0.7
-#: How many times as fast counts as faster.
+#: Ratio from which on training counts as faster.
 SLOWER = 2
 #: The share of the first loss at which a network counts as trained; speeds are taken up to there.
 TRAINED = 1e-6
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Seven activations on six tasks at their own rates, on the spheres also at a common one; quick: three."""
-    size = {"n": 20, "units": 256} if quick else {"n": 50, "units": 2048}
-    cells = []
-    for rate in ("own", "common"):
-        for data, d, labels in TASKS:
-            if rate == "own" or data == "sphere":
-                names = ACTIVATIONS[::2] if quick else ACTIVATIONS
-                steps = 1000 if quick or d > FEW else 5000
-                task = {"data": data, "d": d, "labels": labels, "rate": rate, "steps": steps}
-                cells += [task | {"activation": name} | size | {"seed": 1} for name in names]
-    return cells
+    size, names = ({"n": 20, "units": 256}, ACTIVATIONS[::2]) if quick else ({"n": 50, "units": 2048}, ACTIVATIONS)
+    tasks = [(rate, *task) for rate in ("own", "common") for task in TASKS if rate == "own" or task[0] == "sphere"]
+    return [
+        {"data": data, "d": d, "labels": labels, "rate": rate, "steps": 1000 if quick or d > FEW else 5000}
+        | {"activation": name, **size, "seed": 1}
+        for rate, data, d, labels in tasks
+        for name in names
+    ]
 
 
 def samples(settings: Settings) -> tuple[Array, Array]:
@@ -87,20 +80,13 @@ def start(settings: Settings) -> tuple[Array, Array]:
 
 
 def residual_and_gradient(X: Array, y: Array, W: Array, a: Array, sigma: Activation) -> tuple[Array, Array]:
-    """f(X) − y (n,), and the gradient of ½‖f(X) − y‖² in W (k, d).
-
-    >>> from implicit_bias.extensions.infinite import activation
-    >>> data = np.array([[1.0, 0.0]]), np.array([1.0])
-    >>> r, gradient = residual_and_gradient(*data, np.array([[2.0, 5.0]]), np.array([1.0]), activation("relu"))
-    >>> r.tolist(), gradient.tolist()
-    ([1.0], [[1.0, 0.0]])
-    """
+    """f(X) − y (n,), and the gradient of ½‖f(X) − y‖² in W (k, d)."""
     Z = X @ W.T
     r = sigma.function(Z) @ a - y
     return r, ((sigma.derivative(Z) * r[:, None]).T @ X) * a[:, None]
 
 
-def recorded(steps: int) -> list[int]:
+def _recorded(steps: int) -> list[int]:
     """The steps at which losses are kept: 0, and about ten in each factor of e, the last included."""
     return sorted({0, *np.geomspace(1, steps, 1 + int(6 * np.log(steps))).round().astype(int).tolist()})
 
@@ -114,7 +100,7 @@ def rows(settings: Settings) -> Rows:
     sigma, unit = activation(settings["activation"]), mean_square(settings["activation"])
     values, vectors = np.linalg.eigh(gram_matrix(X, sigma).values)
     most = float(np.linalg.norm(X, 2)) ** 2 * unit if settings["rate"] == "common" else float(values[-1])
-    kept = recorded(settings["steps"])
+    kept = _recorded(settings["steps"])
     losses = trained(settings, X, y, sigma, 1 / most)
     # The features V√λ have the kernel G; the flow's loss is a mean over the samples.
     features = GatedFeatures(vectors * np.sqrt(np.maximum(values, 0.0)))
@@ -127,8 +113,8 @@ def rows(settings: Settings) -> Rows:
 
 
 def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
-    """The losses at the recorded steps over the first one; None from where they leave floating point."""
-    (W, a), kept, losses = start(settings), set(recorded(settings["steps"])), []
+    """The losses at the recorded steps over the first one; None from the first that overflows."""
+    (W, a), kept, losses = start(settings), set(_recorded(settings["steps"])), []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(settings["steps"] + 1):
             r, gradient = residual_and_gradient(X, y, W, a, sigma)
@@ -145,13 +131,10 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """By task, rate and activation: measured and flow, the mean rate per step at which the residual decays until the
-    loss is TRAINED or the steps end; worst, ηλ_min.
+    """Speeds by task, rate and activation.
 
-    >>> run = pd.DataFrame({"step": [0, 1], "loss": [1.0, 0.25], "flow": [1.0, 0.5], "least": 0.1, "eta": 0.5})
-    >>> run = run.assign(data="sphere", d=3, labels="random", rate="own", activation="relu")
-    >>> speeds(run).iloc[0].round(4).to_dict()
-    {'measured': 0.6931, 'flow': 0.3466, 'worst': 0.05}
+    measured and flow are the mean rates per step at which the residual decays until the loss is TRAINED or the steps
+    end; worst is ηλ_min.
     """
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
@@ -160,14 +143,13 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def decay(step: pd.Series, loss: pd.Series) -> float:
-    """−½ log(loss)/step where the loss is first TRAINED, else at the end; NaN of losses that leave floating point."""
+    """−½ log(loss)/step where the loss is first TRAINED, else at the end; NaN of losses that overflow."""
     done = np.flatnonzero(loss <= TRAINED)
     at = int(done[0]) if len(done) else len(loss) - 1
     return float(-np.log(loss.iloc[at]) / (2 * step.iloc[at]))
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Losses against steps with the flow's, a panel for each task at its own rates, and speeds against ηλ_min."""
     own = table[table.rate == "own"]
     own = own if len(own) else table
     dimensions = sorted(own.d.unique())
@@ -175,10 +157,9 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=len(tasks) + 1, rows=len(dimensions), size=(3.1, 2.7))
     for line, d in zip(axes, dimensions, strict=True):
         for ax, (data, labels) in zip(line, tasks, strict=False):
-            part = own[(own.d == d) & (own.data == data) & (own.labels == labels)]
-            curves(ax, part)
+            curves(ax, own[(own.d == d) & (own.data == data) & (own.labels == labels)])
             ax.set(title=f"{data}, $d' = {d}$, {labels} labels", xlabel="steps", ylabel="loss / first loss")
-        scatter(line[-1], speeds(own[own.d == d]))
+        _scatter(line[-1], speeds(own[own.d == d]))
     return finished(axes, below=6)
 
 
@@ -192,7 +173,7 @@ def curves(ax: Axes, part: pd.DataFrame) -> None:
     ax.set(xscale="symlog", yscale="log", ylim=(TRAINED / 3, 2), xlim=(0, None))
 
 
-def scatter(ax: Axes, found: pd.DataFrame) -> None:
+def _scatter(ax: Axes, found: pd.DataFrame) -> None:
     """Speeds against ηλ_min, of networks and of the flow."""
     found = found[found.worst > 0]
     for name in ordered(found.index.get_level_values("activation")):
@@ -209,13 +190,12 @@ def scatter(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Rank correlations of speed and ηλ_min in each task, and what a jump of σ' is worth in few and many dimensions."""
     found = speeds(table).dropna()
     tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
     ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
     order = f"rank correlations {ranks.min():.2f} to {ranks.max():.2f} in {len(ranks)} tasks"
     d = found.index.get_level_values("d")
-    (low, slower), (high, as_fast) = jump(found[d <= FEW]), jump(found[d > FEW])
+    (low, slower), (high, as_fast) = _jump(found[d <= FEW]), _jump(found[d > FEW])
     return [
         decide("the larger ηλ_min, the faster networks train", order, ranks.min(), "above", RANKED, " in every task"),
         decide("low dimension: slower where σ is smooth", low, slower, "above", SLOWER, " times"),
@@ -223,16 +203,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     ]
 
 
-def jump(found: pd.DataFrame) -> tuple[str, float]:
-    """How many times as fast networks train where σ' jumps as where σ is smooth, in words and as a number."""
+def _jump(found: pd.DataFrame) -> tuple[str, float]:
+    """Ratio of the speed of networks where σ' jumps to that where σ is smooth, in words and as a number."""
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()
     wide = own.max() / own.min()
     dimensions = "/".join(f"{d}" for d in sorted(set(own.index.get_level_values("d"))))
-    text = (
-        f"in {dimensions} dimensions training is {times.measured:.2g} times as fast where σ' jumps (flow: "
-        f"{times.flow:.2g}, ηλ_min: {times.worst:.1e}); ηλ_min ranges over a factor of {wide.worst:.1e}, speed over "
-        f"{wide.measured:.2g}"
-    )
-    return text, times.measured
+    text = f"in {dimensions} dimensions training is {times.measured:.2g} times as fast where σ' jumps (flow: "
+    text += f"{times.flow:.2g}, ηλ_min: {times.worst:.1e}); ηλ_min ranges over a factor of {wide.worst:.1e}, "
+    return text + f"speed over {wide.measured:.2g}", times.measured

@@ -1,42 +1,43 @@
-"""Points of the sphere, their smallest eigenvalues, and one look for each activation: what the figures share."""
+"""Points of the sphere, their smallest eigenvalues, and the style of each activation, for all figures."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.infinite import gram_matrix, mean_square, smallest_eigenvalue
-from implicit_bias.studies.runner import COLOURS, Settings, named, panels, ribbon
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, named, panels, ribbon
 
-#: Activations whose derivative jumps at 0, whose second one does, and which are smooth.
-JUMP, BEND = ("relu", "leaky relu", "selu"), ("elu",)
+#: Activations whose derivative jumps at 0.
+JUMP = ("relu", "leaky relu", "selu")
+#: Those whose second derivative jumps there.
+BEND = ("elu",)
 SMOOTH = ("gelu", "swish", "softplus", "tanh", "sigmoid", "erf", "square", "cube")
 ALL = (*JUMP, *BEND, *SMOOTH)
 NAMES = {"relu": "ReLU", "leaky relu": "leaky ReLU", "selu": "SELU", "elu": "ELU", "gelu": "GELU", "square": "$z^2$"}
 NAMES |= {"cube": "$z^3$"}
 HUES = {"relu": "orange", "selu": "red", "elu": "purple", "gelu": "sky", "swish": "green", "tanh": "blue", "erf": "sky"}
 HUES |= {"leaky relu": "yellow", "softplus": "green", "sigmoid": "purple", "square": "black", "cube": "black"}
+#: Activations that share a colour differ in the dots.
+DOTTED = ("erf", "softplus", "sigmoid", "cube")
 #: The axis of smallest eigenvalues.
 LEAST = "$\\lambda_{\\min}(G)/E[\\sigma'^2]$"
 
 
 def unit_points(n: int, d: int, *seed: int) -> Array:
-    """n points uniform on the sphere of R^d, shape (n, d); NumPy's PCG64.
-
-    >>> (unit_points(3, 5, 1, 2) ** 2).sum(axis=1).round(12).tolist()
-    [1.0, 1.0, 1.0]
-    """
+    """n points uniform on the sphere of R^d, shape (n, d); NumPy's PCG64."""
     X = np.random.default_rng(seed).normal(size=(n, d))
     return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
-def draws(settings: Settings) -> Iterator[tuple[int, Array]]:
-    """Each draw's number and its points, shape (n, d)."""
-    for turn in range(settings["draws"]):
-        yield turn, unit_points(settings["n"], settings["d"], settings["seed"], turn)
+def each_draw(settings: Settings, measured: Callable[[Array], dict[str, float]]) -> Rows:
+    """A row for each draw of points (n, d): its number, and the measures of the points."""
+    n, d, seed = (settings[name] for name in ("n", "d", "seed"))
+    return [{"draw": turn} | measured(unit_points(n, d, seed, turn)) for turn in range(settings["draws"])]
 
 
 def scaled(found: Any, activation: str) -> dict[str, float]:
@@ -46,112 +47,76 @@ def scaled(found: Any, activation: str) -> dict[str, float]:
 
 
 def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
-    """λ_min of the points' Gram matrix, `scaled`.
-
-    >>> {name: round(value, 6) for name, value in least([[1.0, 0.0], [0.0, 1.0]], "tanh").items()}
-    {'least': 1.0, 'error': 0.0}
-    """
+    """λ_min of the points' Gram matrix, `scaled`."""
     return scaled(smallest_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits)), activation)
 
 
 def style(activation: str) -> dict[str, Any]:
-    """Colour, line and label of an activation: solid lines where a derivative jumps at 0, dashed ones where none does.
-
-    >>> style("relu")
-    {'color': '#E69F00', 'linestyle': '-', 'label': 'ReLU'}
-    """
-    line = "--" if activation in SMOOTH else "-"
-    # Activations that share a colour differ in the dots.
-    dotted = activation in ("erf", "softplus", "sigmoid", "cube")
-    label = NAMES.get(activation, activation)
-    return {"color": COLOURS[HUES[activation]], "linestyle": ":" if dotted else line, "label": label}
+    """Colour, line and label of an activation: solid lines where a derivative jumps at 0, dashed ones elsewhere."""
+    line = ":" if activation in DOTTED else "--" if activation in SMOOTH else "-"
+    return {"color": COLOURS[HUES[activation]], "linestyle": line, "label": NAMES.get(activation, activation)}
 
 
 def ordered(activations: Iterable[str]) -> list[str]:
-    """The activations in the order of all figures.
-
-    >>> ordered({"tanh", "relu"})
-    ['relu', 'tanh']
-    """
+    """The activations in the order of all figures."""
     return sorted(set(activations), key=ALL.index)
 
 
 def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
-    """By activation and `over`: middle, low, high of `least` (quartiles); bound alone where the error hides the median.
+    """Table by activation and `over`: middle, low, high of `least` (quartiles); bound alone if the error hides them.
 
-    >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
-    >>> quartiles(draws, "d").reset_index().to_dict("records")[1]
-    {'activation': 'erf', 'd': 3, 'middle': 2.0, 'low': 1.5, 'high': 3.0, 'bound': nan}
-    >>> float(quartiles(draws, "d").loc[("erf", 2), "bound"])
-    0.4
+    `upper` is the middle, or else the bound.
     """
     parts = table.assign(top=table.least + table.error).groupby(["activation", over])
     found = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
     hidden = found.middle <= parts.error.median()
     found["bound"] = parts.top.median().where(hidden)
     found.loc[hidden, ["middle", "low", "high"]] = np.nan
-    return found
+    return found.assign(upper=found.middle.fillna(found.bound))
 
 
 def number(value: float) -> str:
-    """Two significant digits, with an exponent for what is small.
-
-    >>> number(0.4699), number(4.6e-46)
-    ('0.47', '4.6e-46')
-    """
+    """Two significant digits, with an exponent for what is small: '0.47', '4.6e-46'."""
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
 
 
 def power(values: pd.Series) -> float:
-    """The power of its index like which a positive series grows, by least squares on logarithms; NaN of one place.
-
-    >>> round(power(pd.Series([0.2, 0.1], index=[5, 10])), 6)
-    -1.0
-    """
+    """Exponent of the index in a positive series, by least squares on logarithms; NaN of one place."""
     if values.count() < 2:
         return float("nan")
     return float(np.polyfit(np.log(values.index), np.log(values), 1)[0])
 
 
 def as_text(found: pd.Series) -> str:
-    """A median of `quartiles`, or below what it lies.
-
-    >>> as_text(pd.Series({"middle": 0.5})), as_text(pd.Series({"middle": float("nan"), "bound": 1e-12}))
-    ('0.50', '< 1.0e-12')
-    """
+    """A median of `quartiles`, or its upper bound: '0.50', '< 1.0e-12'."""
     return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
 
 
 def listed(values: pd.Series, form: str = "") -> str:
-    """Every activation with its value, in the order of all figures.
-
-    >>> listed(pd.Series({"tanh": -2.0, "relu": 1.0}), ".1f")
-    'relu 1.0, tanh −2.0'
-    """
+    """Every activation with its value, in the order of all figures: 'relu 1.0, tanh −2.0'."""
     return named(values[ordered(values.index)], form)
+
+
+def log_ticks(ax: Axes, places: Iterable[int]) -> None:
+    """Tick a logarithmic axis at these places only."""
+    ax.set_xticks(ticks := list(places), map(str, ticks))
+    ax.minorticks_off()
 
 
 def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
     """Medians and quartiles of every activation against `over`, on logarithmic axes, with a legend beside them.
 
     Triangles stand where only a bound is known.
-
-    >>> draws = pd.DataFrame({"activation": "erf", "d": [3, 3, 3, 2], "least": [1.0, 2.0, 4.0, -0.1], "error": 0.5})
-    >>> ax = against(draws, "d", "Least eigenvalues", "d", "least").axes[0]
-    >>> ax.get_xlabel(), [line.get_ydata().tolist() for line in ax.get_lines()]
-    ('d', [[2.0], [0.4], []])
     """
-    found, places = quartiles(table, over), sorted(table[over].unique())
-    axes = panels(title, size=(5.6, 4.0))
-    ax = axes[0, 0]
+    found = quartiles(table, over)
+    ax = panels(title, size=(5.6, 4.0))[0, 0]
     for activation in ordered(table.activation):
         own, look = pd.DataFrame(found.loc[activation]), style(activation)
         shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
         ribbon(ax, shown.middle, shown.low, shown.high, alpha=0.15, marker="o", **look)
         ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)
     ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-    ax.set_xticks(places, [str(place) for place in places])
-    ax.minorticks_off()
+    log_ticks(ax, sorted(table[over].unique()))
     if found.bound.notna().any():
         ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
     ax.figure.legend(loc="outside right center")

@@ -16,12 +16,13 @@ TITLE = "Gram matrices of finite width"
 SOURCE = "concentration at initialisation"
 CLAIM = "The Gram matrix of k units comes as near to its mean as 1/√k, and its smallest eigenvalue with it."
 ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
-#: The power of k that is claimed, and how near counts as that.
-HALF, NEAR = -0.5, 0.1
+#: The power of k that is claimed.
+HALF = -0.5
+#: Largest distance from it.
+NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Five activations, widths from 100 to 100 000, 15 draws of the weights; quick: two, up to 10 000, three draws."""
     widths, draws = ((100, 1000, 10_000), 3) if quick else ((100, 316, 1000, 3162, 10_000, 31_623, 100_000), 15)
     names = ACTIVATIONS[::4] if quick else ACTIVATIONS
     return product(n=(50,), d=(10,), activation=names, width=widths, draws=(draws,), seed=(1,))
@@ -45,14 +46,10 @@ def cost(settings: Settings) -> float:
     return settings["draws"] * (0.01 + 2e-7 * settings["n"] * settings["width"])
 
 
-def exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """The powers of k that the mean ‖Ĝ − G‖/‖G‖ and the standard deviation of λ_min over draws follow: off, spread.
+def _exponents(table: pd.DataFrame) -> pd.DataFrame:
+    """Exponents of k in the mean ‖Ĝ − G‖/‖G‖ (off) and in the standard deviation of λ_min over draws (spread).
 
     By least squares on logarithms, of each activation; NaN of fewer than two widths, or draws.
-
-    >>> table = pd.DataFrame({"activation": "relu", "width": [100, 100, 10_000, 10_000], "off": [0.1, 0.1, 0.01, 0.01]})
-    >>> exponents(table.assign(sampled=[0.2, 0.3, 0.25, 0.26])).round(6).to_dict("index")
-    {'relu': {'off': -0.5, 'spread': -0.5}}
     """
     parts = table.groupby(["activation", "width"])
     sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
@@ -60,7 +57,6 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """λ_min of the sampled matrices with that of the mean, and the relative error with 1/√k."""
     axes = panels(TITLE, columns=2, size=(4.2, 3.3))
     ax, other = axes[0]
     for activation in ordered(table.activation):
@@ -78,8 +74,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The powers of k of the matrix and of the spread of λ_min, and one activation's smallest eigenvalues."""
-    found = exponents(table)
+    found = _exponents(table)
     lead = ordered(found.index)[0]
     own = table[table.activation == lead].groupby("width")
     path = ", ".join(f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items())

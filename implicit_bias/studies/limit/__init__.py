@@ -1,1 +1,1 @@
-"""Does descent end at the margin problem's solution?"""
+"""Limits of gradient descent, compared with the margin problem's solution."""

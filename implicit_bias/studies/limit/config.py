@@ -1,4 +1,4 @@
-"""What the limit study is asked: networks, options and defaults; nothing here loads what computes them."""
+"""Networks, options and defaults of the limit study; nothing here loads what computes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from implicit_bias._utils.checks import (
 if TYPE_CHECKING:
     from implicit_bias.studies.runner.experiment import Settings
 
-#: What --network takes, and what each is.
+#: Networks by their value of --network.
 NETWORKS = {
     "gln": "a GLN with one gated layer",
     "relu": "a ReLU network whose gates are frozen after training",
@@ -34,13 +34,13 @@ NETWORKS = {
 STARTS = ("trained", "initial")
 #: SGD is the published training before the limit; the others begin where it ends.
 DESCENTS = ("sgd", "loss-scaled", "plain")
-#: What names a cell, and what of it has several rows.
+#: Settings that name a cell.
 PLACE = ("network", "train_size", "units", "seed", "momentum")
 
 
 @dataclass(frozen=True)
 class LimitConfig:
-    """What `implicit-bias reproduce limit` runs: every combination of networks, sizes, seeds and momenta is a cell.
+    """Configuration of `implicit-bias reproduce limit`: a cell for all networks, sizes, seeds and momenta.
 
     `start` is 'trained' (the published training) or 'initial'; `draws` counts the weights that a deep network begins
     with, behind the same gates. Raises InputError for values out of range.

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from implicit_bias.studies.limit.verdicts import CELL, Contrast, contrasts, ends
-from implicit_bias.studies.runner.drawing import COLOURS, style, styled
+from implicit_bias.studies.limit.findings import CELL, Contrast, contrasts, ends
+from implicit_bias.studies.runner.drawing import COLOURS, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
 
 #: The model that each descent comes to, and its line.
@@ -27,7 +27,7 @@ PANELS = {
     "inconsistency": "inconsistency with the SVM (%)",
     "residual": "residual at λ = softmax(−q)",
 }
-#: What is drawn on a linear axis.
+#: Panels with a linear axis.
 LINEAR = ("error", "inconsistency")
 #: The points of a network at each size: label, descent, column, and whose style they have.
 ENDS = {
@@ -41,35 +41,29 @@ ENDS = {
 }
 #: Panels beside each other where every contrast has one.
 ACROSS = 3
-#: Where the points of a size stand beside each other: errors, then inconsistencies.
+#: Horizontal offsets of the points of a size: errors, then inconsistencies.
 OFFSETS = (-0.3, -0.1, 0.1, 0.3, -0.2, 0.0, 0.2)
 
 
 def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
-    """The paths of the first size; with several seeds or sizes the ends at every size, and the contrasts.
-
-    >>> row = dict(network="gln", train_size=9, units=3, momentum=0.0, seed=1, draw=0, descent="sgd", step=1)
-    >>> row |= dict(ratio=1.5, inconsistency=0.1, residual=0.2, error=0.1)
-    >>> list(figures(pd.DataFrame([row])))
-    ['limit']
-    """
+    """The paths of the first size; with several seeds or sizes the ends at every size, and the contrasts."""
     first = table.iloc[0]
     one = where(table, **first[CELL])
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
-    drawn = {"limit": path_figure(one, f"{title}: {size}")}
+    drawn = {"limit": _path_figure(one, f"{title}: {size}")}
     cells = table.groupby([*CELL, "seed"]).ngroups
-    drawn |= {"limit_ends": end_figure(table, title)} if cells > 1 else {}
-    last = ends(table)
-    return drawn | ({"limit_contrasts": contrast_figure(last, title)} if contrasts(last) else {})
+    drawn |= {"limit_ends": _end_figure(table, title)} if cells > 1 else {}
+    found = contrasts(table)
+    return drawn | ({"limit_contrasts": _contrast_figure(found, title)} if found else {})
 
 
-def path_figure(table: pd.DataFrame, title: str) -> Figure:
+def _path_figure(table: pd.DataFrame, title: str) -> Figure:
     """A row of panels a network over steps, a line a descent; a point before the samples are separated has no ratio."""
     table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
     networks = list(table.network.unique())
     with styled(8.5):
-        figure = Figure(figsize=(2.9 * len(PANELS), 2.4 * len(networks) + 0.7), layout="constrained")
-        grid = figure.subplots(len(networks), len(PANELS), squeeze=False, sharex="row")
+        grid = panels(title, len(PANELS), len(networks), (2.9, 2.4), (0.0, 0.7), sharex="row")
+        figure: Figure = grid[0, 0].figure
         for name, row in zip(networks, grid, strict=True):
             for ax, quantity in zip(row, PANELS, strict=True):
                 _panel(ax, table[table.network == name], quantity)
@@ -77,7 +71,6 @@ def path_figure(table: pd.DataFrame, title: str) -> Figure:
         shown = [name for name in STYLES if name in set(table.descent)]
         handles = [Line2D([], [], label=name, **_line(name)) for name in shown]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(STYLES))
-        figure.suptitle(title)
     return figure
 
 
@@ -111,15 +104,14 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
     ax.grid(color="0.9", linewidth=0.6)
 
 
-def end_figure(table: pd.DataFrame, title: str) -> Figure:
+def _end_figure(table: pd.DataFrame, title: str) -> Figure:
     """Errors above, inconsistencies below, a column a network: means and standard errors over seeds at every size."""
     last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())
     sizes = sorted(set(zip(last.train_size, last.units, last.momentum, strict=True)))
     with styled(8.5):
-        figure = Figure(figsize=(2.4 * len(networks) + 1.2, 5.4), layout="constrained")
-        grid = figure.subplots(2, len(networks), squeeze=False, sharex="all", sharey="row")
+        grid = panels(title, len(networks), 2, (2.4, 2.5), (1.2, 0.4), sharex="all", sharey="row")
         for name, column in zip(networks, grid.T, strict=True):
             for offset, (label, (descent, quantity, model)) in zip(OFFSETS, ENDS.items(), strict=True):
                 part = where(last, network=name, descent=descent)
@@ -139,20 +131,20 @@ def end_figure(table: pd.DataFrame, title: str) -> Figure:
             ax.grid(axis="y", color="0.9", linewidth=0.6)
         for row in grid:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure.suptitle(title)
+    figure: Figure = grid[0, 0].figure
     return figure
 
 
-def contrast_figure(last: pd.DataFrame, title: str) -> Figure:
+def _contrast_figure(differences: list[Contrast], title: str) -> Figure:
     """A panel a contrast: the mean difference and its interval at every size, filled where that leaves 0 out."""
     found: dict[str, list[Contrast]] = {}
-    for one in contrasts(last):
+    for one in differences:
         found.setdefault(one.claim, []).append(one)
     sizes = sorted({(one.train_size, one.units) for each in found.values() for one in each})
     rows = -(-len(found) // ACROSS)
     with styled(8):
-        figure = Figure(figsize=(3.4 * ACROSS, 1.75 * rows + 0.9), layout="constrained")
-        grid = figure.subplots(rows, ACROSS, squeeze=False, sharex=True)
+        grid = panels(title, ACROSS, rows, (3.4, 1.75), (0.0, 0.9), sharex=True)
+        figure: Figure = grid[0, 0].figure
         for ax, (claim, each) in zip(grid.flat, found.items(), strict=False):
             ax.axhline(0, color="0.5", linewidth=0.8)
             for one in each:
@@ -169,5 +161,4 @@ def contrast_figure(last: pd.DataFrame, title: str) -> Figure:
             ax.set_visible(False)
         figure.supxlabel("n, H")
         figure.supylabel("the first less the second (percentage points, 95 % interval)")
-        figure.suptitle(title)
     return figure

@@ -17,7 +17,7 @@ from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.result import TrainingResult
 from implicit_bias.training.sgd import train
 
-#: Those whose gates are frozen between training and descent.
+#: Networks whose gates are frozen between training and descent.
 FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")
 
 

@@ -1,4 +1,4 @@
-"""What a network is held against: the certified optimum behind its gates, or the bound for several gated layers."""
+"""References of a network: the certified optimum behind its gates, or the bound for several gated layers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from implicit_bias.gates import ConstantGate, ReLUGates
 from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.metrics import alignment, error, inconsistency, optimality_ratio
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.networks.base import to_array
 from implicit_bias.solvers import solve
 
@@ -41,24 +41,29 @@ class Reference:
 
 
 def is_deep(network: GatedNetwork) -> bool:
-    """Whether it has several gated layers."""
+    """True if the network has several gated layers."""
     return len(network.layer_shapes()) > 1
 
 
 def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """That of a network's present gates; None if these cannot separate the samples."""
+    """Reference of a network's present gates; None if these cannot separate the samples."""
     return (_bounded if is_deep(network) else _solved)(network, task)
 
 
 def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
     """The margin problem of one layer's present gates."""
-    if not isinstance(network, GatedLinearNetwork):
+    if not _has_contexts(network):
         return svm_lc(X, y, network)
     return svm_shallow(X, y, ConstantGate()) if network.degree == 1 else svm_gln(X, y, network.gates())
 
 
+def _has_contexts(network: GatedNetwork) -> bool:
+    layer = network.one_layer()
+    return layer is not None and layer.chosen
+
+
 def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    if isinstance(network, GatedLinearNetwork):
+    if _has_contexts(network):
         return _certified(margin_problem(network, task.X_train, task.y_train), task)
     gates: ReLUGates = network.gates()
     return _behind(gates.directions_.tobytes(), task)
@@ -104,14 +109,14 @@ def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
 
 
 class Measurer:
-    """What is measured for every row of the table, of networks with the same gates, or with gates that learn.
+    """Measurements of every row of the table, for networks with the same gates, or with gates that learn.
 
     Errors and inconsistencies are on the validation set. The reference is that of the network's present gates; learned
     gates of several layers, or of many units, have one at the end only (`measured` with `last`), for it takes long.
     """
 
-    def __init__(self, task: BinaryTask) -> None:
-        self.task = task
+    def __init__(self, task: BinaryTask, followed_up_to: float = FOLLOWED_UP_TO) -> None:
+        self.task, self.followed_up_to = task, followed_up_to
         self.inputs: tuple[torch.Tensor, torch.Tensor | None] | None = None
         self.reference: Reference | None = None
         self.asked = False
@@ -144,11 +149,11 @@ class Measurer:
         return 1 / (network.degree * (1 + tolerance) * found.optimum * (1 - found.gap))
 
     def inseparable(self, network: GatedNetwork) -> bool:
-        """Whether these gates, if fixed, cannot separate the samples."""
+        """True if the gates are fixed and cannot separate the samples."""
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
-        """That of fixed gates, found once, or of gates that learn, found anew."""
+        """Reference of fixed gates, computed once, or of gates that learn, computed again."""
         if isinstance(network, ReLUNetwork) and not last and (is_deep(network) or self._is_large(network)):
             return None
         if isinstance(network, ReLUNetwork) or not self.asked:
@@ -156,7 +161,7 @@ class Measurer:
         return self.reference
 
     def _is_large(self, network: ReLUNetwork) -> bool:
-        return len(self.task.y_train) ** 2 * network.units[0] > FOLLOWED_UP_TO
+        return len(self.task.y_train) ** 2 * network.units[0] > self.followed_up_to
 
     @torch.no_grad()
     def scores(self, network: GatedNetwork) -> Array:

@@ -1,4 +1,4 @@
-"""Does descent end at the margin problem's solution? Networks driven to the limit, measured on the way."""
+"""Networks driven to the limit of descent, compared with the margin problem's solution and measured on the way."""
 
 import copy
 import time
@@ -12,19 +12,17 @@ from implicit_bias.datasets import BinaryTask
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.studies.limit.config import PLACE, LimitConfig
 from implicit_bias.studies.limit.figure import figures
+from implicit_bias.studies.limit.findings import ends, tables, verdicts
 from implicit_bias.studies.limit.networks import FROZEN_AFTERWARDS, begun, descended, driven
 from implicit_bias.studies.limit.references import FROBENIUS, MEASURES, Measurer
-from implicit_bias.studies.limit.tables import tables as end_tables
-from implicit_bias.studies.limit.verdicts import ends
-from implicit_bias.studies.limit.verdicts import verdicts as end_verdicts
 from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
-from implicit_bias.studies.runner.verdicts import Verdict
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 from implicit_bias.training.stationarity import stationarity
 
+__all__ = ["EXPERIMENT", "configured", "cost", "data", "draw", "grid", "lines", "rows", "tables", "titled", "verdicts"]
 NAME = "limit"
 TITLE = "The limit of gradient descent"
 SOURCE = "Theorem 3.1"
@@ -96,26 +94,22 @@ def _config(settings: Settings, label: str, steps: int, margin: float) -> LossSc
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
     """The published training, with the rows of its start and of epochs 1, 2, 4, … if it is measured, and its end."""
-    config, table = SGD(momentum=settings["momentum"]), Rows()
-    each, start = -(-len(task.y_train) // config.batch_size), time.perf_counter()
-    epochs = config.epochs(len(task.y_train))
-    shown = {epochs}
+    config, table, start = SGD(momentum=settings["momentum"]), Rows(), time.perf_counter()
+    each, epochs = config.batches_per_epoch(len(task.y_train)), config.epochs(len(task.y_train))
     # The way of learned gates is that of `learned-relu`.
-    if settings["network"] not in FROZEN_AFTERWARDS:
-        shown |= {0, *(2**k for k in range(epochs.bit_length()))}
+    way = settings["network"] not in FROZEN_AFTERWARDS
+    every = [each * 2**k for k in range(epochs.bit_length())] if way else []
 
-    def record(epoch: int, epochs: int) -> None:
+    def record(step: int, steps: int) -> None:
         """Append the row of an epoch that is shown."""
-        if measure is None or epoch not in shown:
+        if measure is None or not (way or step == steps):
             return
         margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()
         sizes = {"margin": margin, "norm": norm, "normalised_margin": over_power(margin, norm, network.degree)}
-        passed = {"step": float(epoch * each), "seconds": time.perf_counter() - start}
+        passed = {"step": float(step), "seconds": time.perf_counter() - start}
         table.append(passed | sizes | measure(network))
 
-    record(0, epochs)
-    given = (network, task.X_train, task.y_train, config)
-    done = train(*given, seed=settings["seed"], every=epochs, progress=record, progress_at=shown)
+    done = train(network, task.X_train, task.y_train, config, seed=settings["seed"], every=every, progress=record)
     return table, "interrupted" if done.interrupted else "finished"
 
 
@@ -125,7 +119,7 @@ def cost(settings: Settings) -> float:
 
 
 def lines(table: pd.DataFrame) -> str:
-    """How the descents ended, a line for each kind: the means over seeds and draws."""
+    """Ends of the descents, a line for each kind: the means over seeds and draws."""
     texts = []
     last = ends(table)
     names = ["network", *(name for name in ("train_size", "units", "momentum") if last[name].nunique() > 1), "descent"]
@@ -153,16 +147,6 @@ def grid(quick: bool) -> list[Settings]:
     return (small if quick else LimitConfig()).cells()
 
 
-def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the ends of all descents."""
-    return end_verdicts(ends(table))
-
-
-def tables(table: pd.DataFrame) -> str:
-    """Return the tables of the ends of all descents, as Markdown."""
-    return end_tables(ends(table))
-
-
 EXPERIMENT = Experiment.of(__name__)
 
 
@@ -172,9 +156,5 @@ def titled(title: str) -> Experiment:
 
 
 def configured(config: LimitConfig) -> Experiment:
-    """Experiment with the cells of this configuration; its title names the data set.
-
-    >>> configured(LimitConfig()).title
-    'The limit of gradient descent (digits)'
-    """
+    """Experiment with the cells of this configuration; its title names the data set."""
     return replace(titled(f"{TITLE} ({config.dataset})"), grid=lambda quick: config.cells())

@@ -1,14 +1,13 @@
 """Are biases needed? Activations, labels and widths without, with hidden biases b_k, and with the output bias b₂ too.
 
-g = 3, ξ = (3, 1), n = 40, 300 fresh samples a step until fields stay; both biases on the Gaussian clone as well.
 Without biases erf(wᵀx), and sigmoid(wᵀx) − ½, are odd, and x and −x are equally likely in each class: the best such
-unit is silent, w = 0. Starts as in `gain`; lr 0.2 for ReLU, 1 for sigmoid and erf.
+unit is silent, w = 0.
 """
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import LOCAL, NAMES, beside, sinusoid, whiskers
 from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, seconds, stayed
 from implicit_bias.studies.runner import COLOURS, Settings, Verdict, decide, panels, product, where
 
@@ -21,7 +20,7 @@ cost = seconds
 #: An output bias is descended with the same rate, and stable below 2.
 RATES = SATURATING | {"relu": {"lr": 0.2, "steps": 16_000}, "sigmoid": {"scale": 1.0, "lr": 1.0, "steps": 32_000}}
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
-#: Whether there are b_k and b₂, by what is said of them.
+#: Kinds of biases: whether there are b_k, and b₂.
 KINDS = {"no biases": (False, False), "hidden": (True, False), "both": (True, True)}
 STYLES = {
     **{("NLGP", "both"): ("blue", "o"), ("NLGP", "hidden"): ("green", "s"), ("NLGP", "no biases"): ("sky", "D")},
@@ -30,11 +29,10 @@ STYLES = {
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Three activations, two widths and pairs of labels, three kinds of biases; quick: one unit, fewer steps."""
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
         own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}
-        # Units alone that are silent in the end are noise, which never stays.
+        # Single units that are silent in the end are noise, which never stays.
         most = 16_000 if cell["activation"] == "sigmoid" else 4000
         own |= {"repeats": 12, "steps": most} if cell["units"] == 1 else {}
         base = ONE | RATES[cell["activation"]] | cell | own | ({"steps": 400, "repeats": 6} if quick else {})
@@ -45,7 +43,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Median and quartiles of IPR: a panel per width, a line per activation and pair of labels."""
     settings = [(activation, label) for activation in NAMES for label in LABELS]
     widths = sorted(table.units.unique())
     axes = panels(TITLE, columns=len(widths), size=(3.8, 3.2))
@@ -61,12 +58,10 @@ def draw(table: pd.DataFrame) -> Figure:
         names = [f"{NAMES[activation]}, y {LABELS[label]}" for activation, label in settings]
         ax.set_yticks(range(0, -len(names), -1), names)
         ax.set(title=f"K = {units}", xlabel="IPR, median and quartiles", xlim=(0, None))
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return axes[0, 0].figure
+    return beside(axes)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Where fields are local with biases, and where without; the claims are of every pair of labels and width."""
     found, of = [], " in every setting"
     clone = where(table, process="Gaussian").ipr.max()
     for activation, name in NAMES.items():
@@ -79,11 +74,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         without, both = iprs["no biases"], iprs["both"]
         text = f"{texts['both']}; with hidden biases alone {texts['hidden']}; the clone's IPR up to {clone:.2f}"
         found.append(decide(f"{name} localizes with both biases", text, both.min(), "above", LOCAL, of))
-        if activation == "relu":
-            found.append(
-                decide(f"{name} localizes without biases", texts["no biases"], without.min(), "above", LOCAL, of)
-            )
-        else:
-            claim = f"{name} does not localize without biases"
-            found.append(decide(claim, texts["no biases"], without.max(), "at most", LOCAL, of))
+        does, least = ("localizes", True) if activation == "relu" else ("does not localize", False)
+        value, relation = (without.min(), "above") if least else (without.max(), "at most")
+        found.append(decide(f"{name} {does} without biases", texts["no biases"], value, relation, LOCAL, of))
     return [*found, stayed(table)]

@@ -1,15 +1,16 @@
-"""How the figures of localization are drawn, and what counts as local."""
+"""Style of the figures of localization, and the IPR that counts as local."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from implicit_bias.studies.localization.networks import N
 from implicit_bias.studies.runner import COLOURS, ribbon
 
-#: An IPR from which a field counts as localized: twice 3/n, that of white noise.
+#: An IPR from which on a field counts as localized: twice 3/n, that of white noise.
 LOCAL = 6 / N
 STYLES: dict[str, dict[str, Any]] = {
     "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},
@@ -24,11 +25,7 @@ def scales(one: float, two: float) -> str:
 
 
 def slashed(values: Iterable[float], form: str = "g") -> str:
-    """Numbers in a row.
-
-    >>> slashed([0.01, 3.0])
-    '0.01/3'
-    """
+    """Numbers in a row: '0.01/3'."""
     return "/".join(f"{value:{form}}" for value in values)
 
 
@@ -48,3 +45,10 @@ def whiskers(ax: Axes, part: pd.DataFrame, places: list[float], **style: Any) ->
     """Medians of `spread` as dots at heights (one per row of `part`), with lines between the quartiles."""
     look: dict[str, Any] = {"fmt": style.pop("marker", "o"), "markersize": 4, "elinewidth": 1.2} | style
     ax.errorbar(part.ipr, places, xerr=[part.ipr - part.ipr_low, part.ipr_high - part.ipr], **look)
+
+
+def beside(axes: Any) -> Figure:
+    """The figure of some panels, with the legend of the first row's last one to its right."""
+    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure: Figure = axes[0, -1].figure
+    return figure

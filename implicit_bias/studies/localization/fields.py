@@ -1,8 +1,4 @@
-"""What do the fields look like? Receptive fields of one ReLU unit and of forty, drawn.
-
-Settings as in `gain` and `scales`: one unit at ξ = (3, 1), four starts; forty units at ξ = (2, 1), the first four of
-them. Each field is drawn against its own largest weight.
-"""
+"""What do the fields look like? Receptive fields of one ReLU unit and of forty, each against its largest weight."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +6,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import ipr
 from implicit_bias.studies.localization.drawing import LOCAL, scales
-from implicit_bias.studies.localization.networks import MANY, ONE, PROCESSES, end, seconds, stayed, trained
+from implicit_bias.studies.localization.networks import MANY, ONE, end, seconds, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
 
 TITLE = "Receptive fields of ReLU units"
@@ -20,20 +16,19 @@ REVISION = 2
 cost = seconds
 #: Fields per panel.
 SHOWN = 4
-#: The share of Σw² that a field's pixels are counted for.
+#: Share of Σw² that the counted pixels of a field hold.
 MOST = 0.9
 LINES = ("blue", "red", "green", "purple")
 PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 
 def grid(quick: bool) -> list[Settings]:
-    """One unit and forty, three gains and a clone; quick: fewer steps."""
-    cells = []
-    for base, (process, gain) in ((base, column) for base in (ONE, MANY) for column in PANELS):
-        steps = base["steps"] // 16 if quick else base["steps"]
-        repeats = SHOWN if base["units"] == 1 else 1
-        cells.append(base | {"process": process, "gain": gain, "steps": steps, "repeats": repeats, "seed": 1})
-    return cells
+    part = 16 if quick else 1
+    return [
+        base | {"process": process, "gain": gain, "steps": base["steps"] // part, "repeats": repeats, "seed": 1}
+        for base, repeats in ((ONE, SHOWN), (MANY, 1))
+        for process, gain in PANELS
+    ]
 
 
 def rows(settings: Settings) -> Rows:
@@ -47,19 +42,14 @@ def rows(settings: Settings) -> Rows:
     ]
 
 
-def shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per field: its IPR, and how many pixels hold nine tenths of Σw².
-
-    >>> one = {"units": 1, "process": "NLGP", "gain": 3.0, "unit": 0, "pixel": range(4), "weight": [0, 3.0, -1.0, 0.0]}
-    >>> shapes(pd.DataFrame(one)).to_dict("records")[0]["pixels"]
-    1
-    """
-    found = []
-    for key, part in table.groupby(["units", "process", "gain", "unit"]):
+def _shapes(table: pd.DataFrame) -> pd.DataFrame:
+    """A row per field: its IPR, and the number of pixels that hold nine tenths of Σw²."""
+    found, names = [], ["units", "process", "gain", "unit"]
+    for key, part in table.groupby(names):
         w = part.sort_values("pixel").weight.to_numpy(float)
         held = np.cumsum(np.sort(w**2)[::-1]) / np.sum(w**2)
-        named = dict(zip(("units", "process", "gain", "unit"), key, strict=True))
-        found.append(named | {"ipr": float(ipr(w)), "pixels": int(np.argmax(held >= MOST)) + 1})
+        measures = {"ipr": float(ipr(w)), "pixels": int(np.argmax(held >= MOST)) + 1}
+        found.append(dict(zip(names, key, strict=True)) | measures)
     return pd.DataFrame(found)
 
 
@@ -84,13 +74,11 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How local the median field is at the largest gain, and that of the clone."""
-    found, decided = shapes(table), []
-    gain = PANELS[-1][1]
+    found, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
-        for process, relation in zip(PROCESSES, ("above", "below"), strict=True):
+        for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):
             field = where(found, units=units, gain=gain, process=process)[["pixels", "ipr"]].median()
             text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
-            claim = f"K = {units}, {process}, g = {gain:g}: fields are {'local' if relation == 'above' else 'spread'}"
+            claim = f"K = {units}, {process}, g = {gain:g}: fields are {shape}"
             decided.append(decide(claim, text, field.ipr, relation, LOCAL))
     return [*decided, stayed(table)]

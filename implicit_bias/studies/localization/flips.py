@@ -1,10 +1,11 @@
 """When do gates, place, size and shape of the fields of a ReLU network settle? They are followed in training.
 
-Networks as in `gain` (one unit, ξ = (3, 1)) and `scales` (forty, ξ = (2, 1)). The gate 1(w_kᵀx > 0) of each pair of a
-held-out sample and a unit is compared with what it is at the end, and with what it was at the time recorded before;
-times are at a constant ratio. The place of a field is its largest |w|; its direction is held against that of the end by
-the cosine.
+The gate 1(w_kᵀx > 0) of each pair of a held-out sample and a unit is compared with what it is at the end, and with what
+it was at the time recorded before; times are at a constant ratio. The place of a field is its largest |w|; its
+direction is held against that of the end by the cosine.
 """
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,18 +24,19 @@ cost = seconds
 #: Held-out samples.
 HELD_OUT = 4000
 GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
-#: The share of the flips that are over where gates count as settled.
+#: Share of the flips after which gates count as settled.
 MOST = 0.75
-#: How far from its place at the end, in pixels, a field is in place.
+#: Largest distance of a field in place from its place at the end, in pixels.
 NEAR = 2
-#: Of the fields in place, and the cosine of fields that only grow.
-PLACED, ALONG = 0.75, 0.9
-#: A share of the time that is early, and of the IPR's way that is none to speak of.
+#: Share of the fields in place from which on the place is there.
+PLACED = 0.75
+#: Least cosine of fields that only grow.
+ALONG = 0.9
+#: Share of the time that counts as early, and of the IPR's way that counts as none.
 EARLY = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """One unit and forty, three gains; quick: one gain and fewer steps."""
     cells = []
     for base in (ONE, MANY):
         repeats = 8 if base["units"] == 1 else 1
@@ -55,35 +57,22 @@ def rows(settings: Settings) -> Rows:
         outputs = np.maximum(w @ X.T, 0.0).mean(axis=1)
         loss = np.median(np.mean((y - outputs) ** 2, axis=1) / 2)
         row = {"time": float(time), "flips": float(np.median(last[:, t])), "recent": float(since[t])}
-        row |= {"placed": placed(w, training.fields), "cosine": cosine(w, training.fields)}
+        sizes = np.linalg.norm(w, axis=-1) * np.linalg.norm(training.fields, axis=-1)
+        cosine = np.median(np.sum(w * training.fields, axis=-1) / sizes)
+        row |= {"placed": placed(w, training.fields), "cosine": float(cosine)}
         found.append(row | spread(w) | {"loss": float(loss)} | end(training))
     return found
 
 
 def placed(w: Array, last: Array) -> float:
-    """The share of fields (…, n) whose largest |w| is at most `NEAR` pixels from where it is in the last ones.
-
-    >>> placed(np.eye(8)[[0, 3, 7]], np.eye(8)[[7, 6, 7]])
-    0.6666666666666666
-    """
+    """The share of fields (…, n) whose largest |w| is at most `NEAR` pixels from where it is in the last ones."""
     n = w.shape[-1]
     away = (np.abs(w).argmax(axis=-1) - np.abs(last).argmax(axis=-1)) % n
     return float(np.mean(np.minimum(away, n - away) <= NEAR))
 
 
-def cosine(w: Array, last: Array) -> float:
-    """The median cosine of fields (…, n) with the last ones."""
-    sizes = np.linalg.norm(w, axis=-1) * np.linalg.norm(last, axis=-1)
-    return float(np.median(np.sum(w * last, axis=-1) / sizes))
-
-
-def shape_and_place(part: pd.DataFrame) -> pd.Series:
-    """Of a cell: `placed` when IPR has come a tenth of its way at most, and `cosine` when half the length is there.
-
-    >>> times = {"time": [0, 1.0, 2.0], "ipr": [0.1, 0.1, 1.1], "length": [0.1, 1.0, 2.0], "cosine": [0, 0.8, 1.0]}
-    >>> shape_and_place(pd.DataFrame(times | {"placed": [0.1, 0.9, 1.0]})).to_dict()
-    {'placed': 0.9, 'ipr': 0.1, 'cosine': 0.8}
-    """
+def _shape_and_place(part: pd.DataFrame) -> pd.Series:
+    """`placed` of a cell when IPR has come a tenth of its way at most, and `cosine` at half the length."""
     part = part.sort_values("time")
     gone = (part.ipr - part.ipr.iloc[0]) / (part.ipr.iloc[-1] - part.ipr.iloc[0])
     before = part.iloc[max(int(np.argmax(gone > EARLY)) - 1, 0)]
@@ -91,15 +80,10 @@ def shape_and_place(part: pd.DataFrame) -> pd.Series:
     return pd.Series({"placed": before.placed, "ipr": before.ipr, "cosine": grown.cosine})
 
 
-def settled(part: pd.DataFrame) -> tuple[float, float] | None:
+def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
     """Shares of the time and of the way of the median IPR that are gone when `MOST` of a cell's flips are over.
 
-    Not counted are those that noise makes in the end: as many as flip between the last two times. None where no more
-    than these flip.
-
-    >>> times = {"time": [0, 1.0, 2.0, 4.0], "ipr": [0.0, 0.5, 1.0, 1.0]}
-    >>> settled(pd.DataFrame(times | {"flips": [0.3, 0.1, 0.06, 0.0], "recent": [None, 0.2, 0.1, 0.05]}))
-    (0.25, 0.5)
+    Flips by noise are not counted: as many as flip between the last two times. None if no more than these flip.
     """
     part = part.sort_values("time")
     noise = part.recent.iloc[-1]
@@ -111,59 +95,65 @@ def settled(part: pd.DataFrame) -> tuple[float, float] | None:
     return float(row.time / part.time.iloc[-1]), float(way)
 
 
+#: Rows of panels: an axis and its columns, a solid line and a dashed one.
+SHOWN = {
+    "share of gates that flip": ("flips", "recent"),
+    "place, direction": ("placed", "cosine"),
+    "IPR": (),
+    "length ‖w‖": ("length",),
+    "½⟨(y − ŷ)²⟩": ("loss",),
+}
+
+
 def draw(table: pd.DataFrame) -> Figure:
     """Flips, place and direction, IPR, length and loss against time, a column for one unit and one for forty."""
     bases = [base for base in (ONE, MANY) if base["units"] in set(table.units)]
     axes = panels(TITLE, columns=len(bases), rows=5, size=(4.2, 1.9))
+    looks: list[dict[str, Any]] = [{"linewidth": 1.2}, {"linewidth": 0.9, "linestyle": "--"}]
     for column, base in zip(axes.T, bases, strict=True):
         for gain, colour in GAINS.items():
             part = where(table, units=base["units"], gain=gain).sort_values("time")
-            part, style = part[part.time > 0], {"color": COLOURS[colour], "linewidth": 1.2}
-            column[0].plot(part.time, part.flips, label=f"g = {gain:g}, by the end", **style)
-            column[0].plot(part.time, part.recent, **style | {"linestyle": "--", "linewidth": 0.9})
-            column[1].plot(part.time, part.placed, **style)
-            column[1].plot(part.time, part.cosine, **style | {"linestyle": "--", "linewidth": 0.9})
+            part = part[part.time > 0]
+            for ax, names in zip(column, SHOWN.values(), strict=True):
+                for name, look in zip(names, looks, strict=False):
+                    text = f"g = {gain:g}, by the end" if name == "flips" else None
+                    ax.plot(part.time, part[name], label=text, color=COLOURS[colour], **look)
             curve(column[2], part, "time", color=COLOURS[colour])
-            column[3].plot(part.time, part.length, **style)
-            column[4].plot(part.time, part.loss, **style)
-        column[0].plot([], [], "--", color="0.4", linewidth=0.9, label="since the time before")
-        column[1].plot([], [], color="0.4", linewidth=1.2, label=f"within {NEAR} pixels of the last place")
-        column[1].plot([], [], "--", color="0.4", linewidth=0.9, label="cosine with the last field")
+        column[0].plot([], [], color="0.4", label="since the time before", **looks[1])
+        column[1].plot([], [], color="0.4", label=f"within {NEAR} pixels of the last place", **looks[0])
+        column[1].plot([], [], color="0.4", label="cosine with the last field", **looks[1])
         sinusoid(column[2])
-        labels = ("share of gates that flip", "place, direction", "IPR", "length ‖w‖", "½⟨(y − ŷ)²⟩")
-        for ax, label in zip(column, labels, strict=True):
+        for ax, label in zip(column, SHOWN, strict=True):
             ax.set(xscale="log", ylabel=label)
-        column[0].set(title=f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}", ylim=(0, None))
-        for ax in column[1:4]:
+        column[0].set(title=f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}")
+        for ax in column[:4]:
             ax.set(ylim=(0, None))
         column[4].set(xlabel="time, lr · steps")
-    axes[0, 0].legend()
-    axes[1, 0].legend(loc="lower right")
-    axes[2, 0].legend(loc="upper left")
+    for row, place in enumerate(("best", "lower right", "upper left")):
+        axes[row, 0].legend(loc=place)
     return axes[0, 0].figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How much of the time and of the fields' way is gone when most flips are over, in cells whose fields localize."""
     found, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):
-        parts = where(table, units=units).groupby("gain")
-        local = {gain: settled(part) for gain, part in parts if part.ipr.iloc[-1] > 2 * part.ipr.iloc[0]}
+        parts, K = where(table, units=units).groupby("gain"), f"K = {units}:"
+        local = {gain: _settled(part) for gain, part in parts if part.ipr.iloc[-1] > 2 * part.ipr.iloc[0]}
         gone = {gain: np.multiply(100, shares) for gain, shares in local.items() if shares}
         settling = pd.DataFrame.from_dict(gone, orient="index", columns=["time", "way"])
         at = f"at g = {slashed(settling.index)}, when {100 * MOST:.0f} % of the flips are over"
         time, way = (f"{slashed(settling[name], '.0f')} % gone {at}" for name in settling)
-        claims = f"K = {units}: gates settle early", f"K = {units}: gates settle before fields localize"
-        found.append(decide(claims[0], f"{time}; {start}", settling.time.max(), "at most", most, " % of the time"))
-        found.append(decide(claims[1], way, settling.way.max(), "at most", most, " % of the IPR's way"))
-        shape = pd.DataFrame([shape_and_place(parts.get_group(gain)) for gain in local])
+        shape = pd.DataFrame([_shape_and_place(parts.get_group(gain)) for gain in local])
         shape = shape.reindex(columns=["placed", "ipr", "cosine"])
-        where_ = (
-            f"{slashed(100 * shape.placed, '.0f')} % of the units in place at an IPR of {slashed(shape.ipr, '.3f')}"
-        )
-        claim = f"K = {units}: the place is there before the shape"
-        found.append(decide(claim, where_, 100 * shape.placed.min(), "at least", 100 * PLACED, " % of the units"))
+        there = f"{slashed(100 * shape.placed, '.0f')} % of the units in place at an IPR of {slashed(shape.ipr, '.3f')}"
         along = f"cosine with the last field {slashed(shape.cosine, '.2f')} at half its length"
-        found.append(decide(f"K = {units}: then fields grow only", along, shape.cosine.min(), "at least", ALONG))
+        before, time = f"{K} gates settle before fields localize", f"{time}; {start}"
+        placed, of_units = 100 * shape.placed.min(), " % of the units"
+        found += [
+            decide(f"{K} gates settle early", time, settling.time.max(), "at most", most, " % of the time"),
+            decide(before, way, settling.way.max(), "at most", most, " % of the IPR's way"),
+            decide(f"{K} the place is there before the shape", there, placed, "at least", 100 * PLACED, of_units),
+            decide(f"{K} then fields grow only", along, shape.cosine.min(), "at least", ALONG),
+        ]
     return [*found, stayed(table)]

@@ -1,11 +1,10 @@
 """Which gates make fields local? Gated linear networks in closed form, their gates those of a ReLU network in training.
 
-One ReLU unit is trained as in `flips`, and ten at ξ = (2, 1). From their weights at a time s the gates are frozen, and
-the rest of the time is the gradient flow of those gates in closed form, over samples of their own: many, because the
-best weights of K units over m samples are off by about Kσ/√(mλ), with σ² the loss and λ an eigenvalue of A. For
-comparison, from the start: gates 1(uᵀx > 0) of random u; pixel gates 1(x_k > 0), those of the first K pixels; and pixel
-gates chosen up front, at the largest entry of Cw_k(0), the start smoothed as patterns of class 0 are, C their latent
-covariance. (The notes ask for gates that are chosen up front, and leave their section 2.2 empty.)
+From the network's weights at a time s the gates are frozen, and the rest of the time is the gradient flow of those
+gates in closed form, over samples of their own: many, because the best weights of K units over m samples are off by
+about Kσ/√(mλ), with σ² the loss and λ an eigenvalue of A. For comparison, from the start: gates 1(uᵀx > 0) of random u;
+pixel gates 1(x_k > 0), those of the first K pixels; and pixel gates chosen up front, at the largest entry of Cw_k(0),
+the start smoothed as patterns of class 0 are, C their latent covariance.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.gated_flow import gradient_flow, ipr
 from implicit_bias.extensions.gated_flow.online import OnlineTraining
 from implicit_bias.features import GatedFeatures
-from implicit_bias.studies.localization.drawing import LOCAL, curve
+from implicit_bias.studies.localization.drawing import LOCAL, beside, curve
 from implicit_bias.studies.localization.flips import placed
 from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
@@ -38,12 +37,11 @@ OTHERS = {
     "pixel": ("green", "pixel gates"),
     "chosen": ("purple", "pixel gates chosen up front"),
 }
-#: The share of units whose place a choice up front must find.
+#: Share of units whose place a choice up front must find.
 FOUND = 0.75
 
 
 def grid(quick: bool) -> list[Settings]:
-    """One unit and ten, two gains; quick: one unit."""
     cells = []
     for base, gain in ((base, gain) for base in (ONE, TEN) for gain in (3.0, 100.0)):
         one = base["units"] == 1
@@ -57,7 +55,7 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """A row per kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
 
-    network is the median IPR of the network itself at that time, loss half of what the closed form says of its samples.
+    network is the median IPR of the network itself at that time, loss half of the loss in closed form over its samples.
     """
     training = trained(settings, record=100)
     last = training.steps[-1]
@@ -81,7 +79,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y: Array) -> dict[str, float]:
-    """Fields at the end that the flow leads to from time t on, with the gates 1(uᵀx > 0) of directions (R, K, n)."""
+    """Fields at the end of the flow from time t on, with the gates 1(uᵀx > 0) of directions (R, K, n)."""
     units, rest = directions.shape[1], training.times[-1] - training.times[t]
     flows: list[Any] = [
         gradient_flow(GatedFeatures(X, (X @ u.T > 0).astype(float)), w / units, [rest], y=y)
@@ -97,21 +95,6 @@ def cost(settings: Settings) -> float:
     size = settings["units"] * settings["n"]
     flows = settings["repeats"] * (settings["times"] + 2)
     return seconds(settings) + flows * (2e-10 * settings["samples"] * size**2 + 1.5e-9 * size**3)
-
-
-def enough(part: pd.DataFrame) -> pd.Series | None:
-    """The time from which on the frozen gates of a cell lead to nearly the network's IPR, as a row; None if the end.
-
-    >>> cell = {"gates": "own", "time": [0.0, 1.0, 5.0], "network": [0.1, 0.2, 0.5], "ipr": [0.1, 0.46, 0.5]}
-    >>> float(enough(pd.DataFrame(cell)).time)
-    1.0
-    >>> enough(pd.DataFrame(cell | {"ipr": [0.1, 0.44, 0.5]})) is None
-    True
-    """
-    own = part[part.gates == "own"].sort_values("time")
-    lacking = np.flatnonzero(own.ipr < NEARLY * own.network.iloc[-1])
-    first = lacking[-1] + 1 if len(lacking) else 0
-    return own.iloc[first] if first < len(own) - 1 else None
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -137,27 +120,28 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.set_xscale("log")
     axes[0, 0].set_ylabel("IPR at the end")
     axes[1, 0].set_ylabel("‖w − w(end)‖ / ‖w(end)‖")
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return axes[0, 0].figure
+    return beside(axes)
 
 
-def way(part: pd.DataFrame) -> tuple[str, float]:
-    """From when on the frozen gates of a cell suffice, and how much of its way the network has come by then, in %."""
+def _way(part: pd.DataFrame) -> tuple[str, float]:
+    """Time from which on frozen gates suffice, in words, and the network's share of its way by then, in %."""
     own = where(part, gates="own").sort_values("time")
-    first, late, last, row = own.iloc[0], own.iloc[-2], own.iloc[-1], enough(part)
+    first, late, last = own.iloc[0], own.iloc[-2], own.iloc[-1]
     start = " (one start)" if last.repeats == 1 else ""
     text = f"g = {last.gain:g}{start}: of {last.network:.3f} at the end, "
-    if row is None:
+    lacking = np.flatnonzero(own.ipr < NEARLY * last.network)
+    place = lacking[-1] + 1 if len(lacking) else 0
+    if place >= len(own) - 1:
         return f"{text}{late.ipr:.3f} from s = {late.time:.4g}", 100.0
+    row = own.iloc[place]
     share = 100 * (row.network - first.network) / (last.network - first.network)
     return f"{text}enough from s = {row.time:.4g}, when the network has {row.network:.2f}", share
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """From when on frozen gates suffice, and what those of the start and of no training lead to."""
     found = []
     for units in (ONE["units"], TEN["units"]):
-        ways = [way(part) for _, part in where(table, units=units).groupby("gain")]
+        ways = [_way(part) for _, part in where(table, units=units).groupby("gain")]
         text, most = "; ".join(text for text, _ in ways), max((share for _, share in ways), default=np.nan)
         share, unit = f"from {most:.0f} % of the network's way on", " % of the network's way"
         found.append(decide(f"K = {units}: frozen gates run ahead", text, most, "below", 100 * NEARLY, unit))

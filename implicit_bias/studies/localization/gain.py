@@ -1,8 +1,7 @@
 """Do nonlinear data localize fields, and their Gaussian clone not? IPR against gain, for three activations.
 
-x = erf(g z)/Z on a ring of 40 pixels, ξ = (3, 1). One ReLU unit without bias (labels 1 and 0, w ~ N(0, 0.01/n), lr 0.1,
-500 fresh samples a step); 40 sigmoid or erf units with biases (labels 1 and −1, w ~ N(0, 1/n), lr 4 and 1, 300
-samples), which without biases would be odd functions and learn nothing of symmetric data. All train until fields stay.
+x = erf(g z)/Z on a ring of 40 pixels. ReLU units have no biases; sigmoid and erf units do, because without they would
+be odd functions and learn nothing of symmetric data. All train until fields stay.
 """
 
 import pandas as pd
@@ -21,22 +20,19 @@ cost = seconds
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Six gains, 16 starts of ReLU, 8 of sigmoid and erf; quick: three gains and fewer steps."""
     gains = (0.01, 1.0, 100.0) if quick else (0.01, 0.3, 1.0, 3.0, 10.0, 100.0)
     cells = []
     for cell in product(activation=NAMES, process=PROCESSES, gain=gains):
-        if cell["activation"] == "relu":
-            own = {"steps": 1000, "repeats": 10} if quick else {"repeats": 16}
-            cells.append(ONE | cell | own | {"seed": 1})
-        else:
-            many = ONE | SATURATING[cell["activation"]] | {"units": 40, "biases": True, "label": -1.0, "batch": 300}
-            own = {"steps": 1000, "repeats": 2} if quick else {"repeats": 8}
-            cells.append(many | cell | own | {"seed": 1})
+        base, repeats, few = ONE, 16, 10
+        if cell["activation"] != "relu":
+            base = ONE | SATURATING[cell["activation"]] | {"units": 40, "biases": True, "label": -1.0, "batch": 300}
+            repeats, few = 8, 2
+        own = {"steps": 1000, "repeats": few} if quick else {"repeats": repeats}
+        cells.append(base | cell | own | {"seed": 1})
     return cells
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel per activation: IPR against gain of the process and of its clone."""
     there = [activation for activation in NAMES if activation in set(table.activation)]
     axes = panels(TITLE, columns=len(there), size=(3.0, 2.9))
     for ax, activation in zip(axes[0], there, strict=True):
@@ -50,12 +46,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return axes[0, 0].figure
 
 
-def fall(part: pd.DataFrame) -> tuple[float, str]:
-    """By how much medians of IPR fall most as the gain grows, and from which gain to which; NaN of a single gain.
-
-    >>> fall(pd.DataFrame({"gain": [1, 3, 10, 30], "ipr": [0.1, 0.5, 0.25, 0.375]}))
-    (0.25, '0.500 at g = 3 to 0.250 at g = 10')
-    """
+def _fall(part: pd.DataFrame) -> tuple[float, str]:
+    """Largest fall of the medians of IPR as the gain grows, and its gains; NaN of a single gain."""
     if len(part) < 2:
         return float("nan"), ""
     part = part.sort_values("gain")
@@ -66,7 +58,6 @@ def fall(part: pd.DataFrame) -> tuple[float, str]:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Where fields localize and the clone's do not, and where IPRs fall with the gain by more than the clone's vary."""
     found = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)
@@ -74,9 +65,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         last, widest = ends[1:], clone.ipr.max()
         text = f"K = {slashed(ours.units.unique())}: median IPR {slashed(ends.ipr, '.3f')} at g = {slashed(ends.gain)}"
         text += f", quartiles at last {slashed(last.ipr_low, '.2f')} and {slashed(last.ipr_high, '.2f')}"
-        clones = f"median IPR up to {widest:.3f}"
-        most, path = fall(ours)
-        vary = widest - clone.ipr.min()
+        clones, (most, path), vary = f"median IPR up to {widest:.3f}", _fall(ours), widest - clone.ipr.min()
         found.append(decide(f"{name}: nonlinear data localize fields", text, last.ipr.max(), "above", LOCAL))
         found.append(decide(f"{name}: their clone does not", clones, widest, "below", LOCAL))
         found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))

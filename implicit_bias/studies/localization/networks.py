@@ -1,4 +1,4 @@
-"""What the figures of localization share: processes and networks by their settings, and how local these become."""
+"""Processes and networks of the figures by their settings, and measures of locality."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from implicit_bias.extensions.gated_flow.online import OnlineTraining, train_onl
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide
 
 N = 40
-#: How much a unit's IPR may change on average in the second half of a training whose fields stay.
+#: Largest mean change of a unit's IPR in the second half of a training whose fields stay.
 STAY = 0.02
 COMMON: Settings = {"n": N, "batch": 500, "biases": False, "output_bias": False, "label": 0.0}
 #: One ReLU unit, and forty: length-scales, the rate, and the most steps until fields stay.
@@ -26,19 +26,14 @@ PROCESSES = ("NLGP", "Gaussian")
 
 
 def process_of(settings: Settings) -> RingProcess:
-    """The nonlinear Gaussian process of the settings, labels 1 and `label`, or its clone.
-
-    >>> from implicit_bias.studies.localization.networks import ONE, process_of
-    >>> process_of(ONE | {"gain": 3.0, "process": "Gaussian"}).gain is None
-    True
-    """
+    """The nonlinear Gaussian process of the settings, labels 1 and `label`, or its clone."""
     scales, labels = (settings["xi0"], settings["xi1"]), (1.0, settings["label"])
     process = nonlinear_gaussian_process(settings["n"], scales, settings["gain"], labels)
     return process.clone() if settings["process"] == "Gaussian" else process
 
 
 def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
-    """The networks of the settings when their fields stay, on their process unless there are other data."""
+    """Networks of the settings, trained until their fields stay, on their process or on other data."""
     given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "output_bias", "repeats", "seed")}
     given |= {"batch_size": settings["batch"], "record": [], "stay": STAY} | options
     data = process_of(settings) if data is None else data
@@ -49,21 +44,15 @@ def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTrain
 
 
 def spread(fields: Array) -> dict[str, float]:
-    """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length.
-
-    >>> spread([[0.0, 2.0, 0.0, 0.0]])
-    {'ipr_low': 1.0, 'ipr': 1.0, 'ipr_high': 1.0, 'frequency': 0.0, 'length': 2.0}
-    """
-    low, middle, high = np.quantile(ipr(fields), (0.25, 0.5, 0.75))
-    return {
-        **{"ipr_low": float(low), "ipr": float(middle), "ipr_high": float(high)},
-        "frequency": float(np.median(peak_frequency(fields))),
-        "length": float(np.median(np.linalg.norm(fields, axis=-1))),
-    }
+    """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length."""
+    quartiles = np.quantile(ipr(fields), (0.25, 0.5, 0.75)).tolist()
+    waves, length = np.median(peak_frequency(fields)), np.median(np.linalg.norm(fields, axis=-1))
+    names = ("ipr_low", "ipr", "ipr_high")
+    return dict(zip(names, quartiles, strict=True)) | {"frequency": float(waves), "length": float(length)}
 
 
 def end(training: OnlineTraining) -> dict[str, float]:
-    """The steps that were made, and how much IPRs changed in the second half of them."""
+    """The number of steps, and the mean change of IPRs in the second half of them."""
     return {"made": int(training.steps[-1]), "change": float(training.change or 0.0)}
 
 
@@ -74,17 +63,13 @@ def one_row(settings: Settings, data: Any = None) -> Rows:
 
 
 def seconds(settings: Settings) -> float:
-    """About how long the training takes on one core, if it ends after half of the most steps."""
+    """Approximate seconds of the training on one core, if it ends after half of the most steps."""
     units = settings["units"] * settings["repeats"]
     return float(settings["steps"] / 2 * settings["batch"] * (2e-6 + 2e-8 * units))
 
 
 def stayed(table: pd.DataFrame) -> Verdict:
-    """Whether the fields of all cells stay at their ends, by a table whose rows say `end`.
-
-    >>> stayed(pd.DataFrame({"made": [10, 80], "change": [0.01, 0.03]})).found
-    'in 1 of 2 trainings of 10 to 80 steps; IPRs change by up to 0.030 in the second half'
-    """
+    """Verdict on the fields of all cells: their change in the second half of training is small."""
     ends = table[["made", "change"]].dropna().drop_duplicates()
     stay = f"in {(ends.change <= STAY).sum()} of {len(ends)} trainings of {ends.made.min()} to {ends.made.max()} steps"
     text = f"{stay}; IPRs change by up to {ends.change.max():.3f} in the second half"

@@ -1,7 +1,6 @@
 """Pixel gates in closed form: IPR and loss of the best weights behind a gate 1(x_i ≥ 0), without any training.
 
-w = A_11⁻¹ b_1 and ⟨(y − ŷ)²⟩ = ⟨y²⟩ − bᵀA⁻¹b of the gates 1(x_i ≥ 0) and 1(x_i < 0), n = 40, labels 1 and 0, for
-several pairs of length-scales; held against 20 000 samples.
+w = A_11⁻¹ b_1 and ⟨(y − ŷ)²⟩ = ⟨y²⟩ − bᵀA⁻¹b of the gates 1(x_i ≥ 0) and 1(x_i < 0), held against samples.
 """
 
 import numpy as np
@@ -17,7 +16,7 @@ TITLE = "Pixel gates in closed form"
 SOURCE = "pixel gates"
 CLAIM = "Behind pixel gates the best weights are known in closed form, and are the more local the larger the gain."
 SAMPLES = 20_000
-#: How far apart the loss in closed form and over samples may be: five standard errors of ⟨(y − ŷ)²⟩ about 0.2.
+#: Largest distance of the loss over samples from the closed form: five standard errors of ⟨(y − ŷ)²⟩ about 0.2.
 NEAR = 0.01
 PAIRS = {(5.0, 1.0): "blue", (3.0, 1.0): "green", (2.0, 1.0): "purple", (1.0, 2.0): "red"}
 #: The pair whose fields are drawn, the gate's pixel in the middle.
@@ -26,7 +25,6 @@ FIELDS = {0.01: "0.75", 1.0: "0.5", 3.0: "#56B4E9", 100.0: "#0072B2"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Four pairs of length-scales, thirteen gains; quick: two pairs, four gains."""
     steps = np.geomspace(0.01, 100.0, 9).round(4).tolist()
     gains = list(FIELDS) if quick else sorted({*FIELDS, *steps, 2.0, 5.0})
     pairs = [DRAWN, (1.0, 2.0)] if quick else list(PAIRS)
@@ -54,7 +52,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """IPR and loss against gain, and the fields of one pair."""
     found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
     axes = panels(TITLE, columns=3, size=(3.2, 3.0))
     for pair, colour in PAIRS.items():
@@ -76,7 +73,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """How far the samples are from the closed form, and where IPRs rise with the gain."""
     found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
     away = (found.mse - found.sampled_mse).abs().max()
     shown = where(found, xi0=DRAWN[0], xi1=DRAWN[1]).query("gain in @FIELDS")

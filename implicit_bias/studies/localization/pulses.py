@@ -1,8 +1,7 @@
 """Do single pulses localize fields? One ReLU unit on blocks of ones and variants; forty erf and sigmoid units.
 
-Lengths 11 against 3, and 8–14 against 1–5, on a ring of 40 pixels; without biases, 300 fresh samples a step, until
-fields stay. ReLU: w ~ N(0, 0.01/n), lr 0.05, 16 starts; `signs`: −1 in place of 0; `flip`: the sign of each pattern
-turned with probability ½. Erf and sigmoid: K = 40, w ~ N(0, 1/n), lr 1 and 4, two starts, plain pulses.
+Lengths 11 against 3, and 8–14 against 1–5, on a ring of 40 pixels; without biases, until fields stay. `signs`: −1 in
+place of 0; `flip`: the sign of each pattern turned with probability ½.
 """
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import SinglePulse
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import LOCAL, NAMES, beside, sinusoid, whiskers
 from implicit_bias.studies.localization.networks import ONE, SATURATING, N, one_row, seconds, stayed
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 
@@ -24,7 +23,6 @@ LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Two pairs of lengths, signs, flips, two pairs of labels, three activations; quick: one pair of labels, ReLU."""
     own = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16, "seed": 1}
     base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | own
     choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}
@@ -42,15 +40,14 @@ def rows(settings: Settings) -> Rows:
     return one_row(settings, pulses)
 
 
-def name_of(row: pd.Series) -> str:
+def _name_of(row: pd.Series) -> str:
     """A variant's name."""
     values = "±1" if row.signs else "0 and 1"
     return f"{NAMES[row.activation]}, {row.lengths}, {values}{', flipped' if row.flip else ''}"
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Median and quartiles of IPR of every variant."""
-    table = table.assign(name=table.apply(name_of, axis=1))
+    table = table.assign(name=table.apply(_name_of, axis=1))
     names = list(dict.fromkeys(table.name))
     axes = panels(TITLE, size=(6.2, 3.4))
     ax = axes[0, 0]
@@ -63,15 +60,13 @@ def draw(table: pd.DataFrame) -> Figure:
     ax.axvline(LOCAL, color="0.5", linewidth=0.8, label=f"local, above {LOCAL:.2f}")
     ax.set_yticks(range(0, -len(names), -1), names)
     ax.set(xlabel="IPR, median and quartiles of starts", xlim=(0, None))
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return axes[0, 0].figure
+    return beside(axes)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Whether all variants localize, or any."""
     variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
     least, best = variants.iloc[0], variants.iloc[-1]
-    texts = [f"median IPR {row.ipr:.3f} ({name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]
+    texts = [f"median IPR {row.ipr:.3f} ({_name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]
     plain = table[~table.signs & ~table.flip]
     plain_text = "; ".join(
         f"{NAMES[str(name)]} {part.ipr.min():.3f} to {part.ipr.max():.3f}"

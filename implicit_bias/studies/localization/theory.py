@@ -1,10 +1,8 @@
 """Do gated linear networks learn along the formulas? Descent on fresh samples against the flow, corrected and printed.
 
-The headings of the notes' section 4 ("Theory-driven Experiments"), which are empty: the general case, a single gate,
-redundant gates; and exclusive gates, their section 3.4. Gates are 1(x_i ≥ 0) of one pixel, at ξ = (5, 1), labels 1 and
-0: with the constant gate (general), alone, with its complement (exclusive), twice (redundant). ŷ = Σ_k g_k w_kᵀx,
-w ~ N(0, 1/n), Kτ = K, steps of lr 0.02 with 500 fresh samples, three draws of the samples. Moments are exact. As
-printed: (11) with the positive constants |q|, (25) likewise, and (31), (32) with Λ for 2Λ and without ±Δ.
+Gates are 1(x_i ≥ 0) of one pixel: with the constant gate (general), alone, with its complement (exclusive), twice
+(redundant). ŷ = Σ_k g_k w_kᵀx, w ~ N(0, 1/n), Kτ = K; moments are exact. As printed: (11) with the positive constants
+|q|, (25) likewise, and (31), (32) with Λ for 2Λ and without ±Δ.
 """
 
 import numpy as np
@@ -15,27 +13,22 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.gated_flow import Moments, gradient_flow, pixel_moments
 from implicit_bias.studies.localization.drawing import slashed
 from implicit_bias.studies.localization.networks import COMMON, process_of
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, where
 
 TITLE = "Gated linear networks along the formulas"
 SOURCE = "the headings of section 4"
 CLAIM = "Gated linear networks learn along the closed forms."
-CASES = {
-    "general": "general case",
-    "single": "single gate",
-    "exclusive": "exclusive gates",
-    "redundant": "redundant gates",
-}
+CASES = {"general": "general case", "single": "single gate"}
+CASES |= {"exclusive": "exclusive gates", "redundant": "redundant gates"}
 TIMES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 #: A share of ‖w‖ that the steps and the samples explain.
 NEAR = 0.1
 REVISION = 2
-#: What joins the diagonal from one entry to the next, as a share of its mean.
+#: Increment from one diagonal entry to the next, as a share of their mean.
 RAMP = 1e-8
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Four cases, two gains, three draws of the samples; quick: one of each gain and draw."""
     base = {name: COMMON[name] for name in ("n", "batch", "label")} | {"process": "NLGP", "xi0": 5.0, "xi1": 1.0}
     cells = product(case=CASES, gain=(3.0,) if quick else (0.01, 3.0), seed=(1,) if quick else (1, 2, 3))
     return [base | {"lr": 0.02} | cell for cell in cells]
@@ -52,7 +45,7 @@ def moments_of(settings: Settings) -> Moments:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row per time: how far descent is from the flow in closed form and as printed, against its own size."""
+    """A row per time: distance of descent from the flow in closed form and as printed, over the size of the flow."""
     process, pixel, moments = process_of(settings), settings["n"] // 2, moments_of(settings)
     rng = np.random.default_rng([settings["seed"], 5])
     start = rng.normal(size=(moments.k, settings["n"])) / np.sqrt(settings["n"])
@@ -84,22 +77,23 @@ def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
 
     What is positive, |q|, depends on the eigenvectors, whose signs are free; ours are those of `_eigenvectors`.
     """
-    A, b = moments.dense(), moments.b.ravel()
-    if case == "redundant":
-        n = moments.d
-        values, P = _eigenvectors(A[:n, :n])
-        q = P.T @ (A[:n, :n] @ start.sum(axis=0) - b[:n])
-        one = np.linalg.solve(A[:n, :n], P @ (np.exp(-values * time / moments.k) * q) + b[:n]) / 2
-        return np.stack([one, one - (start[0] - start[1])])
+    A, b, together = moments.dense(), moments.b.ravel(), case == "redundant"
+    if together:
+        A, b = A[: moments.d, : moments.d], b[: moments.d]
     values, P = _eigenvectors(A)
-    q = np.abs(P.T @ (A @ start.ravel() - b))
-    found = np.linalg.solve(A, P @ (np.exp(-values * time / moments.k) * q) + b)
-    return np.asarray(found.reshape(start.shape))
+    q = P.T @ (A @ (start.sum(axis=0) if together else start.ravel()) - b)
+    kept = np.exp(-values * time / moments.k) * (q if together else np.abs(q))
+    found = np.linalg.solve(A, P @ kept + b)
+    ways = [found / 2, found / 2 - (start[0] - start[1])] if together else found.reshape(start.shape)
+    return np.array(ways)
 
 
 def _eigenvectors(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors, the same on every machine: a small ramp tells equal eigenvalues apart, and the sum
-    of an eigenvector's entries, weighted by the ramp's roots, is positive."""
+    """Eigenvalues and eigenvectors, the same on every machine.
+
+    A small ramp separates equal eigenvalues. The sum of an eigenvector's entries, weighted by the ramp's roots, is
+    positive.
+    """
     ramp = np.arange(1.0, len(A) + 1)
     values, P = np.linalg.eigh(A + np.diag(RAMP * np.trace(A) / len(A) * ramp))
     return values, P * np.sign(np.sqrt(ramp) @ P)
@@ -110,7 +104,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Distance against time, a panel a case."""
     there = [case for case in CASES if case in set(table.case)]
     axes = panels(TITLE, columns=len(there), size=(2.6, 2.6))
     for ax, case in zip(axes[0], there, strict=True):
@@ -119,18 +112,16 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.plot(part.index, part.printed, "s--", color=COLOURS["red"], markersize=3, label="as printed")
         ax.set(title=CASES[case], xscale="log", yscale="log", xlabel="time", ylim=(1e-3, 30))
     axes[0, 0].set_ylabel("‖w − w(t)‖ / ‖w(t)‖")
-    axes[0, 0].legend()
-    return axes[0, 0].figure
+    return finished(axes)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """The largest distances of each case."""
     found = []
     for case, name in CASES.items():
         part = where(table, case=case)
         most = part.groupby("time")[["closed", "printed"]].max()
-        text = f"{slashed(most.closed, '.3f')} of ‖w‖ away at t = {slashed(most.index)}"
-        found.append(decide(f"{name}: along the closed form", text, part.closed.max(), "at most", NEAR))
-        text = f"{slashed(most.printed, '.2f')} of ‖w‖ away"
-        found.append(decide(f"{name}: along the formula as printed", text, part.printed.max(), "at most", NEAR))
+        closed = f"{slashed(most.closed, '.3f')} of ‖w‖ away at t = {slashed(most.index)}"
+        printed = f"{slashed(most.printed, '.2f')} of ‖w‖ away"
+        found.append(decide(f"{name}: along the closed form", closed, part.closed.max(), "at most", NEAR))
+        found.append(decide(f"{name}: along the formula as printed", printed, part.printed.max(), "at most", NEAR))
     return found

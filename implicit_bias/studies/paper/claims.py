@@ -39,39 +39,25 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Claim:
-    """That Σ weight · quantity, in percentage points, is above `limit`."""
+    """Claim that Σ weight · quantity, in percentage points, is above `limit`.
+
+    With `correlation` 'above' or 'below' it is the correlation r of two quantities, over the cells of a draw, that is
+    on this side of 0.5; with `within` both are counted from their means over the cells of their training-set size.
+    """
 
     #: Section and panels of the paper, or "ours".
     place: str
     text: str
     terms: tuple[tuple[int, Quantity], ...]
     limit: float = 0.0
-    #: Told by the values of a coordinate as well.
+    #: Coordinate whose values have a test each as well.
     by: str | None = None
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """That the correlation r of two quantities, over the cells of a draw, is 'above' or 'below' 0.5.
-
-    With `within` both are counted from their means over the cells of their training-set size.
-    """
-
-    place: str
-    text: str
-    one: Quantity
-    other: Quantity
-    relation: str
+    correlation: str = ""
     within: bool = False
 
 
 def less(place: str, text: str, below: Quantity, above: Quantity, by: str | None = None) -> Claim:
-    """The claim that one quantity is below another.
-
-    >>> claim = less("4.1", "a errs less than b", Quantity(GLN, "a"), Quantity(GLN, "b"))
-    >>> [(weight, quantity.model) for weight, quantity in claim.terms]
-    [(1, 'b'), (-1, 'a')]
-    """
+    """The claim that one quantity is below another."""
     return Claim(place, text, ((1, above), (-1, below)), by=by)
 
 
@@ -80,6 +66,11 @@ def grows(place: str, text: str, above: Quantity, below: Quantity, narrow: int, 
     terms = [(1, above.at(units=wide)), (-1, below.at(units=wide))]
     terms += [(-1, above.at(units=narrow)), (1, below.at(units=narrow))]
     return Claim(place, text, tuple(terms))
+
+
+def correlate(place: str, text: str, one: Quantity, other: Quantity, relation: str, *, within: bool = False) -> Claim:
+    """The claim that the correlation of two quantities is 'above' or 'below' 0.5."""
+    return Claim(place, text, ((1, one), (1, other)), correlation=relation, within=within)
 
 
 def apart(rows: dict[str, Any], model: str) -> Quantity:
@@ -100,16 +91,16 @@ def best(rows: dict[str, Any], model: str) -> Quantity:
 GD, SVM, L2, FRO = (Quantity(GLN, model) for model in ("GD-GLN", "SVM-GLN", "SVM-L2", "SVM-Fro"))
 NET, RC, LC, HL = (Quantity(RELU, model) for model in ("GD-ReLU", "SVM-RC", "SVM-LC", "SVM-HL"))
 
-GLN_CLAIMS: tuple[Claim | Correlation, ...] = (
+GLN_CLAIMS: tuple[Claim, ...] = (
     less("4.1, 2a", "SVM-GLN errs less than GD-GLN", SVM, GD),
     less("4.1, 2a, 2d", "SVM-GLN errs less than SVM-L2", SVM, L2, "units"),
     less("4.1, 2a", "SVM-GLN errs less than SVM-L2, simulated with the published faults",
          Quantity(FAULTY, "SVM-GLN"), Quantity(FAULTY, "SVM-L2")),
-    Correlation("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly", L2, GD, "below"),
-    Correlation("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly within a training-set size", L2, GD,
-                "below", within=True),
-    Correlation("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly, simulated with the published faults",
-                Quantity(FAULTY, "SVM-L2"), Quantity(FAULTY, "GD-GLN"), "below"),
+    correlate("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly", L2, GD, "below"),
+    correlate("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly within a training-set size", L2, GD,
+              "below", within=True),
+    correlate("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly, simulated with the published faults",
+              Quantity(FAULTY, "SVM-L2"), Quantity(FAULTY, "GD-GLN"), "below"),
     Claim("4.1, 2b", "GD-GLN disagrees with SVM-GLN on more than 10 %", ((1, apart(GLN, "SVM-GLN")),), 10.0),
     Claim("4.1, 2b", "GD-GLN disagrees with SVM-GLN on more than 10 %, simulated with the published faults",
           ((1, apart(FAULTY, "SVM-GLN")),), 10.0),
@@ -129,8 +120,8 @@ GLN_CLAIMS: tuple[Claim | Correlation, ...] = (
     less("C.1, 4c", "without median cutoffs, GD-GLN errs less than SVM-GLN",
          Quantity(RANDOM, "GD-GLN"), Quantity(RANDOM, "SVM-GLN")),
 )  # fmt: skip
-RELU_CLAIMS: tuple[Claim | Correlation, ...] = (
-    Correlation("5.2, 3a", "errors of SVM-RC and GD-ReLU correlate reasonably", RC, NET, "above"),
+RELU_CLAIMS: tuple[Claim, ...] = (
+    correlate("5.2, 3a", "errors of SVM-RC and GD-ReLU correlate reasonably", RC, NET, "above"),
     less("5.2, 3b", "GD-ReLU disagrees with SVM-RC less than by chance",
          apart(RELU, "SVM-RC"), by_chance(RELU, "SVM-RC")),
     less("5.2, 3a, 3d", "SVM-LC errs less than SVM-RC", LC, RC, "units"),
@@ -154,9 +145,9 @@ RELU_CLAIMS: tuple[Claim | Correlation, ...] = (
     *(less("C.2, 5b", f"GD-ReLU disagrees with {model} less with momentum 0.9 than without",
            apart(RELU, model), apart(SLOW, model)) for model in ("SVM-RC", "SVM-LC", "SVM-HL")),
 )  # fmt: skip
-#: Of ours: what the faults do, momentum for GLNs, and the Frobenius norm of ζ as a baseline.
-OUR_CLAIMS: tuple[Claim | Correlation, ...] = (
-    Correlation("ours", "errors of SVM-GLN and GD-GLN correlate strongly", SVM, GD, "above"),
+#: Claims of ours: what the faults do, momentum for GLNs, and the Frobenius norm of ζ as a baseline.
+OUR_CLAIMS: tuple[Claim, ...] = (
+    correlate("ours", "errors of SVM-GLN and GD-GLN correlate strongly", SVM, GD, "above"),
     less("ours", "GD-GLN errs less with momentum 0.9, further on its way to the limit, than without",
          Quantity(FAST, "GD-GLN"), GD, "train_size"),
     less("ours", "SVM-HL errs less than GD-ReLU in the same cells", HL, NET),

@@ -3,23 +3,21 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import InputError
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.studies.paper import gln, plan, relu, shallow_gln
+from implicit_bias.studies.paper import plan
 from implicit_bias.studies.paper.figures import comparison_figures, paper_figures
 from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config, Study
-from implicit_bias.studies.paper.study import COLUMNS
+from implicit_bias.studies.paper.study import COMPARISONS
 from implicit_bias.studies.paper.verdicts import verdicts
 from implicit_bias.studies.runner.cells import binary_task
-from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings, product
 
-__all__ = ["COLUMNS", "EXPERIMENT", "STUDIES", "cells", "comparison", "grid", "reproduction", "verdicts"]
+__all__ = ["EXPERIMENT", "STUDIES", "cells", "comparison", "grid", "reproduction", "verdicts"]
 NAME = "cells"
 TITLE = "The implicit bias of gated networks, certified"
 SOURCE = 'Lippl, Abbott & Chung, "The Implicit Bias of Gradient Descent on Generalized Gated Linear Networks"'
@@ -28,21 +26,25 @@ CLAIM = (
     "norm."
 )
 REVISION = 2
+COLUMNS = (
+    *("study", "dataset", "train_size", "units", "contexts", "seed", "split", "cutoff"),
+    *("momentum", "version", "model", "status"),
+    *("train_error", "closed", "error", "inconsistency", "expected_inconsistency", "objective", "gap"),
+    *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver"),
+)
 COORDINATES = ("study", "train_size", "units", "contexts", "cutoff", "split", "seed")
 data = binary_task
-#: The module of each study: `rows` of a cell, its `cost` on one core with MNIST, and its gates, `gates_of`.
-MODULES: dict[str, Any] = {"compare_gln": gln, "compare_relu": relu, "compare_shallow_gln": shallow_gln}
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     """Return a row (`COLUMNS`) for every model, momentum and version."""
     cutoff = settings["cutoff"]
     shown = str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)
-    return [row | {"cutoff": shown} for row in MODULES[settings["study"]].rows(settings, task)]
+    return [row | {"cutoff": shown} for row in COMPARISONS[settings["study"]].rows(settings, task)]
 
 
 def cost(settings: Settings) -> float:
-    return float(MODULES[settings["study"]].cost(settings))
+    return COMPARISONS[settings["study"]].cost(settings)
 
 
 def cells(study: Study, config: Config) -> list[Settings]:
@@ -54,12 +56,12 @@ def cells(study: Study, config: Config) -> list[Settings]:
     for name, reason in study.fixed.items():
         if getattr(config, name) != study.default(name):
             raise InputError(reason)
-    values = dict(vars(config))
-    about = {"study": study.name, "dataset": values.pop("dataset")}
+    values = vars(config) | {"study": study.name}
     lists = {name: values.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": values.pop("seeds")}
-    found = [about | dict(zip(lists, cell, strict=True)) | values for cell in product(*lists.values())]
+    about = {name: values.pop(name) for name in ("study", "dataset")}
+    found = [about | cell | values for cell in product(**lists)]
     for cell in found:
-        MODULES[study.name].gates_of(cell).check()
+        COMPARISONS[study.name].gates(cell).check()
     return found
 
 
@@ -102,29 +104,18 @@ def reproduction(
     dataset: str = plan.PAPER["dataset"],
     versions: tuple[str, ...] = VERSIONS,
 ) -> Experiment:
-    """Experiment with some of the paper's figures, and of ours.
-
-    >>> len(reproduction(["4"]).grid(True))
-    2
-    """
+    """Experiment with some of the paper's figures, and of ours."""
     own_grid = partial(grid, figures=figures, dataset=dataset, versions=versions)
     return replace(EXPERIMENT, grid=own_grid, draw=partial(paper_figures, numbers=figures))
 
 
 def comparison(study: Study, config: Config | None = None) -> Experiment:
-    """Experiment of one study alone, with its defaults or another configuration, drawn in three panels.
-
-    The gates of the cells are checked once, here.
-
-    >>> comparison(STUDIES["compare_gln"]).grid(True)[0]["contexts"]
-    2
-    """
+    """Experiment of one study alone, with its defaults or another configuration, drawn in three panels."""
     whole = cells(study, config or study.config())
-    part = [cell for cell in whole if cell["seed"] == whole[0]["seed"]]
     return replace(
         EXPERIMENT,
         name="comparison",
         title=study.title,
-        grid=lambda quick: part if quick else whole,
+        grid=lambda quick: [cell for cell in whole if not quick or cell["seed"] == whole[0]["seed"]],
         draw=partial(comparison_figures, study=study),
     )

@@ -1,6 +1,6 @@
 """The figures of a comparison and of the paper: tidy tables in, figures out, no computation of results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,109 +11,45 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from implicit_bias._utils.checks import InputError, one_of
-from implicit_bias.studies.paper.intervals import claims_figure, intervals
-from implicit_bias.studies.paper.panels import TITLES, draw, pairs
+from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL
 from implicit_bias.studies.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.studies.paper.studies import Study
-from implicit_bias.studies.runner.drawing import DATASETS, finished, panels, style, styled
+from implicit_bias.studies.paper.verdicts import examine
+from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, finished, log_ticks, panels, style, styled
+from implicit_bias.studies.runner.mean_test import MeanTest, decided
 from implicit_bias.studies.runner.verdicts import where
 
-#: Line of each momentum of gradient descent.
-DASHES = {0.0: "-", 0.9: (0, (3, 1.5))}
+#: Columns that identify a cell of a model.
+KEYS = ["dataset", "train_size", "units", "contexts", "cutoff", "seed", "momentum"]
+TITLES = {"corrected": "corrected", "published": "published faults"}
 LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
+#: Line of each momentum of gradient descent, in figures of ours.
+DASHES = {0.0: "-", 0.9: (0, (3, 1.5))}
+#: Lines of the training-set sizes, from the smallest, in the paper's figures.
+SIZES: tuple[Any, ...] = (":", "--", "-")
+#: The columns of panels c: label, model, and which cells.
+BEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+    "best GLNs": [
+        ("shallow\nGD", "GD-shallow", SHALLOW),
+        ("shallow\nSVM", "SVM-shallow", SHALLOW),
+        ("deep\nGD", "GD-GLN", GLN),
+        ("deep\nSVM-GLN", "SVM-GLN", GLN),
+        ("deep\nSVM-L2", "SVM-L2", GLN),
+    ],
+    "best ReLU networks": [
+        *((model, model, RELU) for model in ("GD-ReLU", "SVM-HL", "SVM-LC", "SVM-RC")),
+        *((model, model, SMALL) for model in ("GD-GLN", "SVM-GLN")),
+    ],
+}
+#: Colour of each outcome of a claim.
+OUTCOMES = {"yes": COLOURS["blue"], "no": COLOURS["orange"], "undecided": "0.55"}
+#: Marker of means that leave out seeds.
+HOLLOW: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": "white", "color": "0.4"}
 
 
-def _others(table: pd.DataFrame, reference: str) -> list[str]:
-    return [model for model in table["model"].unique() if model != reference]
-
-
-def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
-    """The figure of a study's table, `comparison`; of both versions' tables also `comparison_published`.
-
-    Three panels: error against error, inconsistency against error, and error against units, or contexts if there are
-    more of these.
-
-    >>> from implicit_bias.studies.paper.experiment import STUDIES
-    >>> row = dict(dataset="digits", train_size=9, units=2, contexts=2, cutoff="median", seed=1, momentum=0.0)
-    >>> row |= dict(error=0.1)
-    >>> rows = [row | dict(model=model, version="corrected", inconsistency=0.05) for model in ("GD-GLN", "SVM-GLN")]
-    >>> figure = comparison_figures(pd.DataFrame(rows), STUDIES["compare_gln"])["comparison"]
-    >>> [axes.get_title() for axes in figure.axes]
-    ['Error against error', 'Inconsistency against error', 'Error against units']
-    """
-    width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
-    figures = {}
-    for number, (version, part) in enumerate(table.groupby("version", sort=False)):
-        published = ", published faults" if version == "published" else ""
-        axes = panels(f"{study.title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
-        _error_against_error(axes[0, 0], part, study.reference)
-        _inconsistency_against_error(axes[0, 1], part, study.reference)
-        _error_against_width(axes[0, 2], part, width)
-        figures[f"comparison_{version}" if number else "comparison"] = finished(axes, below=6)
-    return figures
-
-
-def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
-    """One of the paper's figures, '2' to '5', panel by panel (`panels.draw`), or one of our own, by its name.
-
-    All but 'spreads' (`intervals.claims_figure`) are of the published split. Columns of our own are training-set sizes,
-    corrected on the left and with the published faults on the right, as far as the table has them; lines are means over
-    seeds, bars one standard deviation, solid without and dashed with momentum. Hollow markers leave out seeds whose
-    problem is certified as not separable; crosses at the foot stand for widths at which no seed is separable. The last
-    row is the inconsistency of every cell against the reference's error, and what chance would give.
-
-    The table is that of `reproduce_paper.py`; the cutoff, 'median' or 'random', is that of a figure of ours. Raises
-    InputError for an unknown figure, or one that the table has no cells of.
-
-    >>> cell = dict(study="compare_shallow_gln", dataset="digits", train_size=9, units=1, contexts=2, seed=1)
-    >>> cell |= dict(cutoff="median", split="published", momentum=0.0, version="corrected", status="OPTIMAL", error=0.1)
-    >>> rows = [cell | {"model": "GD-shallow"}, cell | {"model": "SVM-shallow", "inconsistency": 0.05}]
-    >>> len(paper_figure(pd.DataFrame(rows), "shallow").axes)
-    3
-    """
-    layout = FIGURES[one_of(figure, FIGURES, "figure")]
-    if isinstance(layout, ClaimsFigure):
-        with styled(8, "medium"):
-            return claims_figure(table, layout.title)
-    own = where(table, study=layout.study.name, split="published")
-    if isinstance(layout, OwnFigure):
-        own = own[own.cutoff == cutoff]
-        shown = [row for row in layout.rows if row[0] is None or (own.contexts == row[0]).any()]
-    if own.empty or (isinstance(layout, OwnFigure) and not shown):
-        raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
-    with styled(8, "medium"):
-        if isinstance(layout, PaperFigure):
-            return draw(where(table, split="published"), layout, f"Figure {figure}. {layout.title} ({names(own)})")
-        return _own_figure(own, replace(layout, rows=tuple(shown)), cutoff)
-
-
-def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
-    """A figure of ours: a row of panels a quantity, a column a version and training-set size, and below every cell."""
-    blocks = [(v, n) for v in TITLES for n in sorted(table.train_size.unique()) if (table.version == v).any()]
-    heights = [1.7 * len(layout.rows) + 0.9, 2.5]
-    drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
-    parts = drawing.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
-    panels = parts[0].subplots(len(layout.rows), len(blocks), sharey="row", squeeze=False)
-    for axes, row in zip(panels, layout.rows, strict=True):
-        _row(axes, table, layout, row, blocks)
-    for axes, (version, size) in zip(panels.T, blocks, strict=True):
-        axes[0].set_title(f"{TITLES[version]}, n = {size}")
-        axes[-1].set_xlabel(layout.width)
-    _scatters(parts[1].subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0], table, layout)
-    _legend(drawing, table)
-    # Half-spaces have no cutoffs; their table says median throughout.
-    cutoffs = "" if layout.study.name == "compare_relu" else f", {cutoff} cutoffs"
-    drawing.suptitle(f"{layout.title} ({names(table)}{cutoffs})")
-    return drawing
-
-
-def _row(axes: Any, table: pd.DataFrame, layout: OwnFigure, row: tuple[int | None, str], blocks: list[Any]) -> None:
-    contexts, quantity = row
-    for ax, (version, size) in zip(axes, blocks, strict=True):
-        part = table[(table.version == version) & (table.train_size == size)]
-        _lines(ax, part if contexts is None else part[part.contexts == contexts], layout, quantity)
-    axes[0].set_ylabel(("" if contexts is None else f"{contexts} contexts\n") + LABELS[quantity])
-    axes[0].set_ylim(0.0 if quantity == "inconsistency" else None)
+def names(table: pd.DataFrame) -> str:
+    """The data sets of a table, as a title says them."""
+    return ", ".join(DATASETS.get(name, name) for name in table.dataset.unique())
 
 
 def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
@@ -136,9 +72,156 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
     return drawn
 
 
-def names(table: pd.DataFrame) -> str:
-    """The data sets of a table, as a title says them."""
-    return ", ".join(DATASETS.get(name, name) for name in table.dataset.unique())
+def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
+    """One of the paper's figures, '2' to '5', panel by panel, or one of our own, by its name.
+
+    All but 'spreads' are of the published split. Columns of our own are training-set sizes, corrected on the left and
+    with the published faults on the right, as far as the table has them; lines are means over seeds, bars one standard
+    deviation, solid without and dashed with momentum. Hollow markers leave out seeds whose problem is certified as not
+    separable; crosses at the foot stand for widths at which no seed is separable. The last row is the inconsistency of
+    every cell against the reference's error, and what chance would give.
+
+    The table is that of `reproduce_paper.py`; the cutoff, 'median' or 'random', is that of a figure of ours. Raises
+    InputError for an unknown figure, or one that the table has no cells of.
+    """
+    layout = FIGURES[one_of(figure, FIGURES, "figure")]
+    with styled(8, "medium"):
+        if isinstance(layout, ClaimsFigure):
+            return _claims_figure(table, layout.title)
+        table = where(table, split="published")
+        own = where(table, study=layout.study.name)
+        if isinstance(layout, OwnFigure):
+            own = own[own.cutoff == cutoff]
+            layout = replace(layout, rows=tuple(row for row in layout.rows if row[0] in {None, *own.contexts}))
+        if own.empty or not layout.rows:
+            raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
+        if isinstance(layout, OwnFigure):
+            return _own_figure(own, layout, cutoff)
+        return _papers_figure(table, layout, f"Figure {figure}. {layout.title} ({names(own)})")
+
+
+def _versions(table: pd.DataFrame) -> list[str]:
+    return [version for version in TITLES if (table.version == version).any()]
+
+
+def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
+    """A block of rows for each version, corrected above and with the faults below; the panels as in the paper."""
+    rows = [(version, label, part) for version in _versions(table) for label, part in layout.rows]
+    axes = panels(title, len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7), sharex="col", sharey="col")
+    widest = max(layout.parts[0].whole["units"])
+    for line, (version, label, part) in zip(axes, rows, strict=True):
+        own = where(table, version=version, study=layout.study.name, units=(0, widest), **part)
+        for ax, panel in zip(line, layout.columns, strict=True):
+            cells = where(own, **panel.where)
+            if panel.kind in BEST:
+                _best(ax, table, version, BEST[panel.kind])
+            elif panel.kind == "widths":
+                _widths(ax, cells, (layout.study.reference, *layout.models))
+            else:
+                errors = cells[cells.model == layout.study.reference].error
+                ends = (errors.min(), errors.max()) if len(errors) else (0.0, 0.0)
+                _scatter(ax, cells, layout.study.reference, layout.models, panel.kind, 3)
+                _guide(ax, panel.kind, ends, color="0.6", linewidth=1, zorder=0)
+            told = ", ".join(f"{value} {name}" for name, value in panel.where.items())
+            ax.set_title(", ".join(filter(None, [f"{panel.letter}  {TITLES[version]}", label, told])))
+    for ax, panel in zip(axes[0], layout.columns, strict=True):
+        if panel.kind == "inconsistency":
+            ax.set_ylim(bottom=0)
+    handles, most = list(_handles(table, layout)), 2 * len(layout.columns)
+    drawing: Figure = axes[0, 0].figure
+    drawing.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)))
+    return drawing
+
+
+def _scatter(ax: Axes, table: pd.DataFrame, reference: str, models: Iterable[str], column: str, size: float) -> None:
+    """A column of each model over the reference's error, in percent: a point for each cell with both."""
+    own = table[table.model == reference].set_index(KEYS)["error"]
+    for model in models:
+        other = table[table.model == model].set_index(KEYS)[column]
+        points = 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
+        ax.plot(points.own, points.other, linestyle="none", markersize=size, alpha=0.8, **style(model))
+    label = "error of the SVM (%)" if column == "error" else LABELS[column]
+    ax.set(xlabel=f"error of {reference} (%)", ylabel=label)
+
+
+def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> None:
+    """Line of equal errors, or of the inconsistencies 2p(1 − p) of independent models with the same error p."""
+    p = np.linspace(*ends, 100)
+    ax.plot(100 * p, 100 * p if column == "error" else 200 * p * (1 - p), **line)
+
+
+def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool = False) -> None:
+    """Means and standard deviations of grouped values in percent, hollow where some are missing."""
+    bar, edge, size = (0.6, 0.8, 11) if thin else (None, None, 9)
+    mean, spread = 100 * values.mean(), 100 * values.std().fillna(0.0)
+    colour, marker = style(model)["color"], style(model)["marker"]
+    ax.errorbar(x, mean, yerr=spread, linestyle=dash, linewidth=1, elinewidth=bar, color=colour)
+    fill = np.where(values.count() == values.size(), colour, "white")
+    ax.scatter(x, mean, s=size, marker=marker, c=fill, edgecolors=colour, linewidths=edge, zorder=3)
+
+
+def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
+    """Errors over the number of hidden units: means and standard deviations over seeds."""
+    for model in models:
+        for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
+            errors = where(table, model=model, train_size=size).groupby("units")["error"]
+            _means(ax, errors, errors.mean().index, model, dash)
+    log_ticks(ax, table.units)
+    ax.set(xlabel="hidden units", ylabel=LABELS["error"])
+
+
+def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, str, dict[str, Any]]]) -> None:
+    """The least error of each seed over numbers of units and contexts: means and standard deviations over seeds."""
+    for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
+        means = []
+        for place, (_, model, rows) in enumerate(columns):
+            cells = where(table, **rows | {"version": version, "model": model, "train_size": size})
+            least = 100 * cells.groupby("seed")["error"].min()
+            means.append(least.mean())
+            look = style(model)
+            ax.errorbar(place, means[-1], yerr=np.nan_to_num(least.std()), linewidth=1, markersize=3.5, **look)
+        ax.plot(range(len(columns)), means, linestyle=dash, linewidth=0.8, color="0.6", zorder=0)
+    ax.set_xticks(range(len(columns)), [label for label, _, _ in columns], fontsize=6, rotation=30)
+    ax.set_ylabel("least error (%)")
+
+
+def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
+    for model in (layout.study.reference, *layout.models):
+        yield Line2D([], [], linestyle="none", markersize=4, **style(model))
+    for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
+        yield Line2D([], [], color="0.4", linestyle=dash, linewidth=1, label=f"n = {size}")
+    missing = table[table.study == layout.study.name].error.isna().any()
+    if missing and any(panel.kind == "widths" for panel in layout.columns):
+        yield Line2D([], [], linestyle="none", label="some seeds not separable", **HOLLOW)
+
+
+def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
+    """A figure of ours: a row of panels a quantity, a column a version and training-set size, and below every cell."""
+    blocks = [(version, size) for version in _versions(table) for size in sorted(table.train_size.unique())]
+    heights = [1.7 * len(layout.rows) + 0.9, 2.5]
+    drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
+    parts = drawing.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
+    panels = parts[0].subplots(len(layout.rows), len(blocks), sharey="row", squeeze=False)
+    for axes, (contexts, quantity) in zip(panels, layout.rows, strict=True):
+        for ax, (version, size) in zip(axes, blocks, strict=True):
+            part = where(table, version=version, train_size=size)
+            _lines(ax, part if contexts is None else where(part, contexts=contexts), layout, quantity)
+        axes[0].set_ylabel(("" if contexts is None else f"{contexts} contexts\n") + LABELS[quantity])
+        axes[0].set_ylim(0.0 if quantity == "inconsistency" else None)
+    for axes, (version, size) in zip(panels.T, blocks, strict=True):
+        axes[0].set_title(f"{TITLES[version]}, n = {size}")
+        axes[-1].set_xlabel(layout.width)
+    below = parts[1].subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0]
+    for ax, version in zip(below, _versions(table), strict=True):
+        _against_chance(ax, where(table, version=version), layout.study.reference)
+        ax.set_title(f"{TITLES[version]}: every cell")
+        ax.set_ylabel(LABELS["inconsistency"] if ax is below[0] else "")
+    below[0].set_ylim(0, 105 * float(np.nanmax([table.inconsistency.max(), table.error.max()])))
+    _legend(drawing, table)
+    # Half-spaces have no cutoffs; their table says median throughout.
+    cutoffs = "" if layout.study.name == "compare_relu" else f", {cutoff} cutoffs"
+    drawing.suptitle(f"{layout.title} ({names(table)}{cutoffs})")
+    return drawing
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
@@ -149,19 +232,14 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
         if quantity == "inconsistency" and model == layout.study.reference:
             continue
         for momentum in sorted(table.momentum.unique()):
-            cells = table[(table.model == model) & (table.momentum == momentum)]
             if quantity == "error" and momentum > 0 and model != layout.study.reference:
                 continue
-            groups = cells.groupby(layout.width)[quantity]
-            mean, spread, found = 100 * groups.mean(), 100 * groups.std().fillna(0.0), groups.count()
-            x = np.array([position[width] for width in mean.index])
-            colour, marker = style(model)["color"], style(model)["marker"]
-            line: dict[str, Any] = {"color": colour, "linestyle": DASHES.get(momentum, ":"), "linewidth": 1}
-            ax.errorbar(x, mean, yerr=spread, elinewidth=0.6, **line)
-            fill = np.where(found == groups.size(), colour, "white")
-            ax.scatter(x, mean, s=11, marker=marker, c=fill, edgecolors=colour, linewidths=0.8, zorder=3)
+            groups = where(table, model=model, momentum=momentum).groupby(layout.width)[quantity]
+            found = groups.count()
+            x = np.array([position[width] for width in found.index])
+            _means(ax, groups, x, model, DASHES.get(momentum, ":"), thin=True)
             none = x[(found == 0).to_numpy()]
-            height = np.full_like(none, 0.04 * level)
+            height, colour = np.full_like(none, 0.04 * level), style(model)["color"]
             (crosses,) = ax.plot(none, height, "x", color=colour, clip_on=False, transform=ax.get_xaxis_transform())
             crosses.set_in_layout(False)
     step = 1 if len(widths) < 8 else 3
@@ -171,17 +249,6 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
     ax.set_xticks(range(0, len(widths), step), labels[::step])
 
 
-def _scatters(axes: Any, table: pd.DataFrame, layout: OwnFigure) -> None:
-    versions = [version for version in TITLES if (table.version == version).any()]
-    for ax, version in zip(axes, versions, strict=True):
-        _inconsistency_against_error(ax, table[table.version == version], layout.study.reference)
-        ax.set_title(f"{TITLES[version]}: every cell")
-        ax.set_xlabel(f"error of {layout.study.reference} (%)")
-        ax.set_ylabel(LABELS["inconsistency"] if ax is axes[0] else "")
-    top = 100 * float(np.nanmax([table.inconsistency.max(), table.error.max()]))
-    axes[0].set_ylim(0, 1.05 * top)
-
-
 def _legend(drawing: Figure, table: pd.DataFrame) -> None:
     handles = [Line2D([], [], markersize=4, linewidth=1, **style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
@@ -189,44 +256,93 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
             line: Any = DASHES.get(momentum, ":")
             handles.append(Line2D([], [], color="0.4", linestyle=line, linewidth=1, label=f"momentum {momentum:g}"))
     if table.status.str.startswith("NOT_SEPARABLE").any():
-        sign: dict[str, Any] = {"color": "0.4", "linestyle": "none"}
-        handles.append(Line2D([], [], marker="o", markerfacecolor="white", label="some seeds not separable", **sign))
-        handles.append(Line2D([], [], marker="x", label="no seed separable", **sign))
+        hollow = {"marker": "o", "markerfacecolor": "white", "label": "some seeds not separable"}
+        for sign in (hollow, {"marker": "x", "label": "no seed separable"}):
+            handles.append(Line2D([], [], color="0.4", linestyle="none", **sign))  # type: ignore[arg-type]
     handles.append(Line2D([], [], color="black", linestyle="-.", linewidth=0.8, label="chance"))
     drawing.legend(handles=handles, loc="outside lower center", ncols=4)
 
 
-def _error_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
-    """Each model's error over the reference's, one point a cell; on the diagonal they are equal."""
-    for model, points in pairs(table, reference, _others(table, reference), "error"):
-        ax.plot(points.own, points.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
-    ends = 100 * np.nan_to_num([table.error.min(), table.error.max()])
-    ax.plot(ends, ends, color="0.7", linewidth=0.8, zorder=0)
-    ax.set(xlabel=f"error of {reference} (%)", ylabel="error of the SVM (%)", title="Error against error")
-
-
-def _inconsistency_against_error(ax: Axes, table: pd.DataFrame, reference: str) -> None:
-    """Disagreement with the reference over its error, and the chance curve 2e(1 − e) of independent models."""
-    for model, points in pairs(table, reference, _others(table, reference), "inconsistency"):
-        ax.plot(points.own, points.other, linestyle="none", markersize=5, alpha=0.8, **style(model))
-    own = table[table.model == reference]["error"]
-    grid = np.linspace(0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0), 100)
-    ax.plot(100 * grid, 200 * grid * (1 - grid), color="black", linestyle="-.", linewidth=0.8, label="chance")
-    ax.set(xlabel=f"error of {reference} (%)", ylabel=f"inconsistency with {reference} (%)")
-    ax.set_title("Inconsistency against error")
+def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
+    """The inconsistency of every model with the reference over its error, and what chance would give."""
+    _scatter(ax, table, reference, _others(table, reference), "inconsistency", 5)
+    own = table[table.model == reference].error
+    ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))
+    _guide(ax, "inconsistency", ends, color="black", linestyle="-.", linewidth=0.8, label="chance")
     ax.set_ylim(bottom=0)
 
 
-def _error_against_width(ax: Axes, table: pd.DataFrame, width: str = "units") -> None:
+def _others(table: pd.DataFrame, reference: str) -> list[str]:
+    return [model for model in table["model"].unique() if model != reference]
+
+
+def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
+    """The figure of a study's table, `comparison`; of both versions' tables also `comparison_published`.
+
+    Three panels: error against error, inconsistency against error, and error against units, or contexts if there are
+    more of these.
+    """
+    width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
+    figures = {}
+    for number, (version, part) in enumerate(table.groupby("version", sort=False)):
+        published = ", published faults" if version == "published" else ""
+        axes = panels(f"{study.title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
+        errors, inconsistencies, widths = axes[0]
+        _scatter(errors, part, study.reference, _others(part, study.reference), "error", 5)
+        ends = (float(np.nan_to_num(part.error.min())), float(np.nan_to_num(part.error.max())))
+        _guide(errors, "error", ends, color="0.7", linewidth=0.8, zorder=0)
+        errors.set_title("Error against error")
+        _against_chance(inconsistencies, part, study.reference)
+        inconsistencies.set(title="Inconsistency against error", ylabel=f"inconsistency with {study.reference} (%)")
+        _error_against_width(widths, part, width)
+        figures[f"comparison_{version}" if number else "comparison"] = finished(axes, below=6)
+    return figures
+
+
+def _error_against_width(ax: Axes, table: pd.DataFrame, width: str) -> None:
     """Mean error of every model over `width` ('units' or 'contexts'); bars are one standard deviation over cells."""
     for model in table["model"].unique():
         errors = 100 * table[table.model == model].set_index(width)["error"]
         stats = errors.groupby(width).agg(["mean", "std"]).dropna(subset=["mean"])
         spread = stats["std"].fillna(0.0)
         ax.errorbar(stats.index, stats["mean"], yerr=spread, markersize=4, linewidth=1, capsize=2, **style(model))
-    values = sorted(table[width].unique())
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(values, [str(value) for value in values])
-    ax.minorticks_off()
+    log_ticks(ax, table[width], base=2)
     ax.margins(x=0.1)
-    ax.set(xlabel=width, ylabel="validation error (%)", title=f"Error against {width}")
+    ax.set(xlabel=width, ylabel=LABELS["error"], title=f"Error against {width}")
+
+
+def intervals(table: pd.DataFrame) -> list[tuple[MeanTest, str]]:
+    """The differences that are tested against 0, with their outcomes."""
+    tested = examine(table)
+    told = [(test, verdict.outcome) for test, verdict in zip(tested, decided(tested), strict=True)]
+    return [(test, outcome) for test, outcome in told if np.isfinite(test.p) and not (test.correlation or test.limit)]
+
+
+def _claims_figure(table: pd.DataFrame, title: str) -> Figure:
+    """Every difference that is claimed to be above 0: its mean over draws and its interval, coloured by the outcome.
+
+    Filled where the split of the data varies with the draw, hollow for the seeds of the published split. Beyond 1 %
+    the axis is logarithmic.
+    """
+    shown = intervals(table)
+    if not shown:
+        raise InputError("the table holds too few draws for intervals")
+    drawing = Figure(figsize=(10, 0.19 * len(shown) + 1.3), layout="constrained")
+    ax = drawing.subplots()
+    for place, (test, outcome) in enumerate(shown):
+        mean, colour = test.values.mean(), OUTCOMES[outcome]
+        (low, high), fill = test.interval, colour if test.split else "white"
+        ax.plot([low, high], [place, place], color=colour, linewidth=1)
+        ax.plot(mean, place, "o", markersize=4, color=colour, markerfacecolor=fill)
+    ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+    ax.set_xscale("symlog", linthresh=1)
+    ticks = [-5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 10, 20]
+    ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
+    ax.minorticks_off()
+    ax.set_yticks(range(len(shown)), [test.claim for test, _ in shown], fontsize=6)
+    ax.set_ylim(len(shown) - 0.5, -0.5)
+    ax.set(xlabel="how far above 0 (percentage points, 95 % interval)", title=title)
+    handles = [Line2D([], [], color=colour, marker="o", markersize=4, label=name) for name, colour in OUTCOMES.items()]
+    handles.append(Line2D([], [], label="seeds of the published split only", **HOLLOW))
+    drawing.legend(handles=handles, loc="outside lower center", ncols=4)
+    return drawing

@@ -24,9 +24,25 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.studies.paper.published import Equation23
 
-#: OSQP's settings, of which CVXPY sets the tolerance and the number of iterations (the paper's A.2: at most 10 000).
-SIGMA, ALPHA, RHO, EQUALITIES = 1e-6, 1.6, 0.1, 1e3
-TOLERANCE, ITERATIONS, CHECK, ADAPT = 1e-5, 10_000, 25, 50
+# OSQP's settings, of which CVXPY sets the tolerance and the number of iterations (the paper's A.2: at most 10 000).
+#: Regularisation σ of the linear system.
+SIGMA = 1e-6
+#: Relaxation of a step.
+ALPHA = 1.6
+#: First step size ρ of the inequalities.
+RHO = 0.1
+#: ρ of the equalities, relative to that of the inequalities.
+EQUALITIES = 1e3
+#: Tolerance of the residuals, absolute and relative.
+TOLERANCE = 1e-5
+#: Largest number of iterations.
+ITERATIONS = 10_000
+#: Iterations between two looks at the residuals.
+CHECK = 25
+#: Iterations between two changes of ρ.
+ADAPT = 50
+#: Arrays with the scale of each.
+Parts = list[tuple[Array, float]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Scales:
 
     @classmethod
     def of(cls, diagonal: float, rounds: int = 10) -> "Scales":
-        """For A with this largest entry, on its diagonal, and features whose largest entry in each row is 1."""
+        """Scaling for A with this largest entry, on its diagonal, and features whose largest entry in each row is 1."""
         square, first, second, feature = 2.0, 1.0, diagonal, 1.0
         t = zeta = equal = margin = 1.0
         for _ in range(rounds):
@@ -58,31 +74,6 @@ class Choice:
     weights: Array
     finished: bool
     iterations: int
-
-
-#: Arrays with the scale of each.
-Parts = list[tuple[Array, float]]
-
-
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """Primal and dual residuals, and the terms whose sizes they are held against."""
-
-    primal: Parts
-    primal_terms: Parts
-    dual: Parts
-    dual_terms: Parts
-
-    def small(self) -> bool:
-        """OSQP's criterion for ending, on the unscaled residuals."""
-        pairs = ((self.primal, self.primal_terms), (self.dual, self.dual_terms))
-        return all(_largest(parts) <= TOLERANCE * (1 + _largest(terms)) for parts, terms in pairs)
-
-    def balance(self) -> float:
-        """By how much ρ should change, by the scaled residuals."""
-        primal = _largest(self.primal, scaled=True) / (_largest(self.primal_terms, scaled=True) + 1e-10)
-        dual = _largest(self.dual, scaled=True) / (_largest(self.dual_terms, scaled=True) + 1e-10)
-        return float(np.sqrt(primal / dual))
 
 
 def _largest(parts: Parts, *, scaled: bool = False) -> float:
@@ -152,24 +143,38 @@ class _Iteration:
         self.z = np.minimum(relaxed + self.v / self.rho, -self.scales.margin)
         self.v = self.v + self.rho * (relaxed - self.z)
 
-    def residuals(self) -> Residuals:
-        """What is missing from the constraints and from a zero gradient, and the terms that these are made of."""
+    def progress(self) -> tuple[bool, float]:
+        """True if unscaled residuals meet OSQP's criterion for ending; else the factor by which scaled ones change ρ.
+
+        The residuals are what is missing from the constraints (primal) and from a zero gradient (dual), each compared
+        with the terms that it is made of.
+        """
         s = self.scales
         t, zeta, dual = map(self.array, (self.t, self.zeta, self.dual))
         equal = self.on_t * t - s.equal * s.zeta * (self.A @ zeta)
         margins = -self.slope * self.outputs(self.zeta)
         pulled = -s.equal * s.zeta * (self.A @ dual) - self.slope * (self.G * self.v[:, None]).T @ self.yX
         square, pushed = 2 * s.t**2 * t, self.on_t * dual
-        return Residuals(
-            primal=[(equal, s.equal), (margins - self.z, s.margin)],
-            primal_terms=[(equal, s.equal), (margins, s.margin), (self.z, s.margin)],
-            dual=[(square + pushed, s.t), (pulled, s.zeta)],
-            dual_terms=[(square, s.t), (pushed, s.t), (pulled, s.zeta)],
+        pairs: tuple[tuple[Parts, Parts], ...] = (
+            (
+                [(equal, s.equal), (margins - self.z, s.margin)],
+                [(equal, s.equal), (margins, s.margin), (self.z, s.margin)],
+            ),
+            (
+                [(square + pushed, s.t), (pulled, s.zeta)],
+                [(square, s.t), (pushed, s.t), (pulled, s.zeta)],
+            ),
         )
+        if all(_largest(parts) <= TOLERANCE * (1 + _largest(terms)) for parts, terms in pairs):
+            return True, 1.0
+        primal, dual_share = (
+            _largest(parts, scaled=True) / (_largest(terms, scaled=True) + 1e-10) for parts, terms in pairs
+        )
+        return False, float(np.sqrt(primal / dual_share))
 
 
 def osqp_choice(problem: MarginProblem) -> Choice:
-    """Where OSQP stops on the published program of SVM-L2, from the problem of `published_svm_l2`.
+    """Point at which OSQP stops on the published program of SVM-L2, from the problem of `published_svm_l2`.
 
     Equal to OSQP's own answer where the inputs lie in [−1, 1] and the last one is 1, as those of the published
     experiments do; on other inputs the same iteration with another scaling. The problem must be separable.
@@ -186,10 +191,9 @@ def osqp_choice(problem: MarginProblem) -> Choice:
         iteration.step()
         if count % CHECK:
             continue
-        residuals = iteration.residuals()
-        if residuals.small():
+        ended, factor = iteration.progress()
+        if ended:
             return Choice(iteration.weights(), True, count)
-        rho = iteration.rho * residuals.balance()
-        if count % ADAPT == 0 and max(rho / iteration.rho, iteration.rho / rho) > 5:
-            iteration.rescale(rho)
+        if count % ADAPT == 0 and max(factor, 1 / factor) > 5:
+            iteration.rescale(iteration.rho * factor)
     return Choice(iteration.weights(), False, ITERATIONS)

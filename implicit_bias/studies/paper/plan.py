@@ -26,14 +26,17 @@ class Part:
     whole: dict[str, Any]
     quick: dict[str, Any]
     cutoffs: tuple[str, ...] = ("median", "random")
-    #: Of a quick run.
+    #: Momenta of a quick run.
     momentum: tuple[float, ...] = (0.0,)
     versions: tuple[str, ...] = VERSIONS
 
 
 @dataclass(frozen=True)
 class Panels:
-    """A panel of the paper's figures: its letter, what it draws (`panels.KINDS`), and of which cells."""
+    """A panel of the paper's figures: its letter, what it draws, and of which cells.
+
+    It draws a column of the table over the reference's error, 'widths', or a key of `figures.BEST`.
+    """
 
     letter: str
     kind: str
@@ -112,7 +115,7 @@ SPREADS = (
     ),
 )
 
-_A, _B = Panels("a", "errors", {}), Panels("b", "inconsistencies", {})
+_A, _B = Panels("a", "error", {}), Panels("b", "inconsistency", {})
 _MEDIAN, _RANDOM = {"cutoff": "median"}, {"cutoff": "random"}
 _BOTH = ((None, "error"), (None, "inconsistency"))
 FIGURES: dict[str, PaperFigure | OwnFigure | ClaimsFigure] = {

@@ -13,13 +13,12 @@ import torch
 from implicit_bias._utils.checks import Array, context_bits
 from implicit_bias._utils.scaling import length
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
-from implicit_bias.gates.hyperplanes import draw_hyperplanes
-from implicit_bias.gates.thresholds import Cutoff
+from implicit_bias.gates.hyperplanes import Cutoff, draw_hyperplanes
 from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.norms import GroupForm, GroupLasso, Norm
-from implicit_bias.studies.paper.studies import FAULTS, check_faults
+from implicit_bias.studies.paper.studies import FAULTS
 
 #: Size of the least-norm term that makes the published SVM-L2 well posed.
 FLOOR = 1e-3
@@ -95,7 +94,6 @@ def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection
     >>> published_svm_gln(task.X_train, task.y_train, HyperplaneGates(3, 2)).norm.groups.tolist()
     [0, 1, 2, 0, 1, 2]
     """
-    check_faults(faults)
     problem = svm_gln(X, y, gates)
     if "column-major groups" not in faults:
         return problem
@@ -114,7 +112,6 @@ def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[
     >>> problem.name, solve(problem).status.name
     ('SVM-L2 of least norm', 'OPTIMAL')
     """
-    check_faults(faults)
     problem = svm_l2(X, y, gates)
     if "equation 23" not in faults:
         return problem
@@ -134,7 +131,6 @@ def published_half_spaces(
     >>> published_half_spaces(10, 3, "median").seed, published_half_spaces(10, 3, "median", momentum=0.9).seed
     (1, 3)
     """
-    check_faults(faults)
     shared = "one draw" in faults and momentum == 0
     return RandomHalfSpaces(units, 1 if shared else seed, cutoff, always_on="always-on gate" in faults)
 
@@ -144,9 +140,8 @@ def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faul
 
     The cutoffs are then those that were drawn before the medians replaced them, N(0, 9²).
     """
-    check_faults(faults)
     lost = "lost cutoffs" in faults and context_bits(gates.contexts) > 0
-    if not lost or not isinstance(network, GatedLinearNetwork):
+    if not lost or all(contexts == 1 for _, contexts in network.layer_shapes()):
         return network.decision_function(X)
     _, random = draw_hyperplanes(gates.n_features_in_, len(gates.directions_), gates.seed)
     reloaded = copy.deepcopy(network)

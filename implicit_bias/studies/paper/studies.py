@@ -1,18 +1,18 @@
-"""What the paper's comparisons are asked: the options, their defaults, and the three studies.
+"""Options of the paper's comparisons, their defaults, and the three studies.
 
 Nothing here loads what computes them, so that the help of their commands is there at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from implicit_bias._utils.checks import InputError, as_count, one_of
 
 if TYPE_CHECKING:
-    from implicit_bias.gates.thresholds import Cutoff
+    from implicit_bias.gates.hyperplanes import Cutoff
 
 #: The comparison as it should be, and with the published faults.
 VERSIONS = ("corrected", "published")
@@ -20,15 +20,9 @@ VERSIONS = ("corrected", "published")
 FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
 
 
-def check_faults(faults: Collection[str]) -> None:
-    """Refuse names that are none of `FAULTS`."""
-    for fault in faults:
-        one_of(fault, FAULTS, "fault")
-
-
 @dataclass(frozen=True)
 class Config:
-    """What a comparison runs over: every combination of the lists is a cell.
+    """Configuration of a comparison: every combination of the lists is a cell.
 
     `versions` are 'corrected', 'published' or both; the published one has the `faults` (`FAULTS`). A cell's
     seed is that of gates, initial weights and batches, and of the split of the data too where `split` is 'own'; else
@@ -81,7 +75,8 @@ class Config:
         for version in self.versions:
             one_of(version, VERSIONS, "version")
         one_of(self.split, SPLITS, "split")
-        check_faults(self.faults)
+        for fault in self.faults:
+            one_of(fault, FAULTS, "fault")
         as_tolerance(self.tol)
 
 
@@ -100,7 +95,7 @@ class Study:
     example: str
     #: The model that gradient descent trained.
     reference: str
-    #: Where its defaults are not those of `Config`.
+    #: Defaults that are not those of `Config`.
     defaults: dict[str, Any]
     #: Why a list of the configuration must be that of the defaults.
     fixed: dict[str, str] = field(default_factory=dict)
@@ -110,7 +105,7 @@ class Study:
         return self.defaults.get(name, getattr(Config, name))
 
     def config(self, **options: Any) -> Config:
-        """Its configuration, with some options other than the defaults."""
+        """Configuration with some options other than the defaults."""
         return Config(**self.defaults | options)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import InputError
-from implicit_bias.studies.paper.claims import CLAIMS, SHALLOW, Claim, Correlation, Quantity
-from implicit_bias.studies.runner.mean_test import MeanTest, holm
+from implicit_bias.studies.paper.claims import CLAIMS, SHALLOW, Claim, Quantity
+from implicit_bias.studies.runner.mean_test import MeanTest, decided, difference
 from implicit_bias.studies.runner.verdicts import Verdict, where
 
-#: What makes a cell of one study and version.
+#: Columns that identify a cell of one study and version.
 CELL = ["train_size", "units", "contexts", "cutoff", "momentum", "seed"]
 #: Correlations at which "weak" ends and "reasonable" begins.
 STRONG = 0.5
@@ -23,7 +23,7 @@ PUBLISHED = (
     ("compare_gln", "SVM-GLN", 1000, 20, 4, 3, "agreement", 0.844),
     ("compare_relu", "SVM-RC", 500, 20, 2, 1, "accuracy", 0.84633),
 )
-#: How far ours may be from them; an agreement also depends on the order of the batches.
+#: Tolerances of our numbers; an agreement also depends on the order of the batches.
 NEAR = {"accuracy": 0.001, "agreement": 0.005}
 
 
@@ -45,10 +45,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """
     if not {"study", "version", "model", "split", *CELL} <= set(table.columns):
         raise InputError("verdicts are made from the table of reproduce_paper.py")
-    tested = examine(table)
-    adjusted = holm([test.p for test in tested])
-    decided = [test.verdict(p, len(tested)) for test, p in zip(tested, adjusted, strict=True)]
-    return [*decided, *_best_depth(table), *_certificates(table), *_published(table)]
+    return [*decided(examine(table)), *_best_depth(table), *_certificates(table), *_published(table)]
 
 
 def examine(table: pd.DataFrame) -> list[MeanTest]:
@@ -57,30 +54,27 @@ def examine(table: pd.DataFrame) -> list[MeanTest]:
     return [test for claim in CLAIMS for test in _tests(parts, claim)]
 
 
-def _tests(parts: dict[str, pd.DataFrame], claim: Claim | Correlation) -> Iterator[MeanTest]:
+def _tests(parts: dict[str, pd.DataFrame], claim: Claim) -> Iterator[MeanTest]:
     """The test of a claim, and those of each value of a coordinate; none without cells. Parts are those of a split."""
-    terms = claim.terms if isinstance(claim, Claim) else ((1, claim.one), (1, claim.other))
     pairs = {
-        split: pd.concat([weight * _values(part, quantity) for weight, quantity in terms], axis=1).dropna()
+        split: pd.concat([weight * _values(part, quantity) for weight, quantity in claim.terms], axis=1).dropna()
         for split, part in parts.items()
     }
-    split = next((split for split, cells in pairs.items() if len(cells)), None)
-    if split is None:
+    split = next((split for split, cells in pairs.items() if len(cells)), "")
+    if not split:
         return
-    cells = pairs[split]
-    about = f"{claim.place}: {claim.text}"
-    if isinstance(claim, Correlation):
+    cells, about, own = pairs[split], f"{claim.place}: {claim.text}", split == "own"
+    if claim.correlation:
         if claim.within:
             cells = cells - cells.groupby(level=["train_size", "seed"]).transform("mean")
         if len(found := _correlations(cells)):
             limit = float(np.arctanh(STRONG))
-            yield MeanTest(about, claim.relation, limit, found, "r = ", split == "own", correlation=True)
+            yield MeanTest(about, claim.correlation, limit, found, "r = ", own, correlation=True)
         return
-    yield _difference(about, cells, claim.limit, split)
     groups = list(cells.groupby(level=claim.by)) if claim.by else []
-    if len(groups) > 1:
-        for value, group in groups:
-            yield _difference(f"{about}, {claim.by}={value}", group, claim.limit, split)
+    named = {f"{about}, {claim.by}={value}": group for value, group in groups} if len(groups) > 1 else {}
+    for name, group in ({about: cells} | named).items():
+        yield difference(name, group.groupby(level="seed").mean(), split=own, limit=claim.limit)
 
 
 def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
@@ -90,13 +84,6 @@ def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
     if quantity.best:
         return 100 * cells.groupby(["train_size", "seed"])[quantity.column].min()
     return 100 * cells.set_index([name for name in CELL if name not in fixed])[quantity.column]
-
-
-def _difference(claim: str, cells: pd.DataFrame, limit: float, split: str) -> MeanTest:
-    draws = cells.groupby(level="seed").mean()
-    sides = draws.mean().tolist()
-    shown = f"{sides[0]:.2f} − {-sides[1]:.2f} = " if len(sides) == 2 else ""
-    return MeanTest(claim, "above", limit, draws.sum(axis=1), shown, split == "own")
 
 
 def _correlations(cells: pd.DataFrame) -> pd.Series:

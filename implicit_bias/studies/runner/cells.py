@@ -1,6 +1,5 @@
 """Cells of an experiment: the unit of computation, storage and resumption, on every engine."""
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +10,9 @@ from implicit_bias.datasets import BinaryTask, divided, load_signs
 from implicit_bias.datasets.images import ImageClasses, load_classes
 from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
 
+#: Splits of the data: as published, by a seed of 1, or by the seed of the cell.
+SPLITS = ("published", "own")
+
 
 @dataclass(frozen=True, eq=False)
 class Cell:
@@ -18,10 +20,7 @@ class Cell:
 
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
-    >>> cell = cells_of(norms, norms.grid(True))[0]
-    >>> str(cell)
-    'norms: fit=least squares, clusters=30, units=30, d=30, m=1000, sigma_x=0.1, sigma_y=0.0, seed=1'
-    >>> sorted(cell.key())
+    >>> sorted(cells_of(norms, norms.grid(True))[0].key())
     ['experiment', 'revision', 'settings']
     """
 
@@ -68,9 +67,8 @@ def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | 
     return [Cell(experiment, json.loads(text), data_root) for text in texts]
 
 
-#: How the data are split: as published, by a seed of 1, or by the seed of the cell.
-SPLITS = ("published", "own")
 _signs = lru_cache(maxsize=1)(load_signs)
+_classes = lru_cache(maxsize=2)(load_classes)
 
 
 @lru_cache(maxsize=1)
@@ -79,34 +77,15 @@ def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryT
 
 
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
-    """The `data` of experiments on one of the binary tasks, with the published split unless `split` is "own".
-
-    >>> binary_task({"dataset": "digits", "train_size": 9}, None).X_train.shape
-    (9, 65)
-    """
+    """The `data` of experiments on one of the binary tasks, with the published split unless `split` is "own"."""
     seed = settings["seed"] if settings.get("split") == "own" else 1
     return _task(settings["dataset"], settings["train_size"], seed, root)
-
-
-_classes = lru_cache(maxsize=2)(load_classes)
 
 
 def image_classes(settings: Settings, root: str | None) -> ImageClasses:
     """The `data` of experiments on images of all classes, pixels in [−1, 1] and a constant, the same for every seed.
 
     With `components` so many principal components instead of the pixels; `held_out` training images are set apart.
-
-    >>> image_classes({"dataset": "digits", "held_out": 200}, None).X_held_out.shape
-    (200, 65)
     """
     held_out = settings.get("held_out", 0)
     return _classes(settings["dataset"], settings.get("components"), held_out, root, seed=0)
-
-
-def digest(content: Any) -> str:
-    """Return twelve hexadecimal digits of plain JSON content, independent of the order of its names.
-
-    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-    True
-    """
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

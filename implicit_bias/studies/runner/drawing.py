@@ -1,6 +1,7 @@
 """Palette and style of all figures, and figures as the contents of files."""
 
 import io
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,7 +16,7 @@ COLOURS = {
     **{"blue": "#0072B2", "red": "#D55E00", "purple": "#CC79A7", "grey": "#999999"},
     **{"GaLU": "#0072B2", "ReLU": "#E69F00", "linear": "#009E73", "theory": "#000000"},
 }
-#: What titles call the data sets.
+#: Names of the data sets in titles.
 DATASETS = {"digits": "digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 #: Colour and marker of every model on two classes: trained networks, limits of their descent, and margin problems.
 MODELS = {
@@ -39,26 +40,35 @@ def style(model: str, label: str = "") -> dict[str, Any]:
 
 
 def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[None]:
-    """The style of all figures drawn within: letters of this size, and panels' titles relative to it.
-
-    >>> with styled(8):
-    ...     mpl.rcParams["font.size"]
-    8.0
-    """
+    """The style of all figures drawn within: letters of this size, and panels' titles relative to it."""
     style: Any = {"font.size": size, "axes.titlesize": titles, "legend.frameon": False}
     return mpl.rc_context(style | {"axes.spines.top": False, "axes.spines.right": False})
 
 
-def panels(title: str, columns: int = 1, rows: int = 1, size: tuple[float, float] = (3.6, 2.9)) -> Any:
-    """A figure's axes, shape (rows, columns), each of this size in inches.
+def panels(
+    title: str,
+    columns: int = 1,
+    rows: int = 1,
+    size: tuple[float, float] = (3.6, 2.9),
+    around: tuple[float, float] = (0.0, 0.4),
+    **shared: Any,
+) -> Any:
+    """A figure's axes, shape (rows, columns), each of a size in inches, with so much around them all.
 
-    >>> axes = panels("Two", columns=2)
-    >>> axes[0, 0].figure.get_suptitle()
-    'Two'
+    `shared` are the options sharex and sharey of Matplotlib's `subplots`.
     """
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
+    inches = (size[0] * columns + around[0], size[1] * rows + around[1])
+    figure = Figure(figsize=inches, layout="constrained")
     figure.suptitle(title)
-    return figure.subplots(rows, columns, squeeze=False)
+    return figure.subplots(rows, columns, squeeze=False, **shared)
+
+
+def log_ticks(ax: Axes, values: Iterable[Any], base: float = 10, form: Callable[[Any], str] = str) -> None:
+    """A logarithmic x axis, with a tick at each of these values and no others."""
+    places = sorted(set(values))
+    ax.set_xscale("log", base=base)
+    ax.set_xticks(places, [form(place) for place in places])
+    ax.minorticks_off()
 
 
 def band(ax: Axes, values: pd.Series, **style: Any) -> None:
@@ -82,13 +92,7 @@ def ribbon(ax: Axes, middle: pd.Series, low: pd.Series, high: pd.Series, *, alph
 
 
 def trend(ax: Axes, values: pd.Series, middle: str = "median", **look: Any) -> None:
-    """A line through the medians of `values` over its index, or through their means, and every value as a faint point.
-
-    >>> ax = panels("Loss")[0, 0]
-    >>> trend(ax, pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), "mean", label="GaLU")
-    >>> [line.get_ydata().tolist() for line in ax.get_lines()]
-    [[1.0, 3.0, 4.0], [2.0, 4.0]]
-    """
+    """A line through the medians or means of `values` over its index, and every value as a faint point."""
     ax.plot(values, linestyle="", markersize=3, alpha=0.5, **look | {"label": None})
     ax.plot(values.groupby(level=0).agg(middle), linewidth=1.2, markersize=4, **look)
 
@@ -105,12 +109,7 @@ def finished(axes: Any, below: int = 0) -> Figure:
 
 
 def pictures(figure: Figure, name: str) -> dict[str, bytes]:
-    """A figure as the contents of `name`.png (200 dots per inch) and `name`.pdf.
-
-    >>> from matplotlib.figure import Figure
-    >>> sorted(pictures(Figure(), "a"))
-    ['a.pdf', 'a.png']
-    """
+    """A figure as the contents of `name`.png (200 dots per inch) and `name`.pdf."""
     contents = {}
     for kind in ("png", "pdf"):
         buffer = io.BytesIO()

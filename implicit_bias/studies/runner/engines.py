@@ -1,4 +1,4 @@
-"""Where cells are computed: in this process, in local processes, or on a Dask cluster."""
+"""Engines that compute cells: this process, local processes, or a Dask cluster."""
 
 import hashlib
 import os
@@ -19,17 +19,17 @@ import joblib
 import implicit_bias
 from implicit_bias._utils.checks import InputError, as_count
 from implicit_bias._utils.outlets import outlets
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.threads import Interruptible, one_thread
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.experiment import Rows
 
-#: From cells to their results, in any order.
+#: Function from cells to their results, in any order.
 Engine = Callable[[list[Cell]], Iterator[tuple[Cell, Result]]]
-#: How often in a row a local process may be lost.
+#: Losses of a local process in a row that end a run.
 ATTEMPTS = 3
 #: Seconds in which a Dask scheduler must answer.
 ANSWER = 10.0
-#: How many looks in a row, a second apart, may find a cluster without workers.
+#: Looks in a row, a second apart, that must find a cluster without workers to end a run.
 PATIENCE = 60
 
 
@@ -41,37 +41,29 @@ def compute(cell: Cell, one_core: bool = True) -> Result:
     start = time.perf_counter()
 
     def result(rows: Rows) -> Result:
-        """These rows, with the time so far."""
         return Result(rows, round(time.perf_counter() - start, 3), machine_kind())
 
-    try:
-        with one_thread() if one_core else nullcontext():
-            return result(cell.experiment.rows(cell.settings, *cell.data()))
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(*((cell, result(rows)) for rows in stop.args)) from None
+    with Interruptible() as run, one_thread() if one_core else nullcontext():
+        return result(cell.experiment.rows(cell.settings, *cell.data()))
+    raise KeyboardInterrupt(*((cell, result(rows)) for rows in run.carried))
 
 
 def machine_kind() -> str:
-    """What a record says of the machine: system, architecture, cores.
-
-    >>> machine_kind().endswith("cores")
-    True
-    """
+    """Description of this machine in a record: system, architecture, cores."""
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
-def local(jobs: int = 1, scheduler: str | None = None) -> Engine:
+def local(jobs: int = 1, scheduler: str | None = None, *, attempts: int = ATTEMPTS) -> Engine:
     """`jobs` processes of this machine, one core each; 1 computes in this process, with all threads.
 
-    A process that is lost (killed, or out of memory) costs its cell another attempt, three in all. InputError for a
-    scheduler's address, which is for the other engine.
+    A process that is lost (killed, or out of memory) costs its cell another attempt. InputError for a scheduler's
+    address, which is for the other engine.
     """
     if scheduler:
         raise InputError(f"--scheduler {scheduler} is for the dask engine; add --engine dask")
     as_count(jobs, "jobs")
 
     def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
-        """Every cell with its result, as they come."""
         if jobs == 1 or len(work) == 1:
             for cell in work:
                 yield cell, compute(cell, False)
@@ -89,9 +81,9 @@ def local(jobs: int = 1, scheduler: str | None = None) -> Engine:
                     yield left[index], result
             except BrokenProcessPool:
                 losses = 0 if done else losses + 1
-                if losses == ATTEMPTS:
+                if losses == attempts:
                     raise InputError(
-                        f"a worker process was lost {ATTEMPTS} times in a row (killed, or out of memory); "
+                        f"a worker process was lost {attempts} times in a row (killed, or out of memory); "
                         "finished cells are stored: run again, with fewer --jobs"
                     ) from None
             left = [cell for i, cell in enumerate(left) if i not in done]
@@ -120,12 +112,14 @@ def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
         return index, compute(cell)
 
 
-def dask(scheduler: str | None) -> Engine:
+def dask(
+    scheduler: str | None, *, answer: float = ANSWER, patience: int = PATIENCE, version: str | None = None
+) -> Engine:
     """The workers of a running Dask cluster, one cell at a time on each of their threads.
 
     Workers need this package, of the same version, and the data set's files (`IMPLICIT_BIAS_DATA`, or the same
     `data_root`). Results come back to this process, which stores them: the workers share no files with it. A cell
-    whose worker is lost moves to another one.
+    whose worker is lost moves to another one. Workers need this `version` of the code, by default the one installed.
 
     Raises InputError without a scheduler's address, if none answers there, if dask is not installed, if no worker is
     left, or if a worker runs other code.
@@ -138,18 +132,17 @@ def dask(scheduler: str | None) -> Engine:
         raise InputError("the dask engine needs dask: pip install 'implicit-bias[dask]'") from None
 
     def engine(work: list[Cell]) -> Iterator[tuple[Cell, Result]]:
-        """Every cell with its result, as they come."""
-        client = _connect(distributed, scheduler)
+        client = _connect(distributed, scheduler, answer)
         # A queue, because only a wait that ends can notice that the last worker is gone.
         finished: queue.Queue[Any] = queue.Queue()
         futures: dict[Any, Cell] = {}
         try:
             for cell in work:
-                future = client.submit(compute_there, cell, installed(), pure=False)
+                future = client.submit(compute_there, cell, version or installed(), pure=False)
                 futures[future] = cell
                 future.add_done_callback(finished.put)
             for _ in work:
-                future = _next(client, finished)
+                future = _next(client, finished, patience)
                 yield futures[future], _outcome(distributed, future, futures[future])
         finally:
             client.cancel(list(futures), force=True)
@@ -160,11 +153,7 @@ def dask(scheduler: str | None) -> Engine:
 
 @cache
 def installed() -> str:
-    """This package's version, and a sum of its files: the same wherever the same code is installed.
-
-    >>> installed() == installed()
-    True
-    """
+    """This package's version, and a sum of its files: the same wherever the same code is installed."""
     folder = Path(implicit_bias.__file__).parent
     total = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -180,11 +169,11 @@ def compute_there(cell: Cell, wanted: str) -> Result:
     return compute(cell)
 
 
-def _connect(distributed: Any, scheduler: str) -> Any:
+def _connect(distributed: Any, scheduler: str, answer: float) -> Any:
     """A client of the scheduler; InputError if none answers there, or it has no workers."""
     try:
         distributed.comm.get_address_host_port(scheduler)
-        client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=answer, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"no Dask scheduler answers at {scheduler} ({reason}); check the address") from None
@@ -194,22 +183,22 @@ def _connect(distributed: Any, scheduler: str) -> Any:
     return client
 
 
-def _next(client: Any, finished: queue.Queue[Any]) -> Any:
-    """The next future that is done; InputError once `PATIENCE` looks found no worker."""
+def _next(client: Any, finished: queue.Queue[Any], patience: int) -> Any:
+    """The next future that is done; InputError once so many looks found no worker."""
     deserted = 0
     while True:
         try:
             return finished.get(timeout=1.0)
         except queue.Empty:
             deserted = 0 if client.scheduler_info()["workers"] else deserted + 1
-            if deserted >= PATIENCE:
+            if deserted >= patience:
                 raise InputError(
                     "no Dask worker is left; finished cells are stored: start some and run again"
                 ) from None
 
 
 def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
-    """What a future holds; InputError for a lost worker or scheduler, and one that lacks packages."""
+    """The result of a future; InputError for a lost worker or scheduler, and one that lacks packages."""
     try:
         result: Result = future.result()
     except distributed.KilledWorker:

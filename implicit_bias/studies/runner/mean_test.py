@@ -66,6 +66,22 @@ class MeanTest:
         )
 
 
+def difference(claim: str, terms: pd.DataFrame, *, split: bool, limit: float = 0.0) -> MeanTest:
+    """Return the test that a sum is above a limit: a row for each draw, a column for each term, in percent.
+
+    Two terms are one quantity less another, which the verdict shows.
+    """
+    means = terms.mean().tolist()
+    sides = f"{means[0]:.2f} − {-means[1]:.2f} = " if len(means) == 2 else ""
+    return MeanTest(claim, "above", limit, terms.sum(axis=1), sides, split)
+
+
+def decided(tests: Sequence[MeanTest]) -> list[Verdict]:
+    """Return the verdicts of tests, with p-values adjusted for their number by Holm's method."""
+    adjusted = holm([test.p for test in tests])
+    return [test.verdict(p, len(tests)) for test, p in zip(tests, adjusted, strict=True)]
+
+
 def holm(values: Sequence[float]) -> list[float]:
     """Return p-values adjusted for their number by Holm's method; NaN, which stands for no test, stays.
 

@@ -23,14 +23,26 @@ from implicit_bias.studies.runner.experiment import Experiment, Settings
 from implicit_bias.studies.runner.run import MACHINES, Run
 from implicit_bias.studies.runner.verdicts import Verdict, as_markdown, outcome
 
+#: File of a folder that records where, when and how its results were computed.
+RECORD = "record.json"
+
 
 @dataclass(frozen=True, eq=False)
 class ResultTable:
-    """An experiment's table, and the record of its computation."""
+    """An experiment's table as its file holds it, and the record of its computation."""
 
     experiment: Experiment
-    table: pd.DataFrame
+    csv: bytes
     record: dict[str, Any]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Table read from the file, computed or loaded, so that both are drawn alike.
+
+        Nine digits a number lose more than the others: a column of whole numbers is read as integers, a momentum of
+        0.0 as 0, which pages would show.
+        """
+        return pd.read_csv(io.BytesIO(self.csv))
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -55,45 +67,44 @@ class ResultTable:
         verdicts = (f"    {verdict}" for verdict in self.verdicts)
         return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
 
-    def contents(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return the record with the checksum of the table, and table and figures by file name."""
-        csv = as_csv(self.table)
-        contents = {f"{self.experiment.name}.csv": csv}
+    def recorded(self) -> ResultTable:
+        """Return the same with the checksum of the table in its record."""
+        return replace(self, record=self.record | {"sha256": _sha256(self.csv)})
+
+    def contents(self) -> dict[str, bytes]:
+        """Return table and figures by file name."""
+        contents = {f"{self.experiment.name}.csv": self.csv}
         for name, figure in self.experiment.figures(self.table).items():
             contents |= pictures(figure, name)
-        return self.record | {"sha256": sha256(csv)}, contents
+        return contents
 
-
-#: File of a folder that records where, when and how its results were computed.
-RECORD = "record.json"
-#: Function from results and the contents of their files to one self-contained page.
-Page = Callable[[ResultTable, dict[str, bytes]], bytes]
+    def section(self, pictures: Iterable[str]) -> str:
+        """Return claim, verdicts and pictures as a section of a page."""
+        about = self.experiment
+        parts = [
+            f"## {about.title}",
+            f"`{about.name}`, {about.source}: {about.claim}",
+            f"**{self.outcome().capitalize()}**",
+        ]
+        parts += [as_markdown(self.verdicts), *(f"![{about.title}]({name})" for name in pictures)]
+        parts += [about.tables(self.table)] if about.tables else []
+        return "\n\n".join(parts)
 
 
 def as_csv(table: pd.DataFrame) -> bytes:
     """Return a table as CSV with nine digits per number.
 
-    >>> from_csv(as_csv(pd.DataFrame({"loss": [2 / 3, None]}))).loss.tolist()
-    [0.666666667, nan]
+    >>> as_csv(pd.DataFrame({"loss": [2 / 3, None]}))
+    b'loss\\n0.666666667\\n""\\n'
     """
     return table.to_csv(index=False, float_format="%.9g").encode()
 
 
-def from_csv(content: bytes) -> pd.DataFrame:
-    """Return the table of `as_csv`."""
-    return pd.read_csv(io.BytesIO(content))
-
-
-def sha256(content: bytes) -> str:
-    """Return the checksum of a file's content."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def result_table(run: Run, experiment: Experiment, *, quick: bool = False) -> ResultTable:
-    """Return the table of a run's cells, read back from CSV, so that figures drawn from the file are the same."""
+    """Return the table of a run's cells."""
     about = {name: getattr(experiment, name) for name in ("title", "source", "claim", "revision")}
-    about |= {"settings": unique_settings(cell.settings for cell in run.cells)} | ({"quick": True} if quick else {})
-    return ResultTable(experiment, from_csv(as_csv(run.table())), about | run.record())
+    about |= {"settings": _unique_settings(cell.settings for cell in run.cells)} | ({"quick": True} if quick else {})
+    return ResultTable(experiment, as_csv(run.table()), about | run.record())
 
 
 def result_tables(run: Run, *, quick: bool = False) -> list[ResultTable]:
@@ -102,12 +113,8 @@ def result_tables(run: Run, *, quick: bool = False) -> list[ResultTable]:
     return [result_table(part, experiment, quick=quick) for part, experiment in parts if part.results or part.partial]
 
 
-def unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
-    """Return every setting with its different values in some cells; a list counts as its elements.
-
-    >>> unique_settings([{"d": 5, "seed": [1, 2]}, {"d": 6, "seed": [1, 2]}])
-    {'d': [5, 6], 'seed': [1, 2]}
-    """
+def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
+    """Every setting with its different values in some cells; a list counts as its elements."""
     lists: dict[str, list[Any]] = {}
     for cell in cells:
         for name, value in cell.items():
@@ -121,9 +128,8 @@ def require_replaceable(folder: Path, experiment: Experiment) -> None:
 
     A run may add settings to those of the record, and its limits may differ.
     """
-    path = folder / RECORD
-    earlier = read_record(path).get("settings") if path.exists() else None
-    wanted = unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
+    earlier = _read_record(folder).get("settings") if (folder / RECORD).exists() else None
+    wanted = _unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
     lost = {
         name: [value for value in values if value not in wanted.get(name, ())]
         for name, values in (earlier.items() if isinstance(earlier, dict) else ())
@@ -137,64 +143,86 @@ def require_replaceable(folder: Path, experiment: Experiment) -> None:
         )
 
 
-def write_alone(found: ResultTable, folder: Path, page: Page | None = None) -> list[Path]:
+def write_alone(
+    found: ResultTable, folder: Path, page: Callable[[ResultTable, dict[str, bytes]], bytes] | None = None
+) -> list[Path]:
     """Write NAME.csv and the figures of one experiment, its record, `findings.md` and perhaps `report.html`.
 
-    All contents are computed before the first file is written.
+    `page` makes the latter of the results and the contents of their files.
     """
-    record, contents = found.contents()
-    shown = [name for name in contents if name.endswith(".png")]
-    text = findings_page(found.experiment.source, [section(found, shown)])
-    contents |= {"findings.md": text, RECORD: json.dumps(record, indent=2).encode()}
-    contents |= {"report.html": page(replace(found, record=record), contents)} if page else {}
-    return [write_atomically(folder / name, content) for name, content in contents.items()]
+    found = found.recorded()
+    contents = found.contents()
+    section = found.section([name for name in contents if name.endswith(".png")])
+    contents |= _findings(found.experiment.source, [section], found.record)
+    contents |= {"report.html": page(found, contents)} if page else {}
+    return _written(folder, contents)
 
 
 def write(collection: Collection, found: Iterable[ResultTable], folder: Path) -> list[Path]:
     """Write NAME.csv and the figures of every experiment, and record and `findings.md` of all in the folder.
 
-    Figures of earlier runs stay, except damaged ones, for which a warning is issued. All contents are computed before
-    the first file is written.
+    Figures of earlier runs stay, except damaged ones, for which a warning is issued.
     """
-    new = {one.experiment.name: one for one in found}
-    every = _earlier(collection, folder, set(new)) | new
-    ordered = [every[name] for name in collection.figures if name in every]
-    records = {one.experiment.name: one.record for one in ordered}
+    new = {one.experiment.name: one.recorded() for one in found}
+    every: dict[str, ResultTable] = {}
+    for name in _records(collection, folder) if (folder / RECORD).exists() else ():
+        try:
+            every |= {} if name in new else {name: load(collection, folder, [name])[0]}
+        except InputError as error:
+            warnings.warn(f"{error}; the record and the findings go on without it", stacklevel=2)
+    every |= new
+    ordered = {name: every[name] for name in collection.figures if name in every}
     contents: dict[str, bytes] = {}
-    for name, one in new.items():
-        records[name], own = one.contents()
-        contents |= own
-    sections = (section(one, [f"{one.experiment.name}.png"]) for one in ordered)
-    contents["findings.md"] = findings_page(collection.source, sections)
-    contents[RECORD] = json.dumps({"figures": records}, indent=2).encode()
+    for one in new.values():
+        contents |= one.contents()
+    sections = [one.section([f"{name}.png"]) for name, one in ordered.items()]
+    records = {name: one.record for name, one in ordered.items()}
+    return _written(folder, contents | _findings(collection.source, sections, {"figures": records}))
+
+
+def _findings(source: str, sections: Iterable[str], record: dict[str, Any]) -> dict[str, bytes]:
+    page = "\n\n".join(["# Findings", f"Which claims hold: {source}.", *sections]) + "\n"
+    return {"findings.md": page.encode(), RECORD: json.dumps(record, indent=2).encode()}
+
+
+def _written(folder: Path, contents: dict[str, bytes]) -> list[Path]:
+    """The files, of which none is written before all contents are computed."""
     return [write_atomically(folder / name, content) for name, content in contents.items()]
-
-
-def section(found: ResultTable, pictures: Iterable[str]) -> str:
-    """Return an experiment's claim, verdicts and pictures as a section of a page."""
-    about = found.experiment
-    parts = [
-        f"## {about.title}",
-        f"`{about.name}`, {about.source}: {about.claim}",
-        f"**{found.outcome().capitalize()}**",
-    ]
-    parts += [as_markdown(found.verdicts), *(f"![{about.title}]({name})" for name in pictures)]
-    parts += [about.tables(found.table)] if about.tables else []
-    return "\n\n".join(parts)
-
-
-def findings_page(source: str, sections: Iterable[str]) -> bytes:
-    """Return the page of all findings in a folder."""
-    return ("\n\n".join(["# Findings", f"Which claims hold: {source}.", *sections]) + "\n").encode()
 
 
 def load_alone(experiment: Experiment, folder: Path, command: str) -> ResultTable:
     """Load what `write_alone` wrote into a folder; raise InputError if a file is missing or damaged."""
-    known = read_record(folder / RECORD)
-    table = read_table(folder / f"{experiment.name}.csv", known.get("sha256"))
-    if table is None:
+    refusal = f"{folder} holds damaged results or none of {command}; run it again"
+    return _loaded(experiment, folder, _read_record(folder), refusal)
+
+
+def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[ResultTable]:
+    """Load the experiments of a collection, or some of them, that `write` wrote into a folder.
+
+    Raises InputError if there is none, one of `names` is missing, or a table is damaged.
+    """
+    records, command = _records(collection, folder), collection.command
+    if not records:
         raise InputError(f"{folder} holds damaged results or none of {command}; run it again")
-    return ResultTable(experiment, table, known)
+    found = []
+    for name in names or records:
+        if name not in records:
+            raise InputError(f"{folder} holds no figure {name!r}, but {', '.join(records)}; run {command} for it")
+        refusal = f"{folder / name}.csv is damaged; run {command} --figure {name} again"
+        found.append(_loaded(collection.figures[name], folder, records[name], refusal))
+    return found
+
+
+def _loaded(experiment: Experiment, folder: Path, record: dict[str, Any], refusal: str) -> ResultTable:
+    """A table whose file has the checksum of the record; raises InputError for others and if there is no such file."""
+    path = as_file(folder / f"{experiment.name}.csv")
+    try:
+        csv = path.read_bytes()
+    except OSError:
+        csv = b""
+    if _sha256(csv) != record.get("sha256"):
+        raise InputError(refusal)
+    return ResultTable(experiment, csv, record)
 
 
 def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]:
@@ -222,48 +250,21 @@ def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]
         for name, value in ({"revision": key["revision"]} | wanted).items():
             if recorded[name] != value:
                 raise InputError(f"the table is of {name.replace('_', ' ')} {recorded[name]}, not of {value}")
-        own = rows.drop(columns=places).astype(object)
-        content = [dict(row) for _, row in own.where(own.notna(), None).iterrows()]
-        done[cell] = Result(content, seconds, machine)
+        kept: list[dict[str, Any]] = rows.drop(columns=places).to_dict("records")  # type: ignore[assignment]
+        done[cell] = Result(kept, seconds, machine)
     if known:
         one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, min(known), strict=True))
         raise InputError(f"the table holds what this run would not keep, such as {one}")
     return done
 
 
-def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[ResultTable]:
-    """Load the experiments of a collection, or some of them, that `write` wrote into a folder.
-
-    Raises InputError if there is none, one of `names` is missing, or a table is damaged.
-    """
-    records = _records(collection, folder)
-    if not records:
-        raise InputError(f"{folder} holds damaged results or none of {collection.command}; run it again")
-    for name in names or ():
-        if name not in records:
-            known = ", ".join(records)
-            raise InputError(f"{folder} holds no figure {name!r}, but {known}; run {collection.command} for it")
-    found = []
-    for name in names or records:
-        table = read_table(folder / f"{name}.csv", records[name]["sha256"])
-        if table is None:
-            raise InputError(f"{folder / name}.csv is damaged; run {collection.command} --figure {name} again")
-        found.append(ResultTable(collection.figures[name], table, records[name]))
-    return found
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
-def read_table(path: Path, checksum: Any) -> pd.DataFrame | None:
-    """Read a table that `as_csv` wrote; None if it is damaged. Raises InputError if there is no such file."""
-    try:
-        content = as_file(path).read_bytes()
-    except OSError:
-        return None
-    return from_csv(content) if sha256(content) == checksum else None
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """Read a record; empty if it is damaged. Raises InputError if there is no such file."""
-    file = as_file(path)
+def _read_record(folder: Path) -> dict[str, Any]:
+    """The record of a folder; empty if it is damaged. Raises InputError if there is no such file."""
+    file = as_file(folder / RECORD)
     try:
         record = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
@@ -273,20 +274,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
     """The records of a folder's experiments, in the collection's order; empty if there are none that can be read."""
-    stored = read_record(folder / RECORD).get("figures")
+    stored = _read_record(folder).get("figures")
     known = stored if isinstance(stored, dict) else {}
     whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
     return {name: known[name] for name in collection.figures if name in whole}
-
-
-def _earlier(collection: Collection, folder: Path, replaced: set[str]) -> dict[str, ResultTable]:
-    if not (folder / RECORD).exists():
-        return {}
-    kept = {}
-    for name in _records(collection, folder):
-        if name not in replaced:
-            try:
-                kept[name] = load(collection, folder, [name])[0]
-            except InputError as error:
-                warnings.warn(f"{error}; the record and the findings go on without it", stacklevel=3)
-    return kept

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from implicit_bias._utils.threads import Interruptible
 from implicit_bias._utils.version import __version__
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.engines import Engine, local, machine_kind
@@ -24,16 +25,20 @@ MACHINES = "; "
 PACKAGES = ("numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Run:
     """Cells in the order they were given, the results of the finished ones, and the seconds of this run."""
 
     cells: Sequence[Cell]
-    results: dict[Cell, Result]
-    seconds: float
+    results: dict[Cell, Result] = field(default_factory=dict)
     #: Rows of cells that Ctrl-C or a limit ended: the table includes them, and the next run starts these cells again.
     partial: dict[Cell, Result] = field(default_factory=dict)
+    seconds: float = 0.0
     interrupted: bool = False
+
+    def keep(self, cell: Cell, result: Result) -> None:
+        """Add the result of a cell, finished or cut off."""
+        (self.partial if cell.cut_off(result.rows) else self.results)[cell] = result
 
     @property
     def missing(self) -> int:
@@ -51,7 +56,7 @@ class Run:
         """Return the part of this run that belongs to one experiment."""
         own = [cell for cell in self.cells if cell.experiment is experiment]
         results, partial = ({c: part[c] for c in own if c in part} for part in (self.results, self.partial))
-        return Run(own, results, self.seconds, partial, self.interrupted)
+        return Run(own, results, partial, self.seconds, self.interrupted)
 
     def table(self) -> pd.DataFrame:
         """Return all rows, settings first, in the order of the cells."""
@@ -92,47 +97,31 @@ def run(
     >>> len(run(cells_of(norms, norms.grid(True)[:1])).table())
     1
     """
-    start = time.perf_counter()
-    done: dict[Cell, Result] = {}
-    partial: dict[Cell, Result] = {}
-    interrupted = False
-
-    def keep(cell: Cell, result: Result, stored: bool) -> None:
-        """Keep a result, and report it."""
-        (partial if cell.cut_off(result.rows) else done)[cell] = result
-        if progress is not None and (cell in done or not stored):
-            progress(cell, stored)
-
+    start, show = time.perf_counter(), progress or (lambda cell, stored: None)
     if store is not None:
         store.warn_of_others(cells)
-        for cell in cells:
-            if (found := store.get(cell)) is not None:
-                keep(cell, found, True)
-    left = [cell for cell in cells if cell not in done]
+    found = stored(cells, store)
+    for cell in found.results:
+        show(cell, True)
+    left = sorted((cell for cell in cells if cell not in found.results), key=lambda cell: -cell.cost)
     for cell in left:
         cell.data()
-    try:
-        for cell, result in (engine or local())(sorted(left, key=lambda cell: -cell.cost)) if left else ():
+    with Interruptible() as attempt:
+        for cell, result in (engine or local())(left) if left else ():
             if store is not None:
                 store.put(cell, result)
-            keep(cell, result, False)
-    except KeyboardInterrupt as stop:
-        partial |= dict(stop.args)
-        interrupted = True
-    return Run(cells, done, time.perf_counter() - start, partial, interrupted)
+            found.keep(cell, result)
+            show(cell, False)
+    found.partial |= dict(attempt.carried)
+    found.interrupted, found.seconds = attempt.interrupted, time.perf_counter() - start
+    return found
 
 
-def stored(cells: Sequence[Cell], store: Store) -> Run:
-    """Return what earlier runs have stored of some cells, without computing any.
-
-    >>> import tempfile
-    >>> from implicit_bias.studies.galu import COLLECTION
-    >>> from implicit_bias.studies.runner.cells import cells_of
-    >>> (norms,) = COLLECTION.chosen("norms")
-    >>> found = stored(cells_of(norms, norms.grid(True)), Store(tempfile.mkdtemp()))
-    >>> found.missing == len(found.cells), found.end
-    (True, 'begun')
-    """
-    known = {cell: result for cell in cells if (result := store.get(cell)) is not None}
-    partial = {cell: result for cell, result in known.items() if cell.cut_off(result.rows)}
-    return Run(cells, {cell: result for cell, result in known.items() if cell not in partial}, 0.0, partial)
+def stored(cells: Sequence[Cell], store: Store | None) -> Run:
+    """Return what earlier runs have stored of some cells, without computing any."""
+    found = Run(cells)
+    for cell in cells:
+        result = store.get(cell) if store is not None else None
+        if result is not None:
+            found.keep(cell, result)
+    return found

@@ -1,5 +1,6 @@
 """Results of cells on disk: one atomically written file each, found by settings and revision, so that runs resume."""
 
+import hashlib
 import json
 import warnings
 from collections.abc import Iterable
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from implicit_bias._utils.files import write_atomically
-from implicit_bias.studies.runner.cells import Cell, Result, digest
+from implicit_bias.studies.runner.cells import Cell, Result
 
 
 class Store:
@@ -30,14 +31,14 @@ class Store:
 
     def path(self, cell: Cell) -> Path:
         """Return the path of the cell's file."""
-        return self.folder / f"{cell.experiment.name}-{digest(cell.key())}.json"
+        return self.folder / f"{cell.experiment.name}-{_digest(cell.key())}.json"
 
     def get(self, cell: Cell) -> Result | None:
         """Return the stored result; None if there is none or its file is damaged."""
         path = self.path(cell)
         try:
             content = json.loads(path.read_text())
-            if content["key"] != cell.key() or content["digest"] != digest(content["rows"]):
+            if content["key"] != cell.key() or content["digest"] != _digest(content["rows"]):
                 raise ValueError
             return Result(content["rows"], float(content["seconds"]), str(content["machine"]))
         except (FileNotFoundError, NotADirectoryError):
@@ -52,22 +53,22 @@ class Store:
         """Store a result; raise InputError, and change nothing, if the file cannot be written."""
         rows = json.loads(json.dumps(result.rows))
         content = {"key": cell.key(), "rows": rows, "seconds": result.seconds, "machine": result.machine}
-        write_atomically(self.path(cell), json.dumps(content | {"digest": digest(rows)}, indent=1).encode())
+        write_atomically(self.path(cell), json.dumps(content | {"digest": _digest(rows)}, indent=1).encode())
 
     def warn_of_others(self, cells: Iterable[Cell]) -> None:
         """Warn of stored results with the coordinates of these cells, but other options or another revision."""
-        wanted = {(cell.experiment.name, digest(cell.experiment.place(cell.settings))): cell for cell in cells}
-        current = {self.path(cell) for cell in cells}
-        experiments = {cell.experiment.name: cell.experiment for cell in cells}
+        wanted = {(cell.experiment.name, _digest(cell.experiment.place(cell.settings))): cell for cell in cells}
+        current = {self.path(cell) for cell in wanted.values()}
+        experiments = {cell.experiment.name: cell.experiment for cell in wanted.values()}
         differing: set[str] = set()
         count = 0
         for path in sorted(set(self.folder.glob("*.json")) - current):
             try:
-                stored: dict[str, Any] = json.loads(path.read_text())["key"]
-                name, settings = stored["experiment"], stored["settings"]
-                cell = wanted[name, digest(experiments[name].place(settings))]
-                differing |= {name for name, value in cell.key()["settings"].items() if settings.get(name) != value}
-                differing |= {"revision"} if stored["revision"] != cell.experiment.revision else set()
+                key: dict[str, Any] = json.loads(path.read_text())["key"]
+                name, settings = key["experiment"], key["settings"]
+                own = wanted[name, _digest(experiments[name].place(settings))].key()
+                differing |= {name for name, value in own["settings"].items() if settings.get(name) != value}
+                differing |= {"revision"} if key["revision"] != own["revision"] else set()
                 count += 1
             except (OSError, ValueError, KeyError, TypeError):
                 continue
@@ -77,3 +78,8 @@ class Store:
                 "they stay there and are not used",
                 stacklevel=2,
             )
+
+
+def _digest(content: Any) -> str:
+    """Twelve hexadecimal digits of plain JSON content, independent of the order of its names."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

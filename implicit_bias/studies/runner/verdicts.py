@@ -1,16 +1,16 @@
-"""Whether a claim holds: the figure found, the threshold it is held against, and the outcome, as a table."""
+"""Verdicts on claims: the figure found, the threshold it is compared with, and the outcome, as a table."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-#: What a figure may be to its threshold.
+#: Relations of a figure to its threshold.
 RELATIONS = {"above": operator.gt, "below": operator.lt, "at least": operator.ge, "at most": operator.le}
 
 
@@ -25,9 +25,9 @@ class Verdict:
     found : str
         The figures, with their units: '1.03 m/d at m = 1024'.
     threshold : str
-        What they are held against: 'at most 1.25 m/d'.
+        Limit of the figures: 'at most 1.25 m/d'.
     holds : bool or None
-        Whether they keep to it; None if they do not tell, be it for want of cells.
+        True if they keep to it; None if they decide nothing, for example because cells are missing.
 
     >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
     Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
@@ -52,12 +52,8 @@ class Verdict:
         return cls(claim.removesuffix("."), "nothing to compare", f"needs {needs}", None)
 
     def row(self) -> dict[str, str]:
-        """Its line of a table.
-
-        >>> Verdict("a", "1", "below 2", True).row()
-        {'claim': 'a', 'found': '1', 'threshold': 'below 2', 'outcome': 'yes'}
-        """
-        return {name: value for name, value in asdict(self).items() if name != "holds"} | {"outcome": self.outcome}
+        """Line of a table."""
+        return {"claim": self.claim, "found": self.found, "threshold": self.threshold, "outcome": self.outcome}
 
 
 def decide(claim: str, found: str, value: float, relation: str, limit: float, unit: str = "") -> Verdict:
@@ -88,7 +84,7 @@ def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
 
 
 def span(values: pd.Series, form: str) -> str:
-    """From the least to the greatest, such as '25% to 75%'."""
+    """Least and greatest value, such as '25% to 75%'."""
     return f"{values.min():{form}} to {values.max():{form}}"
 
 
@@ -117,21 +113,11 @@ def as_markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def percent(shares: pd.Series) -> str:
-    """Their mean in percent; a dash if none is known.
-
-    >>> percent(pd.Series([0.25, 0.5])), percent(pd.Series([float("nan")]))
-    ('37.50', '–')
-    """
+    """Mean in percent; a dash if no value is known."""
     return f"{100 * shares.mean():.2f}" if shares.notna().any() else "–"
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table, its head first.
-
-    >>> print(markdown([["a", "b"], ["1", "2"]]))
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    """
+    """A table, its head first."""
     head, *others = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|---" * len(rows[0]) + "|", *others])

@@ -1,4 +1,4 @@
-"""What the study of all sizes runs over; nothing here loads what computes it."""
+"""Grid of the study of all sizes; nothing here loads what computes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from implicit_bias._utils.checks import InputError, as_positive
 if TYPE_CHECKING:
     from implicit_bias.studies.runner.experiment import Settings
 
-#: What is trained, by the names of the limit study, and what each is.
+#: Networks that are trained, by their names in the limit study.
 NETWORKS = {
     "gln": "GD-GLN, a GLN with one gated layer of H units, two contexts each",
     "learned-relu": "GD-ReLU, a ReLU network of 2H units",

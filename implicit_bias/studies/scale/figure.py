@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from implicit_bias.studies.runner.drawing import DATASETS, panels, style, trend
+from implicit_bias.studies.runner.drawing import DATASETS, log_ticks, panels, style, trend
 from implicit_bias.studies.runner.verdicts import where
 from implicit_bias.studies.scale.config import MODELS
 
@@ -64,7 +64,7 @@ TITLES = {"scale_gln": "GLNs against n", "scale_relu": "ReLU networks against n"
 
 
 def figures(table: pd.DataFrame) -> dict[str, Figure]:
-    """For every data set a figure for GLNs and one for ReLU networks: a column of panels for every H, seeds as points.
+    """Figures for GLNs and for ReLU networks on every data set: a column of panels for every H, seeds as points.
 
     A network that does not separate its training samples has no ratio, and no point there.
     """
@@ -75,7 +75,8 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
         if own.empty:
             continue
         widths = list(own.units.unique())
-        axes = panels(f"{TITLES[name]}, {DATASETS[dataset]}", columns=len(widths), rows=len(rows), size=(2.6, 2.3))
+        shape = (len(widths), len(rows), (2.6, 2.3), (LEGENDS, 0.4))
+        axes = panels(f"{TITLES[name]}, {DATASETS[dataset]}", *shape)
         for column, units in zip(axes.T, widths, strict=True):
             part = where(own, units=units)
             for ax, (quantity, lines) in zip(column, rows.items(), strict=True):
@@ -86,9 +87,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
             ax.set_ylabel(QUANTITIES[quantity])
         for row in axes:
             row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure = axes[0, 0].figure
-        figure.set_figwidth(2.6 * len(widths) + LEGENDS)
-        drawn[f"{name}_{dataset}"] = figure
+        drawn[f"{name}_{dataset}"] = axes[0, 0].figure
     return drawn
 
 
@@ -98,10 +97,7 @@ def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
         rows = where(table, network=network, descent=descent, model=model)
         values = factor * rows.set_index("train_size")[quantity].replace(np.inf, np.nan).dropna()
         trend(ax, values, "mean", **style(shown, label))
-    sizes = sorted(table.train_size.unique())
-    ax.set_xscale("log")
-    ax.set_xticks(sizes, [f"{size / 1000:g}" for size in sizes])
-    ax.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+    ax.set_xlim(table.train_size.min() / 1.3, table.train_size.max() * 1.3)
     if quantity == "ratio":
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -109,4 +105,4 @@ def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
         ax.axhline(1.0, color="black", linewidth=0.8)
     elif quantity == "inconsistency":
         ax.set_ylim(0.0, None)
-    ax.minorticks_off()
+    log_ticks(ax, table.train_size, form=lambda size: f"{size / 1000:g}")

@@ -13,17 +13,16 @@ from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.margin.formulations import svm_hl, svm_l2, svm_rc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.metrics import error
-from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
+from implicit_bias.networks import GatedNetwork, ReLUNetwork
+from implicit_bias.studies.limit.findings import REACHED
 from implicit_bias.studies.limit.networks import begun, driven
 from implicit_bias.studies.limit.references import margin_problem
-from implicit_bias.studies.limit.verdicts import REACHED
 from implicit_bias.studies.paper.study import Solved, Trained, comparison_rows, solved, trained
 from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
 from implicit_bias.studies.scale.config import GRID, MODELS, grid
 from implicit_bias.studies.scale.figure import figures
-from implicit_bias.studies.scale.tables import tables
-from implicit_bias.studies.scale.verdicts import verdicts
+from implicit_bias.studies.scale.findings import tables, verdicts
 from implicit_bias.training.iterations import LossScaled
 
 __all__ = ["EXPERIMENT", "cost", "grid", "rows", "tables", "verdicts"]
@@ -54,7 +53,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     cannot separate the samples it stays there, and `end` is the status of their margin problem.
     """
     network = begun(settings, task)
-    one = _timed(lambda: trained(network, task, settings, settings["momentum"]))
+    model = MODELS[settings["network"]]
+    one = _timed(lambda: trained(model, network, task, settings, settings["momentum"]))
     one.row["end"] = "finished"
 
     def judged() -> Solved:
@@ -68,7 +68,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         one = _timed(lambda: _descended(network, task, settings, one.row, least))
     solutions = [judge or judged()]
     solutions += [_timed(partial(solved, problem, task, settings)) for problem in _others(network, task, settings)]
-    found = comparison_rows(MODELS[settings["network"]], one, solutions, solutions[0], version="corrected")
+    found = comparison_rows(one, solutions, solutions[0])
     bounds = [one.solution.lower_bound for one in (solutions[0], *solutions)]
     return [row | {"ratio": row["objective"] / bound} for row, bound in zip(found, bounds, strict=True)]
 
@@ -92,18 +92,18 @@ def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row:
         preconditioned=not isinstance(network, ReLUNetwork),
         margin=1 / (2 * REACHED * least) if least else 0.0,
     )
-    descent = driven(network, task.X_train, task.y_train, config, MODELS[settings["network"]])
+    descent = driven(network, task.X_train, task.y_train, config, row["model"])
     if descent.end == "interrupted":
         raise KeyboardInterrupt
     scores, last = network.decision_function(task.X_val), descent.table.iloc[-1]
     wrong = float((task.y_train * network.decision_function(task.X_train) <= 0).mean())
     row = row | {"train_error": wrong, "error": error(scores, task.y_val), "end": descent.end}
-    return Trained(network, scores, row | {"iterations": row["iterations"] + int(last.step)})
+    return Trained(scores, row | {"iterations": row["iterations"] + int(last.step)}, network)
 
 
 def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iterable[MarginProblem]:
     X, y = task.X_train, task.y_train
-    if isinstance(network, GatedLinearNetwork):
+    if settings["network"] == "gln":
         gates = network.gates()
         yield from (svm_l2(X, y, gates), replace(svm_shallow(X, y, gates), name="SVM-Fro"))
     elif isinstance(network, ReLUNetwork):

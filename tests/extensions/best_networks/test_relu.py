@@ -19,11 +19,11 @@ from implicit_bias import (
 )
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.extensions.best_networks import best_network, svm_relu
-from implicit_bias.extensions.best_networks.relu import pricing, tree
 from implicit_bias.extensions.best_networks.relu.elliptope import SignBound, relaxed
 from implicit_bias.extensions.best_networks.relu.network import basic, bound_of, units_of
 from implicit_bias.extensions.best_networks.relu.pricing import pull
 from implicit_bias.extensions.best_networks.relu.problem import patterned
+from implicit_bias.extensions.best_networks.relu.tree import grown, planned
 from implicit_bias.gates import activation_patterns
 from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
 from implicit_bias.studies.best import COLLECTION, planar
@@ -295,7 +295,7 @@ def test_more_patterns_never_raise_the_optimum_and_without_cones_all_are_a_lower
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])
-def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d, monkeypatch):
+def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d):
     rng = np.random.default_rng(d)
     X, y, dual = rng.normal(size=(14, d)), rng.choice([-1.0, 1.0], 14), rng.exponential(size=14)
     whole = pull(X, y, dual, nodes=50_000)
@@ -304,39 +304,35 @@ def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d, monkeypatc
     assert whole.complete
     assert np.abs(whole.values).max() == pytest.approx(whole.bound, rel=1e-8)
     assert seen.max() <= whole.bound
-    for listed in (0, 20_000):
-        monkeypatch.setattr(pricing, "LISTED", listed)
-        assert pull(X, y, dual, nodes=50_000).bound == pytest.approx(whole.bound, rel=1e-8)
-        assert pull(X, y, dual, nodes=1).bound >= whole.bound * (1 - 1e-8)
+    for most in (0, 20_000):
+        assert pull(X, y, dual, nodes=50_000, most=most).bound == pytest.approx(whole.bound, rel=1e-8)
+        assert pull(X, y, dual, nodes=1, most=most).bound >= whole.bound * (1 - 1e-8)
 
 
 @pytest.mark.parametrize("seed", [95, 122])
 @pytest.mark.parametrize("accuracy", [0.3, 1.0])
-def test_subsets_that_need_no_following_are_bounded_too(seed, accuracy, monkeypatch):
+def test_subsets_that_need_no_following_are_bounded_too(seed, accuracy):
     """Ascents miss the best unit, which an accuracy this rough does not look for: the bound must hold for it."""
-    for module, name in ((pricing, "LISTED"), (pricing, "STARTS"), (tree, "GUESSES")):
-        monkeypatch.setattr(module, name, 0)
     random = np.random.default_rng(seed)
     X = random.normal(size=(int(random.integers(4, 10)), 2))
     y = np.where(random.random(len(X)) < 0.5, 1.0, -1.0)
     dual, angles = random.random(len(X)), np.linspace(0, 2 * np.pi, 4001)
-    found = pull(X, y, dual, accuracy=accuracy)
+    found = pull(X, y, dual, accuracy=accuracy, most=0, starts=0, guesses=0)
     pulls = abs(np.maximum(np.stack([np.cos(angles), np.sin(angles)], 1) @ X.T, 0.0) @ (dual * y)).max()
     assert abs(found.values).max() < 0.999 * pulls <= found.bound
 
 
-def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely(monkeypatch):
-    monkeypatch.setattr(pricing, "LISTED", 0)
+def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X, y, dual = rng.normal(size=(40, 20)) + 3, rng.choice([-1.0, 1.0], 40), rng.exponential(size=40)
-        whole, planned = (pull(X, y, dual, nodes=kept) for kept in (2000, 1))
+        whole = pull(X, y, dual, nodes=2000)
         assert whole.complete
-        with monkeypatch.context() as context:
-            nothing = np.zeros((0, X.shape[1]))
-            context.setattr(pricing, "planned", lambda A, B, rng, none=nothing: (np.zeros((len(A), len(B))), none))
-            unplanned = pull(X, y, dual, nodes=1).bound
-        assert whole.bound * (1 - 1e-8) <= planned.bound < unplanned
+        assert whole.bound * (1 - 1e-8) <= pull(X, y, dual, nodes=1).bound
+        A, B = (dual[y == sign, None] * X[y == sign] for sign in (1.0, -1.0))
+        plan, _ = planned(A, B, 0, rng)
+        bounds = [grown(A, B, P, 0.0, 1)[1] for P in (plan, np.zeros_like(plan))]
+        assert bounds[0] < bounds[1]
 
 
 def largest_sum(f, F):

@@ -18,9 +18,16 @@ TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "erf"
 SMALL = {"units": 3, "repeats": 2, "steps": 30, "batch_size": 50, "scale": 1.0, "seed": 4}
 
 
-@pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
-@pytest.mark.parametrize("biases", [False, True])
-@pytest.mark.parametrize("activation", TORCH)
+@pytest.mark.parametrize(
+    ("activation", "biases", "loss"),
+    [
+        ("relu", False, "squared"),
+        ("relu", True, "cross-entropy"),
+        ("sigmoid", False, "cross-entropy"),
+        ("tanh", True, "squared"),
+        ("erf", True, "cross-entropy"),
+    ],
+)
 def test_torch_trains_the_same_networks(activation, biases, loss):
     """Without biases, and with those of the units and of the output."""
     options = {"lr": 0.2, "biases": biases, "output_bias": biases, "loss": loss, "record": [7]}
@@ -100,13 +107,8 @@ def test_what_is_recorded_and_told():
     assert len(found.steps) == 19
     assert [step for step, _ in told] == found.steps.tolist()
     np.testing.assert_allclose([loss for _, loss in told], found.losses.mean(axis=1))
-    assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=[]).steps.tolist() == [0, 5]
-    assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=10**30).steps.tolist() == list(range(6))
-    assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=np.array([3, 3, 0])).steps.tolist() == [
-        0,
-        3,
-        5,
-    ]
+    for record, steps in (([], [0, 5]), (10**30, [0, 1, 2, 3, 4, 5]), (np.array([3, 3, 0]), [0, 3, 5])):
+        assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=record).steps.tolist() == steps
 
 
 def test_training_ends_when_the_fields_stay():
@@ -184,8 +186,9 @@ def test_an_interruption_between_records_is_one(cut_at, monkeypatch):
         train_online(PROCESS, **SMALL)
 
 
-@pytest.mark.parametrize("activation", TORCH)
-@pytest.mark.parametrize("lr", [1e12, 1e200])
+@pytest.mark.parametrize(
+    ("activation", "lr"), [("relu", 1e12), ("sigmoid", 1e200), ("tanh", 1e12), ("erf", 1e200), ("relu", 1e200)]
+)
 def test_divergence_is_seen_where_units_saturate_or_fall_silent(activation, lr):
     """Their losses are finite: of sigmoid .5 or so, wherever the weights are."""
     with pytest.raises(InputError, match="training diverged by step 1; use a smaller lr than"):

@@ -14,8 +14,8 @@ from implicit_bias.solvers.native.factors import Columns
 from implicit_bias.solvers.native.interior_point import descend
 from implicit_bias.solvers.native.kernels import BorderedKernels, GatedKernels, ScaledFeatures
 from implicit_bias.solvers.native.settings import Settings
-from tests.cases import problem
-from tests.solvers.native.shapes import CHOSEN, in_our_coordinates, native
+from tests.cases import PAIRS, problem
+from tests.solvers.native.shapes import in_our_coordinates, native
 
 #: Partial factors from the first step, with as many products as it takes, or none.
 PARTIAL = {"least_products": 0, "product_cost": 1e-3}
@@ -69,7 +69,7 @@ def test_gates_that_are_never_open_leave_the_slack(device):
     ],
     ids=["gradients", "refined", "gradients that fail", "sparse share", "partial", "partial that fail"],
 )
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_coarse_factors_lead_to_the_same_answer(gate, norm, settings):
     prices, tol, rel = ((0.5, np.inf), 1e-6, 2e-6) if settings in (PARTIAL, USELESS) else ((0.5,), 1e-8, 1e-7)
     for C in prices:

@@ -11,8 +11,8 @@ from implicit_bias import GatedFeatures, HyperplaneGates, MarginProblem, Status,
 from implicit_bias.solvers.native import separability_lp
 from implicit_bias.solvers.native.separability_lp import Rows, inseparability_proof
 from implicit_bias.solvers.native.settings import Settings
-from tests.cases import FEATURES, problem
-from tests.solvers.native.shapes import CHOSEN, in_our_coordinates, native
+from tests.cases import FEATURES, PAIRS, problem
+from tests.solvers.native.shapes import in_our_coordinates, native
 
 #: Samples of which some labels are such that they can be separated, with the gates of `cases.py`, and some not.
 SIZE = (60, 4)
@@ -61,7 +61,7 @@ def assert_proof(case, lam):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_proofs_agree_with_highs(gate, norm, device):
     for case in cases(gate, norm):
         lam = proof(case, device)
@@ -71,7 +71,7 @@ def test_proofs_agree_with_highs(gate, norm, device):
 
 
 @pytest.mark.parametrize("wide", [1, 10**9])
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_rows_multiply_as_dense_ones(gate, norm, wide):
     rng = np.random.default_rng(0)
     for case in cases(gate, norm, 2):
@@ -125,7 +125,7 @@ def test_reported_bounds_hold_despite_rounding():
 AT_ONCE = {"features_per_sample": np.inf, "separability_from": 0, "separability_after": 0}
 
 
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_answers_are_the_same_without_it(gate, norm):
     for case in cases(gate, norm):
         one, other = (solve(case, native(**AT_ONCE | {"separability_after": after}), tol=1e-7) for after in (0, -1))

@@ -20,8 +20,9 @@ from implicit_bias import (
     svm_l2,
 )
 from implicit_bias.solvers.native.settings import Settings
-from tests.cases import problem
-from tests.solvers.native.shapes import ALL, CHOSEN, GATES, SCREENED, UNBOUNDED, agree, native, variants
+from implicit_bias.solvers.native.working_set import SampleSet
+from tests.cases import PAIRS, problem
+from tests.solvers.native.shapes import ALL, GATES, SCREENED, UNBOUNDED, agree, in_our_coordinates, native, variants
 
 #: Few groups start, and few join, however many there are.
 BY_GROUPS = {"all_groups_up_to": 0, "groups_per_sample": 0, "first_groups_share": 0, "first_groups": 2}
@@ -34,20 +35,20 @@ def agree_with_others(case, settings, others):
     agree(solve(case, native(**settings), tol=1e-7), solve(case, native(**settings | others), tol=1e-7))
 
 
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_features_and_kernels_agree(gate, norm):
     for case in variants(gate, norm):
         agree_with_others(case, FEATURES_ONLY, KERNELS_ONLY)
 
 
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_sets_of_groups_agree_with_all_groups(gate, norm):
     for case in variants(gate, norm):
         agree_with_others(case, BY_GROUPS, {"all_groups_up_to": 10**9})
 
 
 @pytest.mark.parametrize("through", [KERNELS_ONLY, FEATURES_ONLY], ids=["kernels", "features"])
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_bounded_samples_as_one_row_agree_with_all_at_once(gate, norm, through):
     prices = (0.3, 0.01) if through is FEATURES_ONLY else (0.003, 0.03)
     for C, case in zip(prices, variants(gate, norm), strict=True):
@@ -55,7 +56,7 @@ def test_bounded_samples_as_one_row_agree_with_all_at_once(gate, norm, through):
 
 
 @pytest.mark.parametrize("partial", [False, True])
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_screened_samples_agree_with_all_at_once(gate, norm, partial):
     """Hard margins, separable or not, and soft margins with few samples at their bound."""
     settings = UNBOUNDED | ({"least_products": 0} if partial else {})
@@ -104,7 +105,7 @@ def test_working_sets_of_random_data_at_every_price(tiny_sets, C, seed):
     assert found.iterations < 200
 
 
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_working_sets_of_every_gate_and_norm(tiny_sets, gate, norm):
     case = problem(gate, norm)
     found = solve(case, tiny_sets, tol=1e-8)
@@ -159,7 +160,7 @@ def test_threads_change_nothing_beyond_the_gap(gln):
     assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-8)
 
 
-@pytest.mark.parametrize(("gate", "norm"), CHOSEN)
+@pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_torch_agrees(gate, norm):
     for case in variants(gate, norm):
         here, there = (solve(case, "NATIVE", tol=1e-8, device=place) for place in ("cpu", "cpu:0"))
@@ -297,3 +298,15 @@ def test_rounds_start_near_the_solution_of_the_last_one(gln):
     warm, cold = (solve(case, native(**settings | more), tol=1e-8) for more in ({}, far))
     agree(warm, cold)
     assert warm.iterations < 0.8 * cold.iterations
+
+
+def test_violated_samples_are_worst_first(gln):
+    """Inactive samples below the margin, and bounded ones above it; samples of the set are not among them."""
+    ours = in_our_coordinates(dataclasses.replace(gln, C=1.0))
+    members = SampleSet(ours, None, ours.nothing_known(), 1e-6, 100, lambda *progress: None)
+    members.rows, members.bounded = np.arange(100), np.arange(100, 110)
+    members.f, members.least = np.ones(300), 1.0
+    members.f[[7, 105, 106, 200, 201]] = 0.5, 1.5, 0.5, 0.4, 1.5
+    found = members.violated().tolist()
+    assert found[:2] == [200, 105]
+    assert not {7, 106, 201} & set(found)

@@ -23,7 +23,7 @@ from implicit_bias._utils.checks import (
 from implicit_bias._utils.scaling import length
 from implicit_bias.gates import Gates
 from implicit_bias.networks.base import to_array
-from implicit_bias.networks.fixed_gates import FixedGatesNetwork, blank_gates
+from implicit_bias.networks.gln import FixedGatesNetwork, blank_gates
 
 
 def check_depth(layers: Any, gated: Any) -> tuple[int, int]:

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 #: Layers of chains at most.
 MOST_LAYERS = 100
-#: How much finer the convex problems are solved than the gap asked for, and at most how many a start is reweighted.
-FINER, REWEIGHTED = 0.1, 100
+#: Tolerance of the convex problems, as a share of the gap that is asked for.
+FINER = 0.1
+#: Most problems that one start is reweighted to.
+REWEIGHTED = 100
 #: The spread of the logarithms of the weights from which further starts begin.
 SPREAD = 2.0
 

@@ -23,17 +23,21 @@ from scipy.optimize import lsq_linear
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
-from implicit_bias.extensions.best_networks.relu.tree import grown, nearest, planned
+from implicit_bias.extensions.best_networks.relu.tree import GUESSES, grown, nearest, planned
 from implicit_bias.gates.arrangement import activation_patterns
 
 #: Subsets that are listed by the arrangement of the positive samples; more grow in a tree.
 LISTED = 20_000
-#: Sweeps over t, and the change below which the last one ends.
-SWEEPS, STILL = 50, 1e-10
+#: Sweeps over t.
+SWEEPS = 50
+#: Largest change of t below which sweeps end.
+STILL = 1e-10
 #: The share of the accuracy that samples may add which the tree leaves out.
 SHORT = 0.5
-#: Ascents from each start, and starts at random.
-ASCENTS, STARTS = 20, 100
+#: Ascents from each start.
+ASCENTS = 20
+#: Random directions from which ascents start.
+STARTS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +96,9 @@ def listed(X: Array, y: Array) -> bool:
     return all(_countable(X[y == sign]) for sign in np.unique(y))
 
 
-def _countable(A: Array) -> bool:
+def _countable(A: Array, most: int = LISTED) -> bool:
     rank = int(np.linalg.matrix_rank(A))
-    return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= LISTED
+    return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= most
 
 
 def pull(
@@ -106,13 +110,16 @@ def pull(
     nodes: int = 2000,
     enough: float = np.inf,
     seed: int = 1,
+    most: int = LISTED,
+    starts: int = STARTS,
+    guesses: int = GUESSES,
 ) -> Pull:
     """The largest |h(u)| over ‖u‖ ≤ 1 for a dual λ ≥ 0 (n,), from above.
 
-    Subsets are those of the positive samples' arrangement where it can be listed. Else ascents start at the samples and
-    at random, then where the relaxation of all subsets is largest, and a tree of `nodes` subsets at once bounds what
-    they have missed (`tree`); of one where a unit pulls more than `enough`. With `nodes` 0 there are only the first
-    ascents, and the bound is infinite.
+    Subsets are those of the positive samples' arrangement where it has at most about `most`. Else ascents start at the
+    samples and in so many random directions (`starts`), then at `guesses` where the relaxation of all subsets is
+    largest, and a tree of `nodes` subsets at once bounds what they have missed (`tree`); of one where a unit pulls more
+    than `enough`. With `nodes` 0 there are only the first ascents, and the bound is infinite.
 
     Examples
     --------
@@ -125,14 +132,14 @@ def pull(
     whole, signs = dual[used, None] * X[used], y[used]
     turned = Rotated.of(whole)
     A, rng = turned.T, np.random.default_rng(seed)
-    starts = np.vstack([X, -X, rng.normal(size=(STARTS, X.shape[1]))])
+    units = np.vstack([X, -X, rng.normal(size=(starts, X.shape[1]))]) @ turned.Q
     sides = [_Side(A[signs == sign], A[signs != sign], accuracy) for sign in (1.0, -1.0) if (signs == sign).any()]
     for side in sides:
-        side.ascend(starts @ turned.Q)
+        side.ascend(units, most)
     if nodes and sides:
         reached = max(side.reached for side in sides)
         for side in sides:
-            side.relax(reached, rng)
+            side.relax(reached, guesses, rng)
         reached = max(side.reached for side in sides)
         for side in sides:
             side.grow(reached, nodes if reached <= enough else 1)
@@ -166,21 +173,21 @@ class _Side:
         pulls = np.maximum(self.units @ self.A.T, 0.0).sum(axis=1) - np.maximum(self.units @ self.B.T, 0.0).sum(axis=1)
         return float(pulls.max(initial=0.0))
 
-    def ascend(self, starts: Array) -> None:
+    def ascend(self, starts: Array, most: int) -> None:
         """Follow the subsets that ascents from here lead to; all, where they can be listed."""
-        subsets = _all_subsets(self.A)
+        subsets = _all_subsets(self.A, most)
         if subsets is not None:
             self.left = 0.0
         self._follow(_risen(starts, self.A, self.B) @ self.A.T > 0 if subsets is None else subsets)
 
-    def relax(self, reached: float, rng: np.random.Generator) -> None:
+    def relax(self, reached: float, count: int, rng: np.random.Generator) -> None:
         """Plan, and ascend from where the plan's relaxation is largest; samples that are too short are left out."""
         if self.left:
             sizes = length(self.A, axis=1)
             order = np.argsort(sizes)
             out = order[np.cumsum(sizes[order]) <= SHORT * self.accuracy * reached]
             self.short, self.long = float(sizes[out].sum()), np.delete(np.arange(len(self.A)), out)
-            self.plan, guesses = planned(self.A[self.long], self.B, rng)
+            self.plan, guesses = planned(self.A[self.long], self.B, count, rng)
             self._follow(_risen(guesses, self.A, self.B) @ self.A.T > 0)
 
     def grow(self, reached: float, nodes: int) -> None:
@@ -208,10 +215,10 @@ class _Side:
         self.units = np.vstack([self.units, (sums - t @ self.B)[some] / distances[some, None]])
 
 
-def _all_subsets(A: Array) -> np.ndarray | None:
+def _all_subsets(A: Array, most: int) -> np.ndarray | None:
     """Those that a unit opens, or none where they are too many."""
     try:
-        return activation_patterns(A).patterns if _countable(A) else None
+        return activation_patterns(A).patterns if _countable(A, most) else None
     except InputError:
         # Rounding gave the samples a higher rank than they seem to have.
         return None

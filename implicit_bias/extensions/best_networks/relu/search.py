@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 
 #: λ_i below this share of the largest are set to 0, which any dual may be.
 IDLE = 1e-9
-#: Patterns that join in a round, and the share of the longest unit below which those of others leave.
-JOIN, LEAVE = 40, 1e-6
+#: Patterns that join in a round.
+JOIN = 40
+#: Share of the longest unit below which the patterns of others leave.
+LEAVE = 1e-6
 #: Subsets that the tree keeps where a limit ends the search before it came to the tree.
 LAST = 100
-#: Until a network separates: the first price of slack, the factor by which it rises where no pattern joins, and the
-#: last, times the samples' size.
-PRICE, DEARER, DEAREST = 30.0, 30.0, 1e8
+#: First upper bound C of λ_i until a network separates, times the samples' size.
+PRICE = 30.0
+#: Factor by which it rises if no pattern joins.
+DEARER = 30.0
+#: Last one, times the samples' size.
+DEAREST = 1e8
 #: How much finer the convex problems are solved than the gap asked for.
 FINER = 0.1
 

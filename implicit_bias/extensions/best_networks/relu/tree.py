@@ -21,10 +21,16 @@ from implicit_bias.extensions.best_networks.relu.elliptope import SignBound, rel
 GROWING = 4
 #: At every step, subsets whose own relaxation is solved and bounds the others too.
 SOLVED = 16
-#: How exactly relaxations are solved: for the plan, and in the tree.
-ROUGH, FINE = 1e-5, 1e-7
-#: Steps of descent for the plan, and the share of its value that so many steps must gain.
-PLANNED, SPAN, GAIN = 600, 20, 1e-3
+#: Accuracy of the relaxations that are solved for the plan.
+ROUGH = 1e-5
+#: Accuracy of those in the tree.
+FINE = 1e-7
+#: Steps of descent for the plan.
+PLANNED = 600
+#: Steps in which the plan must gain `GAIN`.
+SPAN = 20
+#: Share of the plan's value.
+GAIN = 1e-3
 #: Relaxations that a plan or a tree may solve, times the cubes of their sizes: of up to 180 samples all of those above.
 AFFORDED = 4e9
 #: Units that are drawn where the plan ends.
@@ -85,10 +91,10 @@ def _bounds(f: Array, F: Array, known: list[Array], most: int, reached: float) -
     return bounds, [ways[i] for i in useful if i]
 
 
-def planned(A: Array, B: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def planned(A: Array, B: Array, guesses: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """P ≥ 0 (m, k), no column's sum above 1, for which the relaxation of all r_i is small: accelerated descent.
 
-    And GUESSES units (N, r) that may pull much: sums of the rows of F with weights drawn from N(0, X).
+    And so many guesses (N, r), units that may pull much: sums of the rows of F with weights drawn from N(0, X).
 
     It is convex in P and t', and its slope is that of ⟨Q, X⟩ at the X of the relaxation. Steps are measured in ‖b_j‖.
     """
@@ -105,7 +111,7 @@ def planned(A: Array, B: Array, rng: np.random.Generator) -> tuple[Array, Array]
     P[longer] *= np.clip((A * taken).sum(axis=1) / np.maximum((taken**2).sum(axis=1), TINY), 0.0, 1.0)[longer, None]
     F = _rows(Y, A, B)
     spread, axes = np.linalg.eigh(relaxed(F @ F.T, ROUGH)[1])
-    return P, (rng.normal(size=(GUESSES, len(F))) * np.sqrt(np.maximum(spread, 0.0))) @ axes.T @ F
+    return P, (rng.normal(size=(guesses, len(F))) * np.sqrt(np.maximum(spread, 0.0))) @ axes.T @ F
 
 
 def _descended(A: Array, B: Array, squares: Array) -> Array:

@@ -25,28 +25,12 @@ from implicit_bias.extensions.infinite.angles import open_together
 
 @dataclass(frozen=True)
 class ClusterWidth:
-    """k gates and a radius r at which, with probability at least 1 − 2δ, layers fit and no gate splits a cluster.
+    """A `width` and a `radius` at which layers fit and no gate splits a cluster, with probability at least 1 − 2δ.
 
-    Attributes
-    ----------
-    width : int
-        k ≥ (8n/μ) log(n/δ): then σ_min(A)² ≥ kμ/2 with probability at least 1 − δ (Lemma 4), A (n, k) being the gates
-        of the centres.
-    radius : float
-        r = δ/(nk√d): then no sample within r of its centre has other gates, with probability at least 1 − δ (Lemma 7).
-    eigenvalue : float
-        μ: λ_min(H) less a bound of its rounding.
-    n, d : int
-        Centres and inputs.
-    delta : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_width
-    >>> found = cluster_width(np.eye(4), delta=0.1)
-    >>> found.width, round(found.eigenvalue, 6)
-    (473, 0.25)
+    At k = `width` ≥ (8n/μ) log(n/δ) the gates A (n, k) of the centres have σ_min(A)² ≥ kμ/2 with probability at least 1
+    − δ (Lemma 4). At r = `radius` = δ/(nk√d) no sample within r of its centre has other gates, with probability at
+    least 1 − δ (Lemma 7). `eigenvalue` is μ = λ_min(H) less a bound of its rounding, for `n` centres of `d` inputs; δ
+    is `delta`.
     """
 
     width: int
@@ -63,6 +47,9 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     With probability at least 1 − 2δ there is an exact solution, and every exact solution has ⟨ℓ_q, x⟩ at every other
     x within r of v_q in the span of the samples of cluster q. The features have rank Σ_i rank(X_i).
 
+    Raises InputError for bad arrays, centres that are zero, and a μ that is 0 up to rounding: centres share a
+    direction, say.
+
     Parameters
     ----------
     centres : array, shape (n, d)
@@ -70,22 +57,15 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     delta : float
         δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For bad arrays, centres that are zero, and a μ that is 0 up to rounding: centres share a direction, say.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 7 and Lemmas 4 to 9.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from implicit_bias import GatedFeatures
     >>> from implicit_bias.extensions.galu import least_squares
     >>> from implicit_bias.extensions.galu.datasets import linear_clusters
-    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_width
     >>> rng = np.random.default_rng(0)
     >>> centres = rng.choice([-1.0, 1.0], size=(3, 12))
     >>> plan = cluster_width(centres)
@@ -120,11 +100,6 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
     epsilon, delta : float
         ε and δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For numbers out of range.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 6, with m = c(nd log(1/ε) + log(1/δ))/ε and no proof
@@ -133,7 +108,6 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_samples
     >>> cluster_samples(n=4, d=20, epsilon=0.1)
     945
     """
@@ -167,11 +141,6 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
     delta : float
         δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For numbers out of range.
-
     References
     ----------
     Ours. Lemma 3 of Fiat, Malach & Shalev-Shwartz (2019) asks for d ≥ (n²/2) log(2n²/δ): too few for n = 2 and
@@ -179,7 +148,6 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.clusters import cluster_dimension
     >>> cluster_dimension(100), cluster_dimension(1000)
     (4955, 64549)
     """
@@ -197,11 +165,6 @@ def slab_probability(d: int, r: float) -> float:
     r : float
         Above 0.
 
-    Raises
-    ------
-    InputError
-        For numbers out of range.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), appendix B, Lemma 5; ⟨u, x⟩² has the distribution
@@ -209,7 +172,6 @@ def slab_probability(d: int, r: float) -> float:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.clusters import slab_probability
     >>> slab_probability(3, 0.25)
     0.25
     """
@@ -220,15 +182,12 @@ def slab_probability(d: int, r: float) -> float:
 def gate_correlations(centres: ArrayLike) -> Array:
     """H_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
 
+    Raises InputError for bad arrays, and centres that are zero.
+
     Parameters
     ----------
     centres : array, shape (n, d)
         Of any length but 0.
-
-    Raises
-    ------
-    InputError
-        For bad arrays, and centres that are zero.
 
     References
     ----------
@@ -236,8 +195,6 @@ def gate_correlations(centres: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from implicit_bias.extensions.galu.theorems.clusters import gate_correlations
     >>> gate_correlations(np.eye(2)).round(12).tolist()
     [[0.5, 0.25], [0.25, 0.5]]
     """
@@ -259,8 +216,6 @@ def orthogonal_inverse(n: int) -> Array:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.clusters import gate_correlations
-    >>> from implicit_bias.extensions.galu.theorems.clusters import orthogonal_inverse
     >>> bool(np.allclose(gate_correlations(np.eye(3, 7)) @ orthogonal_inverse(3), np.eye(3)))
     True
     """
@@ -271,23 +226,10 @@ def orthogonal_inverse(n: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class NeumannInverse:
-    """A truncated Neumann series of B⁻¹, and a bound of its error.
+    """`inverse` = A⁻¹ Σ_{i < terms} ((A − B)A⁻¹)ⁱ, a truncated Neumann series of B⁻¹, and a bound of its error.
 
-    Attributes
-    ----------
-    inverse : array, shape (n, n)
-        A⁻¹ Σ_{i < terms} ((A − B)A⁻¹)ⁱ.
-    ratio : float
-        q = ‖(A − B)A⁻¹‖ < 1, the spectral norm.
-    error : float
-        ‖A⁻¹‖ q^terms/(1 − q), a bound of the spectral norm of what is left out.
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.clusters import neumann_inverse
-    >>> found = neumann_inverse([[2.0]], [[1.0]], terms=3)
-    >>> found.inverse.tolist(), found.ratio, found.error
-    ([[0.875]], 0.5, 0.125)
+    `ratio` is q = ‖(A − B)A⁻¹‖ < 1, the spectral norm, and `error` is ‖A⁻¹‖ q^terms/(1 − q), a bound of the spectral
+    norm of what is left out.
     """
 
     inverse: Array = field(repr=False)
@@ -298,6 +240,8 @@ class NeumannInverse:
 def neumann_inverse(A: ArrayLike, B: ArrayLike, terms: int = 20) -> NeumannInverse:
     """B⁻¹ = A⁻¹ Σ_{i ≥ 0} ((A − B)A⁻¹)ⁱ, which converges if ‖(A − B)A⁻¹‖ < 1.
 
+    Raises InputError for matrices that are not square or of two sizes, an A without inverse, and if ‖(A − B)A⁻¹‖ ≥ 1.
+
     Parameters
     ----------
     A, B : arrays, shape (n, n)
@@ -305,19 +249,12 @@ def neumann_inverse(A: ArrayLike, B: ArrayLike, terms: int = 20) -> NeumannInver
     terms : int
         How many terms are summed.
 
-    Raises
-    ------
-    InputError
-        For matrices that are not square or of two sizes, an A without inverse, and if ‖(A − B)A⁻¹‖ ≥ 1.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), proof of Theorem 3, corrected.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.clusters import gate_correlations
-    >>> from implicit_bias.extensions.galu.theorems.clusters import neumann_inverse, orthogonal_inverse
     >>> T = gate_correlations([[1.0, 0.1, 0.0], [0.0, 1.0, 0.1], [0.1, 0.0, 1.0]])
     >>> found = neumann_inverse(np.linalg.inv(orthogonal_inverse(3)), T)
     >>> bool(np.linalg.norm(found.inverse @ T - np.eye(3)) < 1e-12)

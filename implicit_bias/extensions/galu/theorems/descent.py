@@ -1,4 +1,4 @@
-"""Gradient descent on the squared loss of a GaLU layer: its target, its rate, and one known in advance (Theorem 1)."""
+"""The squared loss of a GaLU layer: gradient descent, its target and rate (Theorem 1), and the landscape in (W, α)."""
 
 import math
 from dataclasses import dataclass
@@ -10,12 +10,15 @@ from numpy.typing import ArrayLike
 from implicit_bias._utils.checks import (
     Array,
     InputError,
+    as_column,
+    as_floats,
     as_number_of,
     as_numbers,
     as_positive,
     as_probability,
     check_range,
 )
+from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
 from implicit_bias.features.gated import GatedFeatures, as_gated
@@ -28,30 +31,9 @@ BLURRED = 1 - 1e-8
 class DescentRate:
     """A step η and a rate ρ with ‖w_t − w_∞‖ ≤ ρᵗ ‖w_0 − w_∞‖ for gradient descent on L(w) = (1/m)‖Φw − y‖².
 
-    w_∞ is `descent_target(features, y, w_0)`.
-
-    Attributes
-    ----------
-    step : float
-        η.
-    rate : float
-        ρ, from 0 up to but not including 1.
-    largest, smallest : float
-        Bounds of the singular values of Φ that are not zero; exact ones from `descent_rate`.
-    samples : int
-        m.
-    failure : float
-        The probability that the gates are such that this does not hold; 0 from `descent_rate`.
-
-    Examples
-    --------
-    >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu.theorems.descent import descent_rate
-    >>> found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 3.0]]))
-    >>> found.step, found.rate, found.steps(1e-3)
-    (0.2, 0.8, 31)
-    >>> found.steps_to(excess=1e-3, distance=10.0)
-    30
+    w_∞ is `descent_target(features, y, w_0)`, `step` is η, `rate` is ρ, from 0 up to but not including 1, and `samples`
+    is m. `largest` and `smallest` are bounds of the singular values of Φ that are not zero, and `failure` is the
+    probability of gates for which this does not hold; from `descent_rate` the former are exact, and the latter is 0.
     """
 
     step: float
@@ -100,9 +82,9 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu.theorems.descent import descent_rate
-    >>> round(descent_rate(GatedFeatures([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])).rate, 12)
-    0.6
+    >>> found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 3.0]]))
+    >>> found.step, found.rate, found.steps(1e-3), found.steps_to(excess=1e-3, distance=10.0)
+    (0.2, 0.8, 31, 30)
     """
     features = as_gated(features)
     condition = least_squares(features, np.zeros(features.n)).condition
@@ -141,7 +123,6 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.descent import a_priori_rate
     >>> found = a_priori_rate(np.eye(4), k=100)
     >>> found.step, round(found.rate, 12), round(found.failure, 4)
     (0.02, 0.75, 0.0077)
@@ -177,7 +158,6 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu.theorems.descent import descent_target
     >>> descent_target(GatedFeatures([[1.0, 0.0]]), [2.0], [[5.0, 7.0]]).round(9).tolist()
     [[2.0, 7.0]]
     """
@@ -188,3 +168,83 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
     # Φ⁺(y − Φw_0) is w* − Pw_0 in one solution.
     result: Array = start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights
     return result
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """The network (W, α) on L(W, α) = (1/m)‖Φ(α ∘ W) − y‖².
+
+    `loss` is L, `excess` L minus its global minimum, that of the least squares problem in w̃_j = α_j w_j, and
+    `gradient` is ‖∇L‖, in all of W and α. `curvature` is an upper bound of the least eigenvalue of the Hessian of L:
+    where ∇L = 0 it is negative unless `excess` is 0.
+    """
+
+    loss: float
+    excess: float
+    gradient: float
+    curvature: float
+
+
+def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout: ArrayLike) -> Landscape:
+    """The squared loss of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ at (W, α): every stationary point is a minimum or a saddle.
+
+    With G_j = ∂/∂w̃_j of the convex loss in w̃_j = α_j w_j: ∂L/∂w_j = α_j G_j and ∂L/∂α_j = ⟨w_j, G_j⟩. At a
+    stationary point that is not a global minimum some G_j ≠ 0, hence α_j = 0 and ⟨w_j, G_j⟩ = 0; along
+    δw_j = −tG_j/‖G_j‖, δα_j = s the second derivative is 2·(−ts‖G_j‖) + s²c, c = w_jᵀH_jj w_j, whose least value
+    for t² + s² = 1 is (c − √(c² + 4‖G_j‖²))/2 < 0. At other points `curvature` is the least eigenvalue over the
+    same planes.
+
+    Raises InputError as for `least_squares`, and for weights that are not finite, of other shapes, or so large that a
+    figure is not finite.
+
+    Parameters
+    ----------
+    features : GatedFeatures
+        Φ of m samples.
+    y : array, shape (m,)
+    weights : array, shape (k, d)
+        W.
+    readout : array, shape (k,)
+        α; divided by √k for normalised networks.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), section 3, by a theorem on linear networks; the proof above is ours and needs
+    of the loss only that it is convex and twice differentiable in w̃.
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> features, y = GatedFeatures([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0]]), [1.0, 0.0, 2.0]
+    >>> found = landscape(features, y, least_squares(features, y).weights / 2, [2.0])
+    >>> round(found.excess, 12), round(found.gradient, 9)
+    (0.0, 0.0)
+    """
+    features = as_gated(features)
+    y = as_column(y, features.n)
+    W = as_numbers(weights, (features.k, features.d), "weights")
+    alpha = as_floats(readout, "readout", 1)
+    if len(alpha) != features.k:
+        raise InputError(f"readout must have {features.k} numbers, one per gate, not {len(alpha)}")
+    if not np.isfinite(W).all():
+        raise InputError("the weights hold NaN or infinity; give finite ones")
+    least = least_squares(features, y).loss
+    with np.errstate(over="ignore", invalid="ignore"):
+        residual = features @ (alpha[:, None] * W) - y
+        slopes = 2 / features.n * features.adjoint(residual)
+        gradient = np.concatenate([(alpha[:, None] * slopes).ravel(), np.sum(W * slopes, axis=1)])
+        loss = float(np.mean(residual**2))
+        size, curvature = float(length(gradient)), _curvature(features, slopes, W, alpha)
+    if not np.isfinite([loss, size, curvature]).all():
+        raise InputError("loss, gradient or curvature leave floating point; scale weights, readout and labels down")
+    return Landscape(loss, max(0.0, loss - least), size, curvature)
+
+
+def _curvature(features: GatedFeatures, slopes: Array, W: Array, alpha: Array) -> float:
+    """The least eigenvalue of the Hessian on the planes of (G_j/‖G_j‖, 0) and (0, 1), over j."""
+    sizes = length(slopes, axis=1)
+    ways = slopes / np.where(sizes > 0, sizes, 1.0)[:, None]
+    outputs = [features.gate_values * (features.X @ A.T) for A in (alpha[:, None] * ways, W)]
+    t, s = (2 / features.n * np.sum(output**2, axis=0) for output in outputs)
+    both = 2 / features.n * np.sum(outputs[0] * outputs[1], axis=0) + sizes
+    return float(np.min((t + s - np.hypot(t - s, 2 * both)) / 2))

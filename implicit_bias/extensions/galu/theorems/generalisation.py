@@ -1,4 +1,4 @@
-"""Bounds of the loss on new samples: ours of rate 1/√m, and that of Theorem 3 for labels of the kernel's space."""
+"""Losses on new samples: our bound of rate 1/√m, that of Theorem 3, and the first version's on linear predictors."""
 
 import math
 from dataclasses import dataclass
@@ -11,49 +11,28 @@ from implicit_bias._utils.checks import (
     Array,
     InputError,
     as_column,
+    as_count,
     as_floats,
+    as_number_of,
     as_numbers,
     as_positive,
     as_probability,
     check_range,
 )
 from implicit_bias._utils.scaling import length
-from implicit_bias.extensions.galu.theorems.kernel import check_lengths, positive_kernel
-from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
+from implicit_bias.extensions.galu.theorems.memorisation import check_lengths, memorisation_width, positive_kernel
 from implicit_bias.features.gated import GatedFeatures, as_gated
 
 
 @dataclass(frozen=True)
 class GeneralisationBound:
-    """A bound of E(f(x) − y)² on the distribution that the samples came from: training loss + complexity + confidence.
+    """A `bound` of E(f(x) − y)² on the distribution of the samples: training loss + complexity + confidence.
 
-    Attributes
-    ----------
-    bound : float
-    training_loss : float
-        (1/m)‖Φw − y‖².
-    complexity : float
-        4(M̂ + B)M̂/√m, twice the Rademacher complexity of the losses.
-    confidence : float
-        (M̂ + B)² √(log(1/δ_i)/(2m)), δ_i = δ/((i + 1)(i + 2)).
-    output : float
-        M = √k ‖w‖, a bound of |f(x)| for every x of length at most 1.
-    radius : float
-        M̂ = 2ⁱB, the first of B, 2B, 4B, … that is at least M.
-    label_bound : float
-        B ≥ |y|.
-    width : int
-        k, the number of gates: those given, or those that are enough.
-    delta : float
-        The bound holds with probability at least 1 − δ.
-
-    Examples
-    --------
-    >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu.theorems.generalisation import generalisation_bound
-    >>> found = generalisation_bound(GatedFeatures([[1.0, 0.0]] * 10_000), [0.5] * 10_000, [[0.5, 0.0]], label_bound=1)
-    >>> found.output, found.radius, found.loss_range, found.is_vacuous, round(found.bound, 3)
-    (0.5, 1.0, 3.0, False, 0.134)
+    `training_loss` is (1/m)‖Φw − y‖², `complexity` 4(M̂ + B)M̂/√m, twice the Rademacher complexity of the losses, and
+    `confidence` (M̂ + B)² √(log(1/δ_i)/(2m)) with δ_i = δ/((i + 1)(i + 2)). `output` is M = √k ‖w‖, a bound of |f(x)|
+    for every x of length at most 1, `radius` M̂ = 2ⁱB, the first of B, 2B, 4B, … that is at least M, and `label_bound`
+    B ≥ |y|. `width` is k, the number of gates: those given, or those that are enough. The bound holds with probability
+    at least 1 − `delta`.
     """
 
     bound: float
@@ -87,6 +66,9 @@ def generalisation_bound(
     with M̂ = 2ⁱB ≥ √k‖w‖, i ≥ 0 as small as possible. It holds for all w at once, so w may be fitted in any way to
     the m independent samples; the gates may not depend on them.
 
+    Raises InputError for samples longer than 1, gate values beyond ±1, labels beyond B, shapes that do not fit, and a δ
+    or B out of range.
+
     Parameters
     ----------
     features : GatedFeatures
@@ -100,12 +82,6 @@ def generalisation_bound(
     delta : float
         δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For samples longer than 1, gate values beyond ±1, labels beyond B, shapes that do not fit, and a δ or B out of
-        range.
-
     References
     ----------
     Ours, proved in the guide's page on GaLU. Theorem 3 of Fiat, Malach & Shalev-Shwartz (2019), `rkhs_bound`, has
@@ -115,7 +91,6 @@ def generalisation_bound(
     --------
     >>> from implicit_bias import ReLUGates
     >>> from implicit_bias.extensions.galu import least_squares
-    >>> from implicit_bias.extensions.galu.theorems.generalisation import generalisation_bound
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20_000, 3)); X /= np.linalg.norm(X, axis=1)[:, None]
     >>> features = ReLUGates(rng.normal(size=(2, 3)))(X)
@@ -162,7 +137,6 @@ def generalisation_bound_a_priori(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.generalisation import generalisation_bound_a_priori
     >>> X = np.random.default_rng(0).normal(size=(200, 10))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]
     >>> found = generalisation_bound_a_priori(X, X[:, 0], label_bound=1.0)
@@ -214,31 +188,10 @@ def _bound(
 class RKHSBound:
     """Theorem 3: E½(f(x) − y)² ≤ C · `rate` with probability at least 1 − 2δ, for a C that the paper does not give.
 
-    Attributes
-    ----------
-    rate : float
-        (2M² log³m + (2M² + √2M) log(1/δ))/m.
-    width : int
-        k ≥ (m/(M²λ) + 1)² (32‖X‖⁴/λ²) log(m/δ).
-    radius : float
-        M.
-    energy : float
-        √(yᵀκ(X)⁻¹y), the norm of the least function with these labels, less what rounding may add to it; at most
-        ‖f*‖_κ ≤ M.
-    norm : float
-        √2 M, which ‖w‖ of the least squares solution does not exceed, for networks of 1/√k Σ_j.
-    samples : int
-        m.
-    delta : float
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.generalisation import rkhs_bound
-    >>> X = np.random.default_rng(0).normal(size=(50, 20))
-    >>> X /= np.linalg.norm(X, axis=1)[:, None]
-    >>> found = rkhs_bound(X, X[:, 0], radius=2.0)
-    >>> found.energy < 2, found.width > 10**7, round(found.rate, 1)
-    (True, True, 10.2)
+    `rate` is (2M² log³m + (2M² + √2M) log(1/δ))/m with M = `radius`, m = `samples` and δ = `delta`, and `width` is k ≥
+    (m/(M²λ) + 1)² (32‖X‖⁴/λ²) log(m/δ). `energy` is √(yᵀκ(X)⁻¹y), the norm of the least function with these labels,
+    less what rounding may add to it: at most ‖f*‖_κ ≤ M. `norm` is √2 M, which ‖w‖ of the least squares solution does
+    not exceed, for networks of 1/√k Σ_j.
     """
 
     rate: float
@@ -258,6 +211,9 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     least function through them has the norm √(yᵀκ⁻¹y), and a larger one than M is refused. y = ⟨v, x⟩ has M = 2‖v‖.
     For labels with noise, of any distribution, and with all constants, see `generalisation_bound`.
 
+    Raises InputError for samples longer than 1 or with λ(X) = 0 up to rounding, labels beyond ±1, and labels of no
+    function in the ball.
+
     Parameters
     ----------
     X : array, shape (m, d)
@@ -269,20 +225,12 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     delta : float
         δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For samples longer than 1 or with λ(X) = 0 up to rounding, labels beyond ±1, and labels of no function in the
-        ball.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Theorem 3 and appendix C.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.generalisation import generalisation_bound_a_priori
-    >>> from implicit_bias.extensions.galu.theorems.generalisation import rkhs_bound
     >>> X = np.random.default_rng(0).normal(size=(300, 30))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]
     >>> ours, theirs = generalisation_bound_a_priori(X, X[:, 0], label_bound=1.0), rkhs_bound(X, X[:, 0], radius=2.0)
@@ -306,3 +254,108 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     square, root = 2 * radius**2, math.sqrt(2) * radius
     rate = (square * math.log(m) ** 3 + (square + root) * math.log(1 / delta)) / m
     return RKHSBound(rate, math.ceil(width), radius, energy, root, m, delta)
+
+
+def expected_train_loss(m: int, d: int, sigma: float = 1.0) -> float:
+    """The expected training loss of ordinary least squares on m samples of d inputs with label noise σ.
+
+        y = ⟨β, x⟩ + N(0, σ²):    E[(1/m) Σ_i (⟨ŵ, x_i⟩ − y_i)²] = σ² (1 − d/m)    for m ≥ d
+
+    whatever β and the distribution of x, as long as the samples have rank d; for fewer than d samples it is 0.
+
+    Raises InputError for numbers that are not positive and whole, and a σ that is not positive.
+
+    Parameters
+    ----------
+    m, d : int
+    sigma : float
+        σ > 0.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018), for Gaussian x
+    and m > d + 1.
+
+    Examples
+    --------
+    >>> expected_train_loss(m=12, d=9), expected_train_loss(m=12, d=9, sigma=0.5)
+    (0.25, 0.0625)
+    """
+    m, d, variance = as_number_of(m, "m"), as_number_of(d, "d"), _variance(sigma)
+    return variance * (max(0, m - d) / m)
+
+
+def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
+    """The expected test loss of ordinary least squares on m Gaussian samples of d inputs with label noise σ.
+
+        y = ⟨β, x⟩ + N(0, σ²),  x ~ N(0, Σ):    E[(⟨ŵ, x⟩ − y)²] = σ² (m − 1)/(m − d − 1)    for m ≥ d + 2
+
+    whatever β and the invertible Σ; (d + 1)σ² at m = d + 2. For fewer samples the expectation is infinite (m = d,
+    m = d + 1) or ŵ is not determined (m < d). With `expected_train_loss` it tells signal from noise: on D_{σ,β} with
+    σ near 0 both losses are small, on D_{1,0}, labels of pure noise, the training loss alone.
+
+    Raises InputError for m < d + 2, and for a σ that is not positive.
+
+    Parameters
+    ----------
+    m, d : int
+    sigma : float
+        σ > 0.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018):
+    σ²(1 + d/m + (d/m)(d + 1)/(m − d − 1)), the same number.
+
+    Examples
+    --------
+    >>> expected_test_loss(m=12, d=10), expected_test_loss(m=110, d=9)
+    (11.0, 1.09)
+    """
+    m, d, variance = as_number_of(m, "m"), as_number_of(d, "d"), _variance(sigma)
+    if m < d + 2:
+        raise InputError(f"the expected test loss is finite from m = d + 2 = {d + 2} samples on; m is {m}")
+    return variance * (m - 1) / (m - d - 1)
+
+
+def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) -> float:
+    """A bound of the Rademacher complexity of linear predictors in an ℓ_p ball, on samples or gated features φ_i.
+
+        E[sup_{‖w‖_p ≤ B} (1/m) Σ_i s_i ⟨w, φ_i⟩]  ≤  B max_i ‖φ_i‖₂ /√m                       (p = 2)
+                                                   ≤  B max_i ‖φ_i‖_∞ √(2 log(2D)/m)           (p = 1)
+
+    with signs s_i = ±1, m samples and D inputs or, of gated features, k·d: φ(x) = g(x) ⊗ x.
+
+    Raises InputError for a bad array, a negative radius, and another p.
+
+    Parameters
+    ----------
+    samples : GatedFeatures, or array of shape (m, D)
+    radius : float
+        B ≥ 0: `np.linalg.norm(weights.ravel(), p)`, say.
+    p : int
+        1 or 2.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.1, who take ‖x_i‖_∞ ≤ 1; their bounds need no such thing.
+
+    Examples
+    --------
+    >>> rademacher_bound([[3.0, 4.0], [0.0, 5.0]] * 50, radius=2.0, p=2)
+    1.0
+    """
+    radius, p = as_positive(radius, "radius", zero=True), as_count(p, "p", most=2)
+    features = as_gated(samples) if isinstance(samples, GatedFeatures) else GatedFeatures(as_floats(samples, "X", 2))
+    # ‖g ⊗ x‖ is ‖g‖ ‖x‖ in both norms.
+    sizes = [length(A, axis=1) if p == 2 else np.abs(A).max(axis=1) for A in (features.X, features.gate_values)]
+    largest = float(np.max(sizes[0] * sizes[1]))
+    share = 1.0 if p == 2 else math.sqrt(2 * math.log(2 * features.k * features.d))
+    return radius * largest * share / math.sqrt(features.n)
+
+
+def _variance(sigma: float) -> float:
+    """σ² of a standard deviation that can be squared."""
+    sigma = as_positive(sigma, "sigma")
+    check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
+    return sigma**2

@@ -18,7 +18,7 @@ from implicit_bias._utils.checks import (
     one_of,
 )
 from implicit_bias._utils.scaling import largest_entries, length
-from implicit_bias.extensions.galu.theorems.kernel import gate_kernel
+from implicit_bias.extensions.galu.theorems.memorisation import gate_kernel
 from implicit_bias.features import GatedFeatures
 
 #: −ℓ'(0) of each loss ℓ(y f).
@@ -36,6 +36,8 @@ def initial_gradients(
 
     for GaLU networks f(x) = Σ_j α_j 1(⟨u_j, x⟩ > 0) ⟨w_j, x⟩, and for ReLU networks with u_j = w_j.
 
+    Raises InputError for bad arrays, shapes that do not fit, sizes outside 1e-100 … 1e100, and unknown losses.
+
     Parameters
     ----------
     X : array, shape (m, d)
@@ -48,18 +50,12 @@ def initial_gradients(
     loss : 'hinge' (c = 1) or 'logistic' (c = ½)
         For the hinge loss it is enough that y f < 1.
 
-    Raises
-    ------
-    InputError
-        For bad arrays, shapes that do not fit, sizes outside 1e-100 … 1e100, and unknown losses.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.gradients import initial_gradients
     >>> initial_gradients([[1.0, 1.0], [-1.0, 2.0]], [1, -1], directions=[[1.0, 1.0], [1.0, 0.0]]).tolist()
     [[-1.0, 0.5], [-0.5, -0.5]]
     """
@@ -79,21 +75,9 @@ def initial_gradients(
 
 @dataclass(frozen=True, eq=False)
 class InitialGradient:
-    """E[y 1(⟨u, x⟩ > 0) x] of one hidden weight; its gradient is −c α times the mean of this over the samples.
+    """`mean` = E[y 1(⟨u, x⟩ > 0) x] (d,): the gradient of a hidden weight is −c α times the mean of this over samples.
 
-    Attributes
-    ----------
-    mean : array, shape (d,)
-    noise : float
-        E‖y 1(⟨u, x⟩ > 0) x − mean‖² of one sample.
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.gradients import gaussian_gradient, parity_gradient
-    >>> round(gaussian_gradient([0.0] * 19 + [1.0]).samples)
-    62
-    >>> round(parity_gradient([1.0 + i / 100 for i in range(20)], bits=10).samples)
-    27688
+    `noise` is E‖y 1(⟨u, x⟩ > 0) x − mean‖² of one sample.
     """
 
     mean: Array = field(repr=False)
@@ -109,15 +93,12 @@ class InitialGradient:
 def gaussian_gradient(target: ArrayLike) -> InitialGradient:
     """For x ~ N(0, I) and y = sign⟨w*, x⟩ the expectation is w*/√(2π), whatever the gate u ≠ 0.
 
+    Raises InputError for a bad array, and a w* of zeros.
+
     Parameters
     ----------
     target : array, shape (d,)
         w*, of any length but 0: divided by it.
-
-    Raises
-    ------
-    InputError
-        For a bad array, and a w* of zeros.
 
     References
     ----------
@@ -126,9 +107,8 @@ def gaussian_gradient(target: ArrayLike) -> InitialGradient:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.gradients import gaussian_gradient
-    >>> gaussian_gradient([3.0, 4.0]).mean.round(4).tolist()
-    [0.2394, 0.3192]
+    >>> gaussian_gradient([3.0, 4.0]).mean.round(4).tolist(), round(gaussian_gradient([0.0] * 19 + [1.0]).samples)
+    ([0.2394, 0.3192], 62)
     """
     w = as_floats(target, "target", 1)
     size = float(length(w))
@@ -145,6 +125,8 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     Over all sets S of b = `bits` inputs, ‖mean‖² is on average at most (max(b, d − b) + 1)/(2·binom(d, b)). It is
     exactly 0 for b = 3, 5, 7, …, if no ⟨u, x⟩ is 0: h − ½ is odd, and S △ {i} even and not empty.
 
+    Raises InputError for a bad array, more than 20 inputs, and more bits than inputs.
+
     Parameters
     ----------
     direction : array, shape (d,)
@@ -152,20 +134,16 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     bits : int
         S is the first `bits` inputs, as in `datasets.parity`.
 
-    Raises
-    ------
-    InputError
-        For a bad array, more than 20 inputs, and more bits than inputs.
-
     References
     ----------
     Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.gradients import parity_gradient
     >>> parity_gradient([1.0, 1.0, 1.0], bits=2).mean.tolist()
     [0.25, 0.25, -0.25]
+    >>> round(parity_gradient([1.0 + i / 100 for i in range(20)], bits=10).samples)
+    27688
     """
     u = as_floats(direction, "direction", 1)
     if len(u) > ENUMERABLE:
@@ -189,20 +167,8 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
 class FirstGradientNorm:
     """‖∂L_S/∂W‖ over u_j ~ N(0, I), |α_j| = 1, for networks of 1/√k Σ_j, the same of ReLU and of GaLU.
 
-    Attributes
-    ----------
-    mean_square : float
-        E‖∂L_S/∂W‖² = yᵀκ(X)y/m², at every width.
-    largest : float
-        ‖X‖/√m, which the norm never exceeds.
-    k : int
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.gradients import first_gradient_norm
-    >>> found = first_gradient_norm([[1.0, 0.0], [-1.0, 0.0]], [1, 1], k=50)
-    >>> found.mean_square, found.at_most(0.5), round(found.at_most(0.6), 2)
-    (0.25, 0.0, 0.7)
+    `mean_square` is E‖∂L_S/∂W‖² = yᵀκ(X)y/m², at every width, `largest` is ‖X‖/√m, which the norm never exceeds, and
+    `k` is the number of units.
     """
 
     mean_square: float
@@ -243,6 +209,8 @@ def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm
     With the same U and α both networks have the same gradient, so one fails where the other does. Its square is a
     mean of k independent terms, each of mean yᵀκ(X)y/m².
 
+    Raises InputError for bad arrays and labels, rows of zeros, and a k that is not positive and whole.
+
     Parameters
     ----------
     X : array, shape (m, d)
@@ -252,11 +220,6 @@ def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm
     k : int
         Units.
 
-    Raises
-    ------
-    InputError
-        For bad arrays and labels, rows of zeros, and a k that is not positive and whole.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Theorem 4, which wants |N| ≤ 1 on the whole unit ball; y_i N(x_i) < 1 on the
@@ -265,7 +228,6 @@ def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm
     Examples
     --------
     >>> from implicit_bias.extensions.galu.datasets import parity
-    >>> from implicit_bias.extensions.galu.theorems.gradients import first_gradient_norm
     >>> easy, hard = (first_gradient_norm(*parity(400, 8, bits), k=100) for bits in (1, 7))
     >>> easy.mean_square > 5 * hard.mean_square
     True

@@ -1,4 +1,4 @@
-"""How wide a GaLU layer must be to memorise, and what it fits if narrower (Lemmas 1 and 2, Theorem 2, Corollary 1)."""
+"""The kernel of Gaussian gates, widths that memorise, and what narrower layers fit (Lemmas 1 and 2, Theorem 2)."""
 
 import bisect
 import math
@@ -7,36 +7,94 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_number_of, as_positive, as_probability
-from implicit_bias._utils.scaling import UNIT_TOLERANCE, unit_samples
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_number_of,
+    as_positive,
+    as_probability,
+    check_range,
+    check_size,
+)
+from implicit_bias._utils.scaling import UNIT_TOLERANCE, length, unit_samples
 from implicit_bias.extensions.galu.closed_form import least_squares
-from implicit_bias.extensions.galu.theorems.kernel import gate_kernel, positive_kernel
+from implicit_bias.extensions.infinite import SmallestEigenvalue, gram_matrix, smallest_eigenvalue
+from implicit_bias.extensions.infinite.angles import open_together
 from implicit_bias.features.gated import GatedFeatures, as_gated
+
+
+def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
+    """E[ΦΦᵀ]/k for gates 1(⟨u, x⟩ > 0) with u ~ N(0, I): ReLU's `gram_matrix`, or that of two sets.
+
+        κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − θ/2π) ⟨x, z⟩,    θ the angle between x and z
+
+    Raises InputError for bad arrays, rows of zeros, lengths outside 1e-60 … 1e60, and numbers of columns that differ.
+
+    Parameters
+    ----------
+    X : array, shape (m, d)
+        Samples of any length but 0.
+    Z : array, shape (m', d), optional
+        Other samples; without them Z = X.
+
+    Returns
+    -------
+    array, shape (m, m'), float64
+        Accurate to a few units of the last place of ‖x‖‖z‖, parallel and antipodal pairs included: κ(x, x) = ½‖x‖²
+        and κ(x, −x) = 0.
+
+    References
+    ----------
+    Fiat, Malach & Shalev-Shwartz (2019), section 3.2, whose θ = arccos⟨x, z⟩ is that of unit samples alone.
+
+    Examples
+    --------
+    >>> gate_kernel([[1.0, 0.0], [0.6, 0.8], [-2.0, 0.0]]).round(4).tolist()
+    [[0.5, 0.2114, 0.0], [0.2114, 0.5, -0.1771], [0.0, -0.1771, 2.0]]
+    """
+    if Z is None:
+        return gram_matrix(X, "relu").values
+    (X, ways), (Z, others) = _directed(X, "X"), _directed(Z, "Z")
+    if X.shape[1] != Z.shape[1]:
+        raise InputError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; give both the same inputs")
+    check_size(len(X) * len(Z), "the kernel")
+    return np.concatenate([open_together(ways[rows], others) * (X[rows] @ Z.T) + 0.0 for rows in row_blocks(len(X))])
+
+
+def _directed(X: ArrayLike, name: str) -> tuple[Array, Array]:
+    """Samples (m, d) of lengths within 1e-60 … 1e60, and their directions."""
+    rows = as_floats(X, name, 2)
+    directions = unit_samples(rows, normalise=True, name=name)
+    check_range(length(rows, axis=1), f"the rows of {name}", 1e-60, 1e60)
+    return rows, directions
+
+
+def check_lengths(X: Array) -> None:
+    """Refuse samples (m, d) longer than 1."""
+    longest = float(length(X, axis=1).max())
+    if longest > 1 + UNIT_TOLERANCE:
+        raise InputError(f"the bound is for samples of length at most 1, not {longest:.6g}; divide them by this")
+
+
+def positive_kernel(X: ArrayLike) -> tuple[Array, SmallestEigenvalue]:
+    """κ(X) (m, m) of samples (m, d), and λ(X), which a theorem divides by; refused if it is 0 up to rounding."""
+    kernel = gram_matrix(X, "relu")
+    found = smallest_eigenvalue(kernel)
+    if not found.is_positive:
+        raise InputError(
+            "λ(X) is 0 up to rounding: samples share a direction, or too many come with their opposite; leave those out"
+        )
+    return kernel.values, found
 
 
 @dataclass(frozen=True)
 class MemorisationWidth:
-    """A width at which ΦΦᵀ ⪰ (k/2) κ(X) holds with probability at least 1 − δ, hence σ_min(Φ)² ≥ kλ(X)/2.
+    """With probability at least 1 − `delta`, `width` gates or more have ΦΦᵀ ⪰ (k/2) κ(X), hence σ_min(Φ)² ≥ kλ(X)/2.
 
-    Attributes
-    ----------
-    width : int
-        k, the number of gates 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I); larger ones do as well.
-    delta : float
-        δ.
-    samples : int
-        m.
-    eigenvalue : float
-        λ(X) less a bound of its rounding, so that the width and `failure` are on the safe side of it.
-    squared_norm : float
-        ‖X‖², the largest eigenvalue of XXᵀ.
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
-    >>> lemma = memorisation_width(np.eye(4), delta=0.1)
-    >>> lemma.width, lemma.failure(lemma.width) <= 0.1, round(lemma.failure(2 * lemma.width), 4)
-    (60, True, 0.0022)
+    `eigenvalue` is λ(X) less a bound of its rounding, so that `width` and `failure` are on the safe side of it,
+    `squared_norm` is ‖X‖², the largest eigenvalue of XXᵀ, and `samples` is m.
     """
 
     width: int
@@ -73,13 +131,11 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
     >>> lemma = memorisation_width(np.eye(4), delta=0.1)
-    >>> lemma.width, round(lemma.eigenvalue, 12), lemma.squared_norm
-    (60, 0.5, 1.0)
+    >>> lemma.width, lemma.failure(lemma.width) <= 0.1, round(lemma.eigenvalue, 12), lemma.squared_norm
+    (60, True, 0.5, 1.0)
     """
-    X = as_floats(X, "X", 2)
-    delta = as_probability(delta)
+    X, delta = as_floats(X, "X", 2), as_probability(delta)
     eigenvalue = float(positive_kernel(X)[1].lower_bound)
     squared_norm = float(np.linalg.norm(X, 2)) ** 2
     width = math.ceil(8 * squared_norm / eigenvalue * math.log(len(X) / delta))
@@ -88,25 +144,9 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
 
 @dataclass(frozen=True)
 class ExpectedLoss:
-    """E[min_W (1/m)‖ΦW − y‖²] = 1 − rank(Φ)/m for y ~ N(0, I).
+    """E[min_W (1/m)‖ΦW − y‖²] for y ~ N(0, I): `value` = 1 − rank(Φ)/m, of the `rank` of Φ on m `samples`.
 
-    Attributes
-    ----------
-    value : float
-    rank : int
-        rank(Φ).
-    samples : int
-        m.
-    generic : float
-        1 − min(m, kd)/m, the same if Φ has the largest rank that its shape allows.
-
-    Examples
-    --------
-    >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import expected_loss
-    >>> closed = GatedFeatures([[1.0], [2.0], [3.0], [4.0]], [[1, 0], [1, 0], [1, 1], [0, 0]])
-    >>> expected_loss(closed)
-    ExpectedLoss(value=0.5, rank=2, samples=4, generic=0.5)
+    `generic` is 1 − min(m, kd)/m, the same if Φ has the largest rank that its shape allows.
     """
 
     value: float
@@ -137,7 +177,6 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
     Examples
     --------
     >>> from implicit_bias import ReLUGates
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import expected_loss
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5))
     >>> expected_loss(ReLUGates(rng.normal(size=(3, 5)))(X))
@@ -151,28 +190,11 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
 
 @dataclass(frozen=True)
 class SphereWidth:
-    """Lemma 2 for unit samples at hand: k = `width` gates have σ_min(Φ)² ≥ k c₁²/4π with probability at least 1 − δ.
+    """For unit samples, k = `width` gates have σ_min(Φ)² ≥ k c₁²/4π with probability at least 1 − `delta`.
 
-    Attributes
-    ----------
-    width : int
-        The least k ≥ (16π r²/c₁²)(m/d) log(m/δ); with r = 2 it is the lemma's (64π/c₁²)(m/d) log(m/δ).
-    c1 : float
-        c₁ = σ_min(X ⋆ X), of the rows x_i ⊗ x_i.
-    spread : float
-        r = ‖X‖/√(m/d), which the proof of the lemma takes to be at most 2.
-    eigenvalue : float
-        c₁²/2π ≤ λ(X), less a bound of its rounding.
-    samples, d : int
-        m and d.
-    delta : float
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import sphere_width
-    >>> found = sphere_width(np.eye(4))
-    >>> found.c1, found.spread, found.width
-    (1.0, 1.0, 221)
+    `width` is the least k ≥ (16π r²/c₁²)(m/d) log(m/δ) with r = `spread` = ‖X‖/√(m/d), which the proof of the lemma
+    takes to be at most 2: with r = 2 it is the lemma's (64π/c₁²)(m/d) log(m/δ). `c1` is c₁ = σ_min(X ⋆ X), of the rows
+    x_i ⊗ x_i, `eigenvalue` is c₁²/2π ≤ λ(X), less a bound of its rounding, and `samples` and `d` are m and d.
     """
 
     width: int
@@ -191,6 +213,9 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
 
     from κ = ¼XXᵀ + (1/2π)(XXᵀ) ∘ arcsin(XXᵀ) and arcsin t − t having no negative Taylor coefficient (Schur).
 
+    Raises InputError for samples that are not of length 1 (to 1e-8), and for a c₁ that is 0 up to rounding, as it is
+    for m > d(d + 1)/2.
+
     Parameters
     ----------
     X : array, shape (m, d)
@@ -198,20 +223,12 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
     delta : float
         δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For samples that are not of length 1 (to 1e-8), and for a c₁ that is 0 up to rounding, as it is for
-        m > d(d + 1)/2.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Lemma 2 and its proof, for x uniform on the sphere and d ≤ m ≤ c₂d².
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import sphere_width
     >>> X = np.random.default_rng(0).normal(size=(60, 30))
     >>> X /= np.linalg.norm(X, axis=1)[:, None]
     >>> found = sphere_width(X)
@@ -234,22 +251,9 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
 
 @dataclass(frozen=True)
 class FittedSamples:
-    """E[min_W (1/m)‖ΦW − y‖²] ≤ 1 − m'/m for y ~ N(0, I), except for gates of probability δ.
+    """E[min_W (1/m)‖ΦW − y‖²] ≤ 1 − m'/m for y ~ N(0, I), except for gates of probability `delta`.
 
-    Attributes
-    ----------
-    fitted : int
-        m', for which rank(Φ) ≥ m'.
-    samples : int
-        m.
-    delta : float
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import fitted_samples
-    >>> found = fitted_samples(np.eye(4), k=50)
-    >>> found.fitted, found.loss
-    (1, 0.75)
+    `fitted` is m', for which rank(Φ) ≥ m', and `samples` is m.
     """
 
     fitted: int
@@ -278,7 +282,6 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import fitted_samples
     >>> fitted_samples(np.eye(4), k=10**3)
     FittedSamples(fitted=4, samples=4, delta=0.05)
     """
@@ -295,6 +298,8 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
     The corollary asks for d ≤ m' ≤ c₂d² besides, and means m' ≤ m. Its bound is 1 − m'/m where kd parameters leave
     1 − kd/m as a rule (`expected_loss`).
 
+    Raises InputError for numbers out of range, c₁ above 1, and c₂d² ≤ δ.
+
     Parameters
     ----------
     k, d : int
@@ -302,18 +307,12 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
         c₁ = σ_min(X ⋆ X) on m' samples, as in `sphere_width`, at most 1; c₂ ≥ m'/d².
     delta : float
 
-    Raises
-    ------
-    InputError
-        For numbers out of range, c₁ above 1, and c₂d² ≤ δ.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Corollary 1.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.memorisation import corollary_samples
     >>> corollary_samples(k=20_000, d=50, c1=0.5, c2=0.1)
     145
     """

@@ -17,7 +17,7 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.theorems.clusters import slab_probability
-from implicit_bias.extensions.galu.theorems.kernel import check_lengths
+from implicit_bias.extensions.galu.theorems.memorisation import check_lengths
 
 #: An ε in the place of 0.
 SMALLEST_MOVE = 1e-100
@@ -25,29 +25,13 @@ SMALLEST_MOVE = 1e-100
 
 @dataclass(frozen=True)
 class MovedGates:
-    """Shares of k gates 1(⟨u_j, x⟩ ≥ 0) that may differ from 1(⟨w_j, x⟩ ≥ 0), for all w with ‖w_j − u_j‖ ≤ ε at once.
+    """Shares of `k` gates 1(⟨u_j, x⟩ ≥ 0) that may differ from 1(⟨w_j, x⟩ ≥ 0), for all w with ‖w_j − u_j‖ ≤ ε at once.
 
-    The share at a unit x is ‖Φ_U(x) − Φ_W(x)‖² for the Φ of Lemma 11, which has a factor 1/√k.
-
-    Attributes
-    ----------
-    mean : float
-        Of its mean over any distribution of x that is independent of the u_j, with probability at least 1 − δ.
-    uniform : float
-        Of its largest value over all x, with probability at least 1 − δ.
-    printed : float
-        5Bε/√(2π) with B² = √6·d, the square of the bound in Theorem 5 and Lemma 11.
-    printed_width : float
-        π/(B²ε²) (log(2/δ) + d log(3/ε)), which both ask of k, besides d > log(2k/δ).
-    d, k : int
-    epsilon, delta : float
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.stability import moved_gates
-    >>> found = moved_gates(d=10, k=20_000, epsilon=0.05)
-    >>> round(found.mean, 3), round(found.uniform, 3), round(found.printed, 3), found.conditions_hold
-    (0.049, 0.116, 0.494, False)
+    The share at a unit x is ‖Φ_U(x) − Φ_W(x)‖² for the Φ of Lemma 11, which has a factor 1/√k. `mean` is a bound of its
+    mean over any distribution of x that is independent of the u_j, and `uniform` one of its largest value over all x,
+    each with probability at least 1 − δ. `printed` is 5Bε/√(2π) with B² = √6·d, the square of the bound in Theorem 5
+    and Lemma 11, and `printed_width` is π/(B²ε²) (log(2/δ) + d log(3/ε)), which both require of k, in addition to d >
+    log(2k/δ).
     """
 
     mean: float
@@ -85,11 +69,6 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
     delta : float
         δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For numbers out of range.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5. The text that we had extends roots too far; √6·d is
@@ -99,7 +78,6 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.stability import moved_gates
     >>> moved_gates(d=784, k=10_000, epsilon=0.01).mean < 0.021
     True
     """
@@ -136,11 +114,6 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
     epsilon, delta : float
         ε and δ, strictly between 0 and 1.
 
-    Raises
-    ------
-    InputError
-        For numbers out of range.
-
     References
     ----------
     Ours, proved in the guide's page on GaLU's theorems; the net is that of Fiat, Malach & Shalev-Shwartz (2019),
@@ -148,7 +121,6 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.stability import neighbouring_gates
     >>> round(neighbouring_gates(d=10, k=32_000, epsilon=0.01), 3)
     0.077
     """
@@ -159,14 +131,12 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 
 @dataclass(frozen=True)
 class GaLUExcess:
-    """Bounds of L(best GaLU network on the gates U) − L(ReLU network U*, α), for a Lipschitz loss.
+    """Bounds of L(best GaLU network on the gates U) − L(ReLU network U*, α), for an L-Lipschitz loss.
 
     Attributes
     ----------
-    epsilon : float
-        max_j ‖u*_j − u_j‖, how far the ReLU network moved.
-    flips : float
-        The share of gates, over samples and units, that moved across a sample.
+    epsilon, flips : float
+        max_j ‖u*_j − u_j‖, and the share of gates, over samples and units, that moved across a sample.
     on_samples : float
         L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)|: on these samples, for certain.
     bound : float
@@ -178,18 +148,8 @@ class GaLUExcess:
         L √(5Bε/√(2π)) max_j ‖α_j u*_j‖, B² = √6·d, as Theorem 5 has it (`moved_gates`).
     conditions_hold : bool
         Whether k, d and ε are as Theorem 5 wants them.
-    units : int
-        k.
-    delta : float
-
-    Examples
-    --------
-    >>> from implicit_bias.extensions.galu.theorems.stability import galu_excess
-    >>> rng = np.random.default_rng(0)
-    >>> X, start = np.eye(5), rng.normal(size=(400, 5))
-    >>> found = galu_excess(X, start, start + 0.01 * rng.normal(size=(400, 5)), np.ones(400))
-    >>> found.on_samples < found.bound < found.printed
-    True
+    units, delta : int, float
+        k and δ.
     """
 
     epsilon: float
@@ -226,6 +186,8 @@ def galu_excess(
     ε is read off the trained network, so the mean of s(x) is bounded for every ε at once, by the inequality of
     Dvoretzky, Kiefer and Wolfowitz with Massart's constant; `moved_gates(…).mean` is for an ε chosen before U.
 
+    Raises InputError for bad arrays, shapes that do not fit, and samples longer than 1.
+
     Parameters
     ----------
     X : array, shape (m, d)
@@ -239,11 +201,6 @@ def galu_excess(
     delta : float
         δ, strictly between 0 and 1, of the draw of U.
 
-    Raises
-    ------
-    InputError
-        For bad arrays, shapes that do not fit, and samples longer than 1.
-
     References
     ----------
     Fiat, Malach & Shalev-Shwartz (2019), Theorem 5. `bound` and its proof are ours: they need no condition on k and d.
@@ -251,7 +208,6 @@ def galu_excess(
 
     Examples
     --------
-    >>> from implicit_bias.extensions.galu.theorems.stability import galu_excess
     >>> galu_excess([[1.0, 0.0]], [[0.1, 1.0]], [[-0.1, 1.0]], [1.0]).on_samples
     0.1
     """

@@ -1,17 +1,21 @@
-"""Gradient descent on a layer: its target and its rate, known in advance or not (Theorem 1)."""
+"""The loss of a layer: descent, its target and its rate (Theorem 1), and the landscape in both layers (section 3)."""
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from implicit_bias import GatedFeatures
 from implicit_bias.extensions.galu import (
     a_priori_rate,
     descent_rate,
     descent_target,
+    landscape,
     least_squares,
     memorisation_width,
 )
-from tests.cases import layer, unit
+from tests.cases import FEW, drawn, layer, unit
 
 
 def descend(features, y, w, step, steps):
@@ -39,7 +43,7 @@ def test_descent_converges_to_target_at_rate(m, k):
     assert broken
 
 
-@pytest.mark.parametrize("shape", [(10, 4, 6), (40, 4, 2), (12, 4, 3)])
+@pytest.mark.parametrize("shape", [(10, 4, 6), (40, 4, 2)])
 def test_rate_from_singular_values(shape):
     m, d, k = shape
     features = layer(unit(m, d, seed=9), k, np.random.default_rng(10))
@@ -55,10 +59,9 @@ def test_rate_from_singular_values(shape):
     assert (scaled.rate, scaled.step) == pytest.approx((found.rate, found.step * 1e-160), rel=1e-8)
 
 
-@pytest.mark.parametrize("length", [1.0, 3.0])
-def test_a_priori_rate_holds_for_drawn_gates(length):
+def test_a_priori_rate_holds_for_drawn_gates():
     X, rng = unit(8, 20, seed=4), np.random.default_rng(11)
-    X[::2] *= length
+    X[::2] *= 3.0
     k = memorisation_width(X, 0.01).width
     found = a_priori_rate(X, k)
     features = layer(X, k, rng)
@@ -96,3 +99,84 @@ def test_rate_of_1_up_to_rounding():
     found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 5e-9]]))
     assert found.rate == 1.0
     assert found.steps(0.5) == pytest.approx(np.log(2) * 4e16, rel=1e-6)
+
+
+def tensor_loss(features, y):
+    """The loss of (W, α), all in one vector, in torch."""
+    k, d = features.k, features.d
+    G, X, target = (torch.tensor(A) for A in (features.gate_values, features.X, y))
+
+    def loss(v):
+        return torch.mean(((G * (X @ v[: k * d].reshape(k, d).T)) @ v[k * d :] - target) ** 2)
+
+    return loss
+
+
+@pytest.mark.parametrize(("gates", "zeros"), [("hard", 0), ("soft", 2), ("hard", 4)])
+def test_gradient_and_curvature_by_autograd(gates, zeros):
+    features, y = drawn(12, 3, 4, seed=zeros, gates=gates)
+    rng = np.random.default_rng(zeros)
+    W, alpha = rng.normal(size=(4, 3)), rng.normal(size=4) * (np.arange(4) >= zeros)
+    found, loss = landscape(features, y, W, alpha), tensor_loss(features, y)
+    point = torch.tensor(np.concatenate([W.ravel(), alpha]), requires_grad=True)
+    value = loss(point)
+    (gradient,) = torch.autograd.grad(value, point)
+    assert found.loss == pytest.approx(float(value.detach()), rel=1e-12)
+    assert found.gradient == pytest.approx(float(torch.linalg.norm(gradient)), rel=1e-10)
+    hessian = torch.autograd.functional.hessian(loss, point.detach())
+    assert found.curvature >= float(torch.linalg.eigvalsh(hessian)[0]) - 1e-10
+
+
+def stationary(features, y, closed, rng):
+    """A stationary point: least squares over the other units, and for the closed ones α_j = 0 and w_j ⊥ G_j."""
+    k, d = features.k, features.d
+    opened = np.arange(k) >= closed
+    dense = features.dense().reshape(features.n, k, d)
+    W = np.zeros((k, d))
+    if closed < k:
+        W[opened] = np.linalg.lstsq(dense[:, opened].reshape(features.n, -1), y, rcond=None)[0].reshape(-1, d) / 2
+    slopes = 2 / features.n * features.adjoint(features @ (2 * W) - y)
+    free = rng.normal(size=(k, d))
+    sizes = np.sum(slopes**2, axis=1, keepdims=True)
+    free -= np.sum(free * slopes, axis=1, keepdims=True) / np.where(sizes > 1e-20, sizes, 1.0) * slopes
+    W[~opened] = free[~opened]
+    return W, 2.0 * opened
+
+
+@FEW
+@given(st.integers(0, 1000), st.integers(0, 3), st.integers(2, 20))
+def test_stationary_points_are_minima_or_strict_saddles(seed, closed, m):
+    rng = np.random.default_rng(seed)
+    features, y = layer(rng.normal(size=(m, 3)), 3, rng), rng.normal(size=m)
+    if not features.gate_values.any():
+        return
+    found = landscape(features, y, *stationary(features, y, closed, rng))
+    assert found.gradient < 1e-9
+    assert (found.excess < 1e-9) or found.curvature < -1e-9
+
+
+def test_saddle_at_zero_strict_at_every_size():
+    """At W = 0, α = 0 the least eigenvalue is −‖G‖, G = −2xy, whose square may be no float."""
+    for x, y in ((1e-80, 1e-90), (1.0, 3.0), (1e60, 1e90)):
+        found = landscape(GatedFeatures([[x]]), [y], [[0.0]], [0.0])
+        assert found.gradient == 0
+        assert found.curvature == pytest.approx(-2 * x * y, rel=1e-12, abs=0)
+
+
+def test_descent_on_both_layers_ends_in_minimum():
+    features, y = drawn(15, 4, 10, seed=3)
+    rng, loss = np.random.default_rng(4), tensor_loss(features, y)
+    point = torch.tensor(0.1 * rng.normal(size=50), requires_grad=True)
+    optimiser = torch.optim.LBFGS([point], max_iter=500, tolerance_grad=1e-10, tolerance_change=0.0)
+
+    def closure():
+        optimiser.zero_grad()
+        value = loss(point)
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    end = point.detach().numpy()
+    found = landscape(features, y, end[:40].reshape(10, 4), end[40:])
+    assert found.excess < 1e-8
+    assert landscape(features, y, np.zeros((10, 4)), np.zeros(10)).excess > 0.1

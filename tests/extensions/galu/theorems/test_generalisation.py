@@ -1,4 +1,7 @@
-"""Bounds of the loss on fresh samples: ours, and that of Theorem 3."""
+"""Losses on new samples: our bounds, that of Theorem 3, and linear predictors of the first version."""
+
+import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -7,11 +10,14 @@ from hypothesis import strategies as st
 
 from implicit_bias import GatedFeatures, InputError
 from implicit_bias.extensions.galu import (
+    expected_test_loss,
+    expected_train_loss,
     gate_kernel,
     generalisation_bound,
     generalisation_bound_a_priori,
     least_squares,
     memorisation_width,
+    rademacher_bound,
     rkhs_bound,
 )
 from tests.cases import FEW, layer, unit
@@ -36,7 +42,7 @@ def test_complexity_bounds_suprema():
     """sup over ‖w‖ ≤ R of Σσ_i f(x_i) is R‖Φᵀσ‖, of mean at most R√trace(ΦΦᵀ) ≤ R√(mk)."""
     rng = np.random.default_rng(17)
     features = layer(unit(50, 4, seed=18), 30, rng)
-    suprema = [np.linalg.norm(features.adjoint(rng.choice([-1.0, 1.0], size=50))) for _ in range(400)]
+    suprema = [np.linalg.norm(features.adjoint(rng.choice([-1.0, 1.0], size=50))) for _ in range(100)]
     assert np.mean(suprema) <= np.sqrt(np.trace(features.gram())) <= np.sqrt(50 * 30)
 
 
@@ -58,7 +64,7 @@ def test_a_priori_bound_of_norm():
     assert found.width == memorisation_width(X, delta / 2).width
     assert found.output**2 == pytest.approx(2 * y @ np.linalg.solve(gate_kernel(X), y), rel=1e-9)
     held = []
-    for _ in range(100):
+    for _ in range(30):
         features = layer(X, found.width, rng)
         weights = least_squares(features, y).weights
         by_hand = features.adjoint(np.linalg.solve(features.gram(), y))
@@ -101,7 +107,7 @@ def test_theorem_3_by_hand():
     assert found.width == pytest.approx(width, rel=1e-9, abs=1)
     rate = (2 * M**2 * np.log(m) ** 3 + (2 * M**2 + np.sqrt(2) * M) * np.log(1 / delta)) / m
     assert found.rate == pytest.approx(rate, rel=1e-14)
-    for _ in range(20):
+    for _ in range(5):
         features = layer(X, 20_000, rng)
         # 1/√k in the network: the weights grow by √k.
         assert np.sqrt(20_000) * least_squares(features, y).norm <= found.norm
@@ -116,3 +122,40 @@ def test_energy_of_linear_labels(apart):
     X[1] = X[0] + apart * X[2]
     X[1] /= np.linalg.norm(X[1])
     assert rkhs_bound(X, X[:, 0], radius=2.0).energy <= 2
+
+
+def test_expected_losses_are_means():
+    m, d = 16, 10
+    rng, losses = np.random.default_rng(14), []
+    for _ in range(1000):
+        X, w = rng.normal(size=(m, d)), rng.normal(size=d)
+        y = X @ w + 0.5 * rng.normal(size=m)
+        fitted = np.linalg.lstsq(X, y, rcond=None)[0]
+        losses.append((np.mean((X @ fitted - y) ** 2), 0.25 + (fitted - w) @ (fitted - w)))
+    expected = expected_train_loss(m, d, 0.5), expected_test_loss(m, d, 0.5)
+    assert (np.abs(np.mean(losses, axis=0) - expected) <= 3 * np.std(losses, axis=0) / np.sqrt(1000)).all()
+
+
+def test_expected_losses_at_few_samples():
+    assert expected_test_loss(12, 10, 3.0) == pytest.approx(11 * 9)
+    assert expected_train_loss(12, 10, 3.0) == pytest.approx(2 * 9 / 12)
+    assert expected_train_loss(5, 10) == 0
+    for m, d in [(7, 3), (20, 11), (101, 99)]:
+        exact = 1 + Fraction(d, m) + Fraction(d, m) * Fraction(d + 1, m - d - 1)
+        assert expected_test_loss(m, d) == pytest.approx(float(exact), rel=1e-14)
+        assert expected_test_loss(d + 2, d) == d + 1 <= d + 3
+    with pytest.raises(InputError, match="m = d \\+ 2 = 12 samples on; m is 11"):
+        expected_test_loss(11, 10)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_rademacher_bound_by_all_signs(p):
+    """The suprema over balls are B‖Φᵀs‖_∞ and B‖Φᵀs‖₂; the mean over all 2^m signs is exact."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        features = layer(rng.normal(size=(10, 3)), 4, rng)
+        dense = features.dense()
+        dual = np.inf if p == 1 else 2
+        exact = np.mean([np.linalg.norm(dense.T @ s, dual) for s in itertools.product([-1.0, 1.0], repeat=10)]) * 2 / 10
+        assert 0.1 * rademacher_bound(features, 2.0, p) < exact <= rademacher_bound(features, 2.0, p)
+        assert rademacher_bound(dense, 2.0, p) == pytest.approx(rademacher_bound(features, 2.0, p), rel=1e-14)

@@ -17,7 +17,7 @@ from tests.cases import unit
 
 
 def test_gaussian_gradient_is_mean_for_every_gate():
-    rng, m, d = np.random.default_rng(27), 200_000, 6
+    rng, m, d = np.random.default_rng(27), 50_000, 6
     X, U = rng.normal(size=(m, d)), rng.normal(size=(3, d))
     target = unit(1, d, seed=28)[0]
     y = np.where(X @ target > 0, 1.0, -1.0)
@@ -62,7 +62,7 @@ def test_parity_gradient_is_fourier_coefficients():
     u = np.random.default_rng(30).normal(size=6)
     X = np.array(list(itertools.product([1.0, -1.0], repeat=6)))
     opened = X @ u > 0
-    for bits in range(1, 7):
+    for bits in (1, 4, 6):
         y = X[:, :bits].prod(axis=1)
         found = parity_gradient(u, bits)
         np.testing.assert_array_equal(found.mean, np.mean((y * opened)[:, None] * X, axis=0))
@@ -71,18 +71,18 @@ def test_parity_gradient_is_fourier_coefficients():
 
 
 def test_parity_gradient_exponentially_small():
-    d, b = 10, 5
+    d, b = 8, 4
     u = np.random.default_rng(33).normal(size=d)
     sets = itertools.combinations(range(d), b)
     orders = ([*chosen, *(i for i in range(d) if i not in chosen)] for chosen in sets)
     sizes = [np.sum(parity_gradient(u[order], b).mean ** 2) for order in orders]
     assert np.mean(sizes) <= (b + 1) / (2 * math.comb(d, b))
-    assert not any(parity_gradient(u, odd).mean.any() for odd in (3, 5, 7, 9))
+    assert not any(parity_gradient(u, odd).mean.any() for odd in (3, 5, 7))
     assert parity_gradient(np.zeros(3), 1).samples == np.inf
 
 
 def test_parity_gradient_is_mean_of_samples():
-    u, m = np.random.default_rng(31).normal(size=18), 400_000
+    u, m = np.random.default_rng(31).normal(size=18), 100_000
     X, y = parity(m, 18, 3, seed=32)
     found = -initial_gradients(X, y, u[None])[0]
     assert np.abs(found - parity_gradient(u, 3).mean).max() < 3.5 * np.sqrt(0.5 / m)
@@ -105,12 +105,11 @@ def test_first_gradient_norm_below_overflow():
     assert (found.at_most(1e200), found.at_least(1e200)) == (1, 0)
 
 
-@pytest.mark.parametrize("bits", [1, 2, 5])
-def test_first_gradient_norm_of_networks(bits):
+def test_first_gradient_norm_of_networks():
     """torch's gradients of 1/√k ReLU and GaLU networks with |N| ≤ 1: the same, of the mean square that κ gives."""
     torch = pytest.importorskip("torch")
-    rng, k, draws = np.random.default_rng(34), 40, 400
-    X, y = parity(60, 6, bits, seed=3)
+    rng, k, draws = np.random.default_rng(34), 40, 150
+    X, y = parity(60, 6, 2, seed=3)
     X = X / np.sqrt(6)
     found, norms = first_gradient_norm(X, y, k), []
     inputs, labels = torch.tensor(X), torch.tensor(y)

@@ -1,8 +1,12 @@
-"""Widths that memorise, the expected loss, and what narrower layers fit (Lemmas 1, 2, Theorem 2, Corollary 1)."""
+"""The kernel of gates, widths that memorise, and what narrower layers fit (Lemmas 1, 2, Theorem 2, Corollary 1)."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+from implicit_bias import InputError
 from implicit_bias.extensions.galu import (
     corollary_samples,
     expected_loss,
@@ -13,7 +17,7 @@ from implicit_bias.extensions.galu import (
     sphere_width,
 )
 from implicit_bias.extensions.infinite import gram_matrix, smallest_eigenvalue
-from tests.cases import layer, unit
+from tests.cases import FEW, layer, unit
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3])
@@ -26,7 +30,7 @@ def test_lemma_1_width_memorises(spread):
     kernel = gate_kernel(X)
     root = np.linalg.cholesky(np.linalg.inv(kernel))
     held = []
-    for _ in range(200):
+    for _ in range(60):
         gram = layer(X, lemma.width, rng).gram()
         relative = np.linalg.eigvalsh(root.T @ gram @ root)[0] / lemma.width
         held.append((relative >= 0.5, np.linalg.eigvalsh(gram)[0] >= lemma.width * lemma.eigenvalue / 2))
@@ -45,8 +49,8 @@ def test_width_counts_rounding_of_eigenvalue(seed):
     assert lemma.width >= 8 * np.linalg.norm(X, 2) ** 2 / float(exact) * np.log(5 / 0.1)
 
 
-@pytest.mark.parametrize(("m", "d", "k", "expected", "within"), [(60, 5, 3, 0.75, 0.01), (300, 10, 12, 0.6, 0.01)])
-def test_expected_loss_is_mean_of_losses(m, d, k, expected, within):
+def test_expected_loss_is_mean_of_losses():
+    m, d, k, expected = 60, 5, 3, 0.75
     rng, losses, values = np.random.default_rng(12), [], []
     for _ in range(200):
         features = layer(rng.normal(size=(m, d)), k, rng)
@@ -54,7 +58,7 @@ def test_expected_loss_is_mean_of_losses(m, d, k, expected, within):
         losses.append(found.loss)
         values.append(1 - found.rank / m)
     assert expected_loss(features).value == values[-1]
-    assert np.mean(losses) == pytest.approx(expected, abs=within)
+    assert np.mean(losses) == pytest.approx(expected, abs=0.01)
     assert np.mean(values) == pytest.approx(expected, abs=1e-3)
     assert np.mean(losses) == pytest.approx(np.mean(values), abs=3 * np.std(losses) / np.sqrt(200))
 
@@ -62,7 +66,7 @@ def test_expected_loss_is_mean_of_losses(m, d, k, expected, within):
 def test_expected_loss_has_rank_of_matrix():
     """Theorem 2 holds for every rank; small draws with kd = m miss the largest now and then."""
     rng, deficient = np.random.default_rng(13), []
-    for _ in range(300):
+    for _ in range(100):
         features = layer(rng.normal(size=(60, 5)), 12, rng)
         found = expected_loss(features)
         assert found.rank == np.linalg.matrix_rank(features.dense())
@@ -72,7 +76,7 @@ def test_expected_loss_has_rank_of_matrix():
     assert 0.10 < np.mean(deficient) < 0.23
 
 
-@pytest.mark.parametrize(("m", "d"), [(20, 10), (40, 40), (60, 20)])
+@pytest.mark.parametrize(("m", "d"), [(20, 10), (60, 20)])
 def test_khatri_rao_eigenvalue_below_kernel(m, d):
     X, delta = unit(m, d, seed=m), 0.1
     rows = np.einsum("ij,ik->ijk", X, X).reshape(m, -1)
@@ -87,11 +91,11 @@ def test_khatri_rao_eigenvalue_below_kernel(m, d):
 def test_sphere_width_memorises():
     X, delta, rng = unit(12, 12, seed=5), 0.1, np.random.default_rng(40)
     found = sphere_width(X, delta)
-    least = [np.linalg.eigvalsh(layer(X, found.width, rng).gram())[0] for _ in range(20)]
+    least = [np.linalg.eigvalsh(layer(X, found.width, rng).gram())[0] for _ in range(10)]
     assert np.mean(np.array(least) >= found.width * found.c1**2 / (4 * np.pi)) >= 1 - delta
 
 
-@pytest.mark.parametrize("k", [10, 200, 700, 10_000])
+@pytest.mark.parametrize("k", [10, 700])
 def test_fitted_samples_by_rank(k):
     X, delta, rng = unit(15, 10, seed=6), 0.1, np.random.default_rng(41)
     found = fitted_samples(X, k, delta)
@@ -111,3 +115,64 @@ def test_printed_corollary_is_weaker():
         # The corollary does not ask for m' ≤ m, and its bound 1 − m'/m can be negative.
         assert min(printed, 100) <= ours
     assert 1 - printed / 100 < 0
+
+
+@pytest.mark.parametrize("angle", [0.5, 2.0, np.pi])
+def test_kernel_is_mean_over_gates(angle):
+    X = np.array([[1.0, 0.0, 0.0], [np.cos(angle), np.sin(angle), 0.0]])
+    draws = 100_000
+    both = (np.random.default_rng(1).normal(size=(draws, 3)) @ X.T > 0).all(axis=1) * np.cos(angle)
+    error = 3 * np.sqrt(both.var() / draws) + 3 / draws
+    assert gate_kernel(X)[0, 1] == pytest.approx(both.mean(), abs=error)
+
+
+def test_kernel_exact_at_small_angles():
+    small = np.array([1e-4, 1e-8, 1e-12])
+    near = np.stack([np.cos(small), np.sin(small)], axis=1)
+    slope = (0.5 - gate_kernel([[1.0, 0.0]], near)[0] / np.cos(small)) * 2 * np.pi
+    np.testing.assert_allclose(slope, small, atol=2e-15)
+    far = gate_kernel([[1.0, 0.0]], -near)[0]
+    np.testing.assert_allclose(far, -small / (2 * np.pi), atol=1e-16, rtol=1e-6)
+
+
+def test_kernel_of_any_lengths():
+    """Section 3.2 prints arccos⟨x, z⟩, which is no mean over gates unless x and z have length 1."""
+    x, z = np.array([0.5, 0.0]), np.array([0.3, 0.4])
+    U = np.random.default_rng(2).normal(size=(100_000, 2))
+    sampled = np.mean((U @ x > 0) & (U @ z > 0)) * (x @ z)
+    printed = (0.5 - np.arccos(x @ z) / (2 * np.pi)) * (x @ z)
+    assert gate_kernel([x, z])[0, 1] == pytest.approx(sampled, abs=3 * 0.15 * 0.5 / np.sqrt(100_000))
+    assert abs(printed - sampled) > 0.1 * sampled
+
+
+@FEW
+@given(arrays(float, (6, 3), elements=st.floats(-1, 1).filter(lambda x: abs(x) > 1e-3)), st.floats(1e-50, 1e50))
+def test_kernel_symmetric_nonnegative_homogeneous(X, scale):
+    kernel = gate_kernel(X)
+    np.testing.assert_array_equal(kernel, kernel.T)
+    np.testing.assert_allclose(np.diag(kernel), 0.5 * np.sum(X**2, axis=1), rtol=1e-14)
+    assert np.linalg.eigvalsh(kernel)[0] > -1e-13
+    np.testing.assert_allclose(gate_kernel(scale * X) / scale**2, kernel, atol=1e-13)
+    np.testing.assert_allclose(gate_kernel(X[:2], X), kernel[:2], atol=1e-14)
+
+
+def test_smallest_eigenvalue_is_limit_of_sampled():
+    X = unit(8, 20)
+    exact = smallest_eigenvalue(gram_matrix(X))
+    sampled = np.linalg.eigvalsh(layer(X, 200_000, np.random.default_rng(3)).gram() / 200_000)[0]
+    assert exact.is_positive
+    assert exact.error < 1e-12
+    assert sampled == pytest.approx(exact.value, abs=3e-3)
+    assert str(exact).startswith(f"λ_min = {exact.value:.6g} ± ")
+
+
+def test_smallest_eigenvalue_zero_for_dependent_samples():
+    X = unit(3, 2)
+    assert smallest_eigenvalue(gram_matrix(X)).is_positive
+    assert smallest_eigenvalue(gram_matrix(np.vstack([X[:2], -X[:2]]))).is_positive
+    for rows in (np.vstack([X, X[:1]]), np.vstack([X, -X])):
+        found = smallest_eigenvalue(gram_matrix(rows))
+        assert not found.is_positive
+        assert str(found).startswith("λ_min is 0 up to ±")
+        with pytest.raises(InputError, match="0 up to rounding: samples share a direction"):
+            memorisation_width(rows)

@@ -14,12 +14,12 @@ from implicit_bias.extensions.galu import galu_excess, moved_gates, neighbouring
 from tests.cases import FEW, unit
 
 
-@pytest.mark.parametrize(("d", "k", "epsilon"), [(2, 3000, 0.02), (5, 1000, 0.2), (30, 300, 0.1)])
+@pytest.mark.parametrize(("d", "k", "epsilon"), [(2, 3000, 0.02), (30, 300, 0.1)])
 def test_moved_gates_change_little(d, k, epsilon):
     """The worst w_j for a sample moves straight across it: the share within ε of the hyperplane."""
     rng, delta, broken = np.random.default_rng(20), 0.1, []
     found = moved_gates(d, k, epsilon, delta)
-    for _ in range(40):
+    for _ in range(20):
         U, x = rng.normal(size=(k, d)), unit(400, d, seed=int(rng.integers(10**6)))
         worst = np.mean(np.abs(x @ U.T) <= epsilon, axis=1)
         way = rng.normal(size=(k, d))
@@ -43,7 +43,7 @@ def test_printed_constant_at_printed_width(d, epsilon, delta):
     assert exponent == pytest.approx(math.log(2 / delta) + d * math.log(3 / epsilon), rel=1e-12)
 
 
-@pytest.mark.parametrize(("d", "k", "epsilon"), [(2, 20_000, 0.02), (3, 8000, 0.05)])
+@pytest.mark.parametrize(("d", "k", "epsilon"), [(3, 8000, 0.05)])
 def test_neighbours_share_gates(d, k, epsilon):
     rng, delta, broken = np.random.default_rng(21), 0.1, []
     for _ in range(10):
@@ -95,7 +95,7 @@ def test_theorem_5_of_trained_relu(k):
 def test_theorem_5_for_worst_moves():
     """All gates that ε reaches flipped against one sample: √k ‖α‖_∞ ε s bounds it, max ‖α_j u*_j‖ √s does not."""
     epsilon, x = 0.5, np.eye(3)[:1]
-    for k, lost in ((100, False), (1_000_000, True)):
+    for k, lost in ((100, False), (10_000, True)):
         start = np.random.default_rng(8).normal(size=(k, 3))
         near = (start @ x[0] >= 0) & (start @ x[0] < epsilon)
         trained = start - epsilon * near[:, None] * x
@@ -106,11 +106,11 @@ def test_theorem_5_for_worst_moves():
         assert (found.on_samples > chain) == lost
 
 
-@pytest.mark.parametrize(("m", "delta"), [(1, 0.05), (30, 0.5), (1, 0.9)])
+@pytest.mark.parametrize(("m", "delta"), [(1, 0.05), (30, 0.5)])
 def test_theorem_5_share_for_all_moves(m, delta):
     """The ε that is worst for the gates drawn, over all ε, in a share of at most δ of the draws beyond the bound."""
     X, rng, k, beyond = unit(m, 3, seed=10), np.random.default_rng(11), 25, []
-    for _ in range(300):
+    for _ in range(100):
         start = rng.normal(size=(k, 3))
         moves = np.sort(np.abs(X @ start.T).ravel())
         excess = np.arange(1, m * k + 1) / (m * k) - np.array([math.erf(move / math.sqrt(2)) for move in moves])
@@ -130,8 +130,8 @@ def test_excess_zero_without_moves():
 def test_excess_vanishes_with_width():
     """With ε = 1/√k, as of one unit of motion in function space, the bound falls like 1/√k."""
     bounds = []
-    for k in (10**4, 10**6):
+    for k in (10**3, 10**5):
         start = np.zeros((k, 2))
         moved = start + np.array([1 / math.sqrt(k), 0.0])
         bounds.append(galu_excess(np.eye(2), start, moved, np.ones(k)).bound)
-    assert bounds[1] < 0.15 * bounds[0] < 0.01
+    assert bounds[1] == pytest.approx(bounds[0] / 10, rel=1e-3)

@@ -1,0 +1,187 @@
+"""Findings of the table of all sizes: trends with n, effects of time, and lower errors at the largest size.
+
+Verdicts and the tables of a page, both from the table of the study.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from implicit_bias.studies.limit.findings import REACHED
+from implicit_bias.studies.runner.mean_test import MeanTest, difference
+from implicit_bias.studies.runner.verdicts import Verdict, markdown, percent, span, where
+from implicit_bias.studies.scale.config import MODELS
+
+#: The rows of a quantity, and its column: network, descent, model, column.
+Quantity = tuple[str, str, str, str]
+L2, GLN, GD_GLN = (("gln", "sgd", model, "error") for model in ("SVM-L2", "SVM-GLN", "GD-GLN"))
+RC, LC, HL, GD_RELU = (("learned-relu", "sgd", model, "error") for model in ("SVM-RC", "SVM-LC", "SVM-HL", "GD-ReLU"))
+GD_FRELU = ("retrained-relu", "sgd", "GD-FReLU", "error")
+#: The inconsistency of every network with the margin problem of its bias, after training and driven on.
+APART = {
+    f"{MODELS[network]} and {model}": tuple((network, when, model, "inconsistency") for when in ("sgd", "limit"))
+    for network, model in (("gln", "SVM-GLN"), ("learned-relu", "SVM-LC"), ("retrained-relu", "SVM-LC"))
+}
+#: Claims, by how they are decided: that a quantity, or the first less the second, has a slope below 0 per doubling of n
+#: ('trend'), or is above 0, on average over all sizes ('mean') or at the largest ('largest').
+CLAIMS: dict[str, dict[str, tuple[Quantity, ...]]] = {
+    "trend": {
+        "SVM-GLN's advantage over SVM-L2 shrinks with n": (L2, GLN),
+        **{f"{pair} agree more with n": (trained,) for pair, (trained, _) in APART.items()},
+    },
+    "mean": {f"{pair} agree more with time": both for pair, both in APART.items()},
+    "largest": {
+        "SVM-GLN errs less than SVM-L2": (L2, GLN),
+        "SVM-GLN errs less than GD-GLN": (GD_GLN, GLN),
+        "GD-ReLU errs less than GD-GLN": (GD_GLN, GD_RELU),
+        "GD-ReLU errs less than GD-FReLU with its gates": (GD_FRELU, GD_RELU),
+        "GD-ReLU errs less than SVM-LC": (LC, GD_RELU),
+        "SVM-HL errs less than GD-ReLU": (GD_RELU, HL),
+        "SVM-LC errs less than SVM-RC": (RC, LC),
+    },
+}
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Student's interval for every claim on each data set; how near to the optimum descents end; certificates.
+
+    Only sizes are taken that every seed has, for a trend only H with all n, for a mean only n with all H, and of the
+    limits of fixed gates only cells whose ratio is at most `REACHED`. Each seed gives one value, the mean over H. The
+    intervals know nothing of their number.
+
+    >>> place = {"dataset": "digits", "units": 5, "network": "gln", "descent": "sgd", "model": "SVM-GLN", "gap": 1e-8}
+    >>> rows = [place | {"train_size": n, "seed": s, "inconsistency": 0.4 / n + s / 1e3, "error": 0.1, "ratio": 1.0}
+    ...         for n in (4, 8) for s in (1, 2)]
+    >>> found = verdicts(pd.DataFrame(rows).assign(status="OPTIMAL"))[0]
+    >>> print(found.claim, found.found, sep="; ")
+    GD-GLN and SVM-GLN agree more with n, digits, n=4 8, H=5; 10.15, 5.15; a doubling −5.00 [−5.00, −5.00] %; 2 draws
+    """
+    intervals = (
+        replace(test.verdict(test.p, 1), threshold=f"95 % interval {test.relation} 0") for test in tests(table)
+    )
+    return [*intervals, *_reached(table), _certified(table)]
+
+
+def tests(table: pd.DataFrame) -> list[MeanTest]:
+    """The test of every claim on every data set that the table has cells for."""
+    return [
+        test
+        for kind, claims in CLAIMS.items()
+        for claim, terms in claims.items()
+        for name, part in table.groupby("dataset", sort=False)
+        for test in _tests(part, kind, f"{claim}, {name}", terms)
+    ]
+
+
+def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
+    """A quantity in percent of one data set: a row for each (units, train_size), a column a seed."""
+    network, descent, model, column = rows
+    part = where(table, network=network, descent=descent).set_index(["units", "train_size", "seed"])
+    own = part[part.model == model][column]
+    if descent == "limit" and network != "learned-relu":
+        own = own[part[part.model == MODELS[network]].ratio.reindex(own.index) <= REACHED]
+    return 100 * own.unstack("seed")
+
+
+def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ...]) -> Iterator[MeanTest]:
+    first, *others = (quantity(table, rows) for rows in terms)
+    values = (first - others[0] if others else first).dropna(axis=1, how="all").dropna()
+    sizes = values.index.to_frame(index=False)
+    if kind == "trend":
+        counts, every = sizes.groupby("units").train_size.transform("size"), max(sizes.train_size.nunique(), 2)
+    elif kind == "mean":
+        counts, every = sizes.groupby("train_size").units.transform("size"), sizes.units.nunique()
+    else:
+        counts, every = sizes.train_size, sizes.train_size.max()
+    values = values[(counts == every).to_numpy()]
+    if values.empty:
+        return
+    place = values.index.to_frame(index=False)
+    claim += f", n={_listed(place.train_size)}, H={_listed(place.units)}"
+    if kind == "trend":
+        means = values.mean(axis=1).groupby("train_size").mean()
+        shown = f"{', '.join(f'{mean:.2f}' for mean in means)}; a doubling "
+        slopes = pd.Series(values.groupby("units").apply(_slopes).mean())
+        yield MeanTest(claim, "below", 0.0, slopes, shown, split=True)
+    else:
+        above, below = (side.loc[values.index, values.columns].mean() for side in (first, *others))
+        yield difference(claim, pd.DataFrame({"above": above, "below": -below}), split=True)
+
+
+def _listed(values: pd.Series) -> str:
+    return " ".join(map(str, sorted(set(values))))
+
+
+def _slopes(part: pd.DataFrame) -> pd.Series:
+    sizes = np.log2(part.index.get_level_values("train_size").to_numpy(float))
+    return pd.Series(np.polyfit(sizes, part.to_numpy(), 1)[0], part.columns)
+
+
+def _reached(table: pd.DataFrame) -> Iterator[Verdict]:
+    """Distance of descents to the certified optimum, where the gates that they end with separate the samples."""
+    ends = table[(table.descent == "limit") & table.model.isin(MODELS.values()) & table.ratio.notna()]
+    for model, part in ends.groupby("model", sort=False):
+        near, sizes = int((part.ratio <= REACHED).sum()), _listed(part.train_size)
+        claim = f"descent of {model} ends at the certified optimum, n={sizes}"
+        found = f"{near} of {len(part)} cells, ratios {span(part.ratio, '.4f')}"
+        yield Verdict(claim, found, f"ratio at most {REACHED} in all", near == len(part))
+
+
+def _certified(table: pd.DataFrame) -> Verdict:
+    problems = table[table.model.str.startswith("SVM")]
+    counts = ", ".join(f"{count} {name}" for name, count in problems.status.value_counts().items())
+    worst = problems.gap[problems.status == "OPTIMAL"].max()
+    proved = bool(problems.status.isin(("OPTIMAL", "NOT_SEPARABLE")).all())
+    claim = "every margin problem is certified, or proved not separable"
+    return Verdict(claim, f"{counts}; gaps up to {worst:.0e}", "all", proved)
+
+
+def _columns(networks: tuple[str, ...], problem: str, others: tuple[str, ...]) -> dict[str, tuple[Quantity, ...]]:
+    first = networks[0]
+    errors: dict[str, tuple[Quantity, ...]] = {
+        MODELS[one]: tuple((one, when, MODELS[one], "error") for when in ("sgd", "limit")) for one in networks
+    }
+    errors |= {model: ((first, "sgd", model, "error"),) for model in (problem, *others)}
+    return errors | {
+        f"{MODELS[one]}, {problem}": tuple((one, when, problem, "inconsistency") for when in ("sgd", "limit"))
+        for one in networks
+    }
+
+
+#: The tables of a data set: their columns, by name.
+TABLES = {
+    "Gated linear networks": _columns(("gln",), "SVM-GLN", ("SVM-L2", "SVM-Fro")),
+    "ReLU networks": _columns(("learned-relu", "retrained-relu"), "SVM-LC", ("SVM-RC", "SVM-HL")),
+}
+
+
+def tables(table: pd.DataFrame) -> str:
+    """A Markdown table for the networks of each kind on each data set, a row for each n and H."""
+    parts = [
+        "### At every size\n\nErrors of models, and how often two of them differ, in percent of the held-out samples: "
+        "means over the splits, with their number where it is not that of all. A network's first number is that after "
+        "training, its second that where descent from there ended, whatever its ratio."
+    ]
+    for dataset, part in table.groupby("dataset", sort=False):
+        for name, columns in TABLES.items():
+            rows = _rows(part, columns, part.seed.nunique())
+            parts += [f"#### {name}, {dataset}\n\n" + markdown([["n, H", *columns], *rows])] if rows else []
+    return "\n\n".join(parts)
+
+
+def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: int) -> list[list[str]]:
+    own = table[table.network.isin({network for terms in columns.values() for network, *_ in terms})]
+    found = []
+    for (n, units), part in own.groupby(["train_size", "units"]):
+        means = ([_mean(part, one, seeds) for one in terms] for terms in columns.values())
+        found.append([f"{n}, {units}", *(", ".join(filter(None, both)) or "–" for both in means)])
+    return found
+
+
+def _mean(table: pd.DataFrame, quantity: Quantity, seeds: int) -> str:
+    network, descent, model, column = quantity
+    values = where(table, network=network, descent=descent, model=model)[column].dropna()
+    fewer = f" ({len(values)})" if len(values) < seeds else ""
+    return percent(values) + fewer if len(values) else ""

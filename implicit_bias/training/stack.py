@@ -1,0 +1,211 @@
+"""Steps of many networks of one shape together: one product per layer for all of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.nn.functional import pad
+
+from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
+from implicit_bias.networks import GatedNetwork, LayeredNetwork
+from implicit_bias.training.losses import mean_losses, mean_slopes, refuse_for_classes
+from implicit_bias.training.optimisers import Optimiser
+from implicit_bias.training.stepper import Stepper
+
+#: Samples whose outputs are computed at once when a loss is measured.
+CHUNK = 4096
+#: Largest number of values, of gates or of fixed layers, that are kept instead of computed for each batch.
+KEPT = 2**28
+
+
+class Stack(Stepper):
+    """R networks as one: each layer's weights (R, out, in) in float32, narrower layers filled up with zeros."""
+
+    def __init__(self, networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, config: Optimiser) -> None:
+        layered = [network for network in networks if isinstance(network, LayeredNetwork)]
+        kinds = {(type(n), n.inputs, len(n.units), n.outputs, getattr(n, "sharpness", None)) for n in layered}
+        if len(kinds) != 1 or len(layered) < len(networks):
+            raise InputError(
+                "networks that train together must be layered ones of one class, such as ReLUNetwork(…), "
+                "with equal inputs, depth, outputs and sharpness"
+            )
+        self.networks, self.first, self.loss = layered, layered[0], config.loss
+        filled = [_filled(group) for group in zip(*(n.layers for n in layered), strict=True)]
+        #: All weights in one row, and each layer's as a view of it.
+        self.flat = torch.cat([weights.flatten() for weights in filled])
+        self.weights = _views(self.flat, filled)
+        self.filters = [_filled(group) for group in zip(*(n.filters() for n in layered), strict=True)]
+        #: Inputs (n, d) or (R, n, d), and targets (1 or R, n, q), or classes (1 or R, n).
+        self.X, self.y = (each.to(self.flat.device) for each in _samples(self.first, len(layered), X, y, config.loss))
+        self.rows = [self.flat] if config.entrywise else self.weights
+        self.update = config.update(self.rows, fused=True if self.flat.device.type == "cpu" else None)
+
+    def step(self, batch: Tensor, rate: float) -> None:
+        """One step of each network on the mean loss of its own samples of indices `batch`."""
+        self.update(_views(self.gradient(batch), self.rows), rate)
+
+    def gradient(self, batch: Tensor) -> Tensor:
+        """The gradient of the sum of the networks' mean losses, all layers in a row, by autograd."""
+        weights = [weights.detach().requires_grad_() for weights in self.weights]
+        outputs = self._outputs(self.X.index_select(-2, batch), weights)
+        total = mean_losses(outputs, self.y.index_select(1, batch), self.loss).sum()
+        return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(total, weights)])
+
+    def _outputs(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
+        """Outputs (R, b, q) of some weights for inputs (b, d) or (R, b, d)."""
+        outputs: Tensor = self.first.activations(weights, self.filters, X) @ weights[-1].mT
+        return outputs
+
+    @torch.no_grad()
+    def record(self) -> list[dict[str, float]]:
+        """Each network's mean loss over all its samples."""
+        n, total = self.X.shape[-2], torch.zeros(len(self.networks), dtype=torch.float64)
+        for first in range(0, n, CHUNK):
+            part = slice(first, first + CHUNK)
+            y = self.y[:, part]
+            mean = mean_losses(self._outputs(self.X[..., part, :], self.weights), y, self.loss)
+            total += mean.double().cpu() * y.shape[1]
+        return [{"network": index, "loss": loss} for index, loss in enumerate((total / n).tolist())]
+
+    @torch.no_grad()
+    def write(self) -> None:
+        """Put the weights back into the networks."""
+        for index, weights in enumerate(self.weights):
+            for network, values in zip(self.networks, weights, strict=True):
+                target = network.layers[index]
+                target.copy_(values[: target.shape[0], : target.shape[1]])
+
+
+class WrittenStack(Stack):
+    """The same with gradients written out, for L hidden layers with fixed gates g^{(ℓ)}, ReLU's, or linear ones.
+
+        p^{(ℓ)} = A^{(ℓ)} z^{(ℓ−1)},   z^{(ℓ)} = g^{(ℓ)} ∘ p^{(ℓ)},   z^{(0)} = x,   f = B z^{(L)}
+        ∂/∂A^{(ℓ)} = (∂/∂p^{(ℓ)}) z^{(ℓ−1)ᵀ},   ∂/∂p^{(ℓ)} = g^{(ℓ)} ∘ A^{(ℓ+1)ᵀ} ∂/∂p^{(ℓ+1)}
+
+    Layers that are not trained count as inputs.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        networks: Sequence[GatedNetwork],
+        X: ArrayLike,
+        y: ArrayLike,
+        config: Optimiser,
+        *,
+        kept: int = KEPT,
+    ) -> None:
+        super().__init__(networks, X, y, config)
+        self.relu = self.first.kind == "relu"
+        self.row = torch.zeros_like(self.flat)
+        self.parts = _views(self.row, self.weights)
+        samples = self.X if self.X.ndim == 3 else self.X[None]
+        units = sum(filters.shape[1] for filters in self.filters)
+        few = len(self.networks) * samples.shape[1] * units <= kept
+        self.fixed = self._fixed(samples) if few else None
+
+    def _fixed(self, X: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """What training leaves of samples X (1 or R, b, d): the inputs of the first trained layer, and gates."""
+        if not self.first.hidden_is_trained:
+            return self.first.activations(self.weights, self.filters, X), []
+        return X, [values.float() for values in self.first.fixed_gates(self.filters, X) or []]
+
+    @torch.no_grad()
+    def gradient(self, batch: Tensor) -> Tensor:
+        """The gradient of the sum of the networks' mean losses, all layers in a row."""
+        if self.fixed is None:
+            z, gates = self._fixed((self.X if self.X.ndim == 3 else self.X[None]).index_select(1, batch))
+        else:
+            z, gates = self.fixed[0].index_select(1, batch), [g.index_select(1, batch) for g in self.fixed[1]]
+        layers = [z.expand(len(self.networks), -1, -1)]
+        for index, weight in enumerate(self.weights[:-1]):
+            p = _forward(layers[-1], weight)
+            layers.append(p.relu_() if self.relu else p.mul_(gates[index]) if gates else p)
+        slopes = mean_slopes(_forward(layers[-1], self.weights[-1]), self.y.index_select(1, batch), self.loss)
+        for index in reversed(range(len(self.weights))):
+            _outer(slopes, layers[index], self.parts[index])
+            if index:
+                slopes = _backward(slopes, self.weights[index])
+                if self.relu:
+                    slopes.mul_(torch.gt(layers[index], 0, out=layers[index]))
+                elif gates:
+                    slopes.mul_(gates[index - 1])
+        return self.row
+
+
+def stack_of(networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, config: Optimiser) -> Stack:
+    """The cheapest way to train networks together on X (n, d) or (R, n, d)."""
+    first = networks[0]
+    if not isinstance(first, LayeredNetwork):
+        return Stack(networks, X, y, config)
+    fixed = first.kind == "gated" and first.contexts(np.empty((0, first.inputs))) is not None
+    written = fixed or first.kind in ("relu", "linear") or not first.hidden_is_trained
+    return (WrittenStack if written else Stack)(networks, X, y, config)
+
+
+def _forward(z: Tensor, weight: Tensor) -> Tensor:
+    """Products A z, shape (R, b, o); the batched product is slow for one output."""
+    return (z * weight).sum(2, keepdim=True) if weight.shape[1] == 1 else torch.bmm(z, weight.mT)
+
+
+def _backward(slopes: Tensor, weight: Tensor) -> Tensor:
+    """Products Aᵀ δ, shape (R, b, i)."""
+    return slopes * weight if weight.shape[1] == 1 else torch.bmm(slopes, weight)
+
+
+def _outer(slopes: Tensor, z: Tensor, out: Tensor) -> None:
+    """Σ over the samples of δ zᵀ, shape (R, o, i)."""
+    if out.shape[1] == 1:
+        torch.sum(slopes * z, 1, keepdim=True, out=out)
+    else:
+        torch.bmm(slopes.mT, z, out=out)
+
+
+def _views(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """The parts of a row, in the shapes of some tensors."""
+    parts = flat.split([tensor.numel() for tensor in like])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
+
+
+def _filled(group: Sequence[Tensor]) -> Tensor:
+    """Matrices of several shapes as one stack in float32, zeros behind the smaller ones."""
+    rows, columns = (max(matrix.shape[axis] for matrix in group) for axis in (0, 1))
+    return torch.stack(
+        [pad(matrix.detach().float(), (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])) for matrix in group]
+    )
+
+
+def _samples(first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str) -> tuple[Tensor, Tensor]:
+    own = dimensions(X) == 3
+    inputs = as_floats(X, "X", 3 if own else 2)
+    samples = inputs.shape[-2]
+    if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):
+        wanted = f"({count}, n, {first.inputs})" if own else f"(n, {first.inputs})"
+        raise InputError(f"X must have shape {wanted} for these networks, not {inputs.shape}")
+    leading = (count, samples) if own else (samples,)
+    classes = loss != "squared" and first.outputs > 1
+    shape = leading if classes or dimensions(y) == len(leading) else (*leading, first.outputs)
+    targets = as_floats(y, "y", len(shape))
+    if targets.shape != shape or (first.outputs > 1 and not classes and len(shape) == len(leading)):
+        expected = leading if classes else (*leading, first.outputs)
+        raise InputError(f"y must have shape {expected} for these networks and X, not {targets.shape}")
+    if classes:
+        refuse_for_classes(loss)
+        if not np.isin(targets, np.arange(first.outputs)).all():
+            raise InputError(f"y must hold the classes 0 to {first.outputs - 1} as whole numbers")
+        values = torch.as_tensor(targets, dtype=torch.int64)
+    else:
+        if loss != "squared" and not np.isin(targets, (-1.0, 1.0)).all():
+            raise InputError(f"y must hold −1 and +1 for the {loss} loss")
+        values = _single(targets.reshape(*leading, first.outputs))
+    return _single(inputs), values if own else values[None]
+
+
+def _single(values: Array) -> Tensor:
+    """Values in float32, unless they leave its range."""
+    tensor = torch.as_tensor(values, dtype=torch.float32)
+    if not torch.isfinite(tensor).all():
+        raise InputError("X or y holds values beyond 3e38, which networks in float32 cannot take; scale them down")
+    return tensor

@@ -1,0 +1,128 @@
+"""Processes forked from one whose torch has used its threads, which no child has: Linux's default until Python 3.13."""
+
+import multiprocessing
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from sklearn.model_selection import GridSearchCV
+
+from implicit_bias import (
+    SGD,
+    GLNClassifier,
+    HyperplaneGates,
+    LossScaled,
+    ReLUNetwork,
+    Status,
+    descend_to_limit,
+    solve,
+    svm_gln,
+    svm_lc,
+    train,
+)
+from implicit_bias._utils.threads import one_thread
+from implicit_bias.extensions.galu import least_squares
+
+if "fork" not in multiprocessing.get_all_start_methods():
+    pytest.skip("this system does not fork", allow_module_level=True)
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+#: Seconds after which a child that has not answered hangs. Nothing waits for so long.
+HANGS = 120
+
+
+@pytest.fixture
+def samples():
+    """As many as the native solver takes all at once, on all threads; and a torch whose two threads have worked."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    assert torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))[0, 0] == 1500
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 12))
+    yield X, np.where(X[:, 0] + 0.1 > 0, 1.0, -1.0)
+    torch.set_num_threads(before)
+
+
+def solved(X, y, C):
+    found = solve(svm_gln(X, y, HyperplaneGates(3, 2, seed=1), C))
+    assert found.status is Status.OPTIMAL
+    return found.objective
+
+
+def large(X, y):
+    X = np.vstack([X, X + 1e-3, 1.1 * X, 1.2 * X])
+    return solved(X, np.tile(y, 4), 1.0)
+
+
+def trained(X, y):
+    network = ReLUNetwork(12, 300, seed=1)
+    train(network, X, y, SGD(steps=3, batch_size=len(X)))
+    return descend_to_limit(network, X, y, LossScaled(max_steps=5)).table.log_loss.iloc[-1]
+
+
+#: What a child may be asked for: our solvers, training, torch alone.
+WORK = {
+    "hard": lambda X, y: solved(X, y, np.inf),
+    "soft": lambda X, y: solved(X, y, 1.0),
+    "many samples": large,
+    "learned gates": lambda X, y: solve(svm_lc(X, y, ReLUNetwork(12, 3, seed=1), 1.0)).objective,
+    "least squares": lambda X, y: least_squares(HyperplaneGates(3, 2).fit(X)(X), y).loss,
+    "training": trained,
+    "torch": lambda X, y: float((torch.as_tensor(np.tile(X, (5, 100))) @ torch.ones(1200, 900).double()).sum()),
+}
+
+
+def forked(work, *arguments):
+    """What `work` gives in a forked child; the test fails if nothing comes."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=lambda: theirs.send(work(*arguments)))
+    child.start()
+    theirs.close()
+    try:
+        assert ours.poll(HANGS), "the child hangs"
+        return ours.recv()
+    finally:
+        child.kill()
+        child.join()
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_forked_child_answers_as_its_parent(samples, name):
+    assert WORK[name](*samples) == pytest.approx(forked(WORK[name], *samples), rel=1e-5)
+    assert torch.get_num_threads() == 2
+
+
+def test_children_of_children_and_of_a_solve(samples):
+    again = lambda: forked(WORK["soft"], *samples)  # noqa: E731
+    assert forked(again) == pytest.approx(WORK["soft"](*samples), rel=1e-5)
+    found = []
+
+    def inside(progress):
+        if not found:
+            found.append(forked(lambda: (WORK["hard"](*samples), torch.get_num_threads())))
+
+    solve(svm_gln(*samples, HyperplaneGates(3, 2, seed=1)), callback=inside)
+    assert found[0][1] == 1
+
+
+def test_child_of_a_block_with_one_thread(samples):
+    block = one_thread()
+    block.__enter__()
+
+    def leave():
+        block.__exit__(None, None, None)
+        return torch.get_num_threads(), WORK["torch"](*samples)
+
+    assert forked(leave)[0] == 1
+    block.__exit__(None, None, None)
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="processes are not forked by default")
+def test_search_in_forked_processes(samples):
+    search = GridSearchCV(GLNClassifier(3, random_state=1), {"C": [0.1, 1.0]}, cv=2)
+    alone = search.fit(*samples).cv_results_["mean_test_score"]
+    with joblib.parallel_config("multiprocessing", n_jobs=2):
+        together = search.fit(*samples).cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(alone, together)

@@ -1,0 +1,133 @@
+"""The command `implicit-bias` as a user, a shell and a program meet it."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from implicit_bias import Status, load_model
+from implicit_bias.cli.main import main
+from tests.cli.commands import process, run
+
+posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["solve", "nowhere.csv"], "nowhere.csv is not a readable file"),
+        (["solve"], "FILE"),
+        (["solve", "s.csv", "--weights", "w"], "no column 'w'"),
+        (["solve", "s.csv", "--weights", "label", "--label", "label"], "both label and weights"),
+        (["solve", "s.npz", "--weights", "w"], "array sample_weight"),
+        (["solve", "single.csv", "--weights", "w"], "both label and weights"),
+        (["solve", "short.npz", "--C", "1"], "sample_weight must be one number or 40"),
+        (["solve", "s.csv", "--weights", "a", "--C", "1"], "sample_weight must be positive"),
+        (["solve", "s.csv", "--max-seconds", "-1"], "max_seconds"),
+        (["solve", "s.csv", "--solver", "GUROBI"], "unknown solver"),
+        (["solve", "s.csv", "--form", "linear"], "unrecognized arguments: --form linear"),
+        (["compare", "gln", "--seed", "1"], "unrecognized arguments: --seed 1; did you mean --seeds?"),
+        (["predict", "s.npz", "s.csv"], "s.npz is damaged or not a saved model"),
+        (["predict", "s.npz"], "SAMPLES"),
+        (["compare", "gln", "--units", "ten"], "not a list of int values"),
+        (["compare", "gln", "--dataset", "cifar"], "unknown data set 'cifar'"),
+        (["compare", "gcn"], "invalid choice: 'gcn'"),
+        (["compare"], "WHICH"),
+        (["reproduce", "paper", "--figure", "7"], "unknown figure '7'"),
+        (["reproduce", "paper", "--figure", "3", "7"], "unknown figure '7'"),
+        (["reproduce", "limit", "--network", "gln", "gln"], "twice"),
+        (["reproduce", "limit", "--network", "gln,gnl"], "unknown network 'gnl'"),
+        (["reproduce", "limit", "--contexts", "3"], "power of two"),
+        (["reproduce", "limit", "--seeds", "1", "-1"], "seed must be"),
+        (["reproduce", "limit", "--train-size", "0"], "train_size must be"),
+        ([], "COMMAND"),
+    ],
+)
+def test_bad_input(samples, arguments, words):
+    before = sorted(samples.rglob("*"))
+    code, out, err = run(*arguments, "--json")
+    assert code == 2
+    assert words in json.loads(out)["error"]
+    assert list(json.loads(out)) == ["error"]
+    assert words in err
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert words in err.splitlines()[-1]
+    assert [path for path in sorted(samples.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
+
+
+@pytest.mark.parametrize("command", [["compare", "gln"], ["solve", "s.csv"], ["reproduce", "limit"], ["info"]])
+def test_unknown_option(samples, command):
+    lines = run(*command, "--nonsense", "1").stderr.splitlines()
+    name = " ".join(word for word in command if word != "s.csv")
+    assert lines[0].startswith(f"usage: implicit-bias {name} ")
+    assert lines[-1].startswith(f"implicit-bias {name}: error: unrecognized arguments: --nonsense")
+
+
+#: Interrupts its own process when a module is first asked for, and then runs the command.
+INTERRUPTED_AT = """
+import os, signal, sys
+from implicit_bias.cli.main import main
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+# A shell that starts the tests in its background has them ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupts())
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@posix
+@pytest.mark.parametrize(("module", "options"), [("numpy", ["--json"]), ("torch.nn", [])])
+def test_ctrl_c_while_loading(module, options):
+    done = process("-c", INTERRUPTED_AT, module, "compare", "gln", *options, command=[sys.executable])
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("interrupted: nothing was")
+    assert ("interrupted" in json.loads(done.stdout)["error"]) if options else (done.stdout == "")
+
+
+@posix
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered", "code"),
+    [
+        (["--help"], "", 141),
+        (["solve", "--json"], "1", 2),
+        (["solve", "s.npz", "--verbose"], "", 141),
+        (["solve", "s.npz", "--json"], "1", 141),
+    ],
+)
+def test_reader_of_output_gone(samples, arguments, unbuffered, code):
+    """Written when it is printed, or when the process ends; an error of the command's own comes first."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = process(*arguments, stdout=writer, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
+    os.close(writer)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    if "s.npz" in arguments:
+        assert load_model("s-model.npz").status is Status.OPTIMAL
+
+
+@posix
+def test_reader_of_messages_gone(samples):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = process("solve", "s.npz", "--verbose", stderr=writer)
+    os.close(writer)
+    assert (done.returncode, "wrote s-model.npz" in done.stdout) == (141, True)
+    assert load_model("s-model.npz").status is Status.OPTIMAL
+
+
+@posix
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_closed_stream(samples, stream, monkeypatch):
+    monkeypatch.setattr(sys, stream, None)
+    assert main(["solve", "s.npz", "--verbose"]) == 0
+    assert load_model("s-model.npz").status is Status.OPTIMAL

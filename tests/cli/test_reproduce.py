@@ -1,0 +1,21 @@
+"""`implicit-bias reproduce`: findings as JSON."""
+
+from tests import ROOT
+from tests.cli.commands import answer
+
+
+def test_findings_as_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, document = answer("reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
+    assert code == 0
+    assert document["findings"]["cells"]["verdicts"][0].keys() == {"claim", "found", "threshold", "outcome"}
+    assert "results/redrawn/report.html" in document["files"]
+
+
+def test_the_limit_as_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = ("--network", "gln", "--units", 3, "--train-size", 40, "--start", "initial", "--tolerance", 0.5)
+    code, document = answer("reproduce", "limit", *options)
+    assert code == 0
+    assert document["record"]["end"] == "finished"
+    assert "results/limit/limit.csv" in document["files"]
