@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from implicit_bias import HyperplaneGates, load_binary, svm_gln
-from implicit_bias.solvers.native import working_set
+from implicit_bias.solvers.native import NativeSolver
+from implicit_bias.solvers.native.settings import Settings
 
 
 @pytest.fixture(scope="session")
@@ -22,11 +23,10 @@ def mnist_root():
     return root
 
 
-@pytest.fixture
-def tiny_sets(monkeypatch):
-    """Working sets at a size that small problems need."""
-    for name, value in (("ALL_UP_TO", 20), ("FIRST", 20), ("SUPPORTING", 80)):
-        monkeypatch.setattr(working_set, name, value)
+@pytest.fixture(scope="session")
+def tiny_sets():
+    """The native solver with working sets of a size that small problems need."""
+    return NativeSolver(Settings(all_samples_up_to=20, first_samples=20, known_support_up_to=80))
 
 
 @pytest.fixture(scope="session")

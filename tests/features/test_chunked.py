@@ -68,7 +68,7 @@ def test_chunks_are_the_array(engine, images, y, tiny_sets):
     features = chunked(engine)
     assert features.gate_values.dtype == np.int8
     np.testing.assert_array_equal(features.gate_values, gates.transform(X))
-    found, known = solve(svm_gln(engine, y, chunked)), solve(svm_gln(X, y, gates))
+    found, known = solve(svm_gln(engine, y, chunked), tiny_sets), solve(svm_gln(X, y, gates))
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
     # The judge of the array in memory says the same of the same answer.
@@ -90,7 +90,7 @@ def test_chunks_are_the_array(engine, images, y, tiny_sets):
 def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     build, gates = BUILDS[name]
     X = ChunkedInputs(images, **SCALED, chunk=64)
-    found, known = solve(build(X, y, gates, C)), solve(build(X[:], y, gates, C))
+    found, known = solve(build(X, y, gates, C), tiny_sets), solve(build(X[:], y, gates, C))
     assert 0 <= found.gap <= 1e-6
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
 
@@ -132,16 +132,16 @@ def test_array_on_a_cluster(images, y):
 def test_limits_callbacks_and_interruptions(images, y, tiny_sets):
     problem = svm_gln(ChunkedInputs(images, **SCALED, chunk=64), y, HyperplaneGates(6, 2, seed=1))
     seen = []
-    early = solve(problem, max_iterations=6, callback=seen.append)
+    early = solve(problem, tiny_sets, max_iterations=6, callback=seen.append)
     assert early.status is Status.ITERATION_LIMIT
     assert seen[-1].samples == len(images)
-    assert solve(problem, max_seconds=1e-9).status is Status.TIME_LIMIT
+    assert solve(problem, tiny_sets, max_seconds=1e-9).status is Status.TIME_LIMIT
 
     def stop(progress):
         if progress.iteration == 6:
             raise KeyboardInterrupt
 
-    assert solve(problem, callback=stop).status is Status.INTERRUPTED
+    assert solve(problem, tiny_sets, callback=stop).status is Status.INTERRUPTED
 
 
 def test_what_does_not_fit_is_refused(images, y, monkeypatch):

@@ -5,30 +5,41 @@ import numpy as np
 from implicit_bias._utils.checks import shown
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.solvers.base import Answer, Options, Solver
+from implicit_bias.solvers.native.settings import Settings
 
-#: Samples, and features and constraints, up to which PRECISE takes seconds.
-SAMPLES, FEATURES = 40, 400
+#: Samples up to which PRECISE takes seconds.
+PRECISE_SAMPLES = 40
+#: Features and linear constraints together up to which PRECISE takes seconds.
+PRECISE_FEATURES = 400
 
 
 class NativeSolver(Solver):
-    """Our interior-point method, with NumPy, or with torch on a device of its own."""
+    """Our interior-point method, with NumPy, or with torch on an explicit device.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+    """
 
     name = "NATIVE"
     needs = "atoms"
     takes = frozenset({"max_seconds", "start", "callback", "device"})
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
 
     def load(self) -> None:
         """Import the method."""
         import implicit_bias.solvers.native.solver  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Weights and dual of `problem` to a relative gap of `options.tol`."""
+        """Return weights and dual of `problem` to a relative gap of `options.tol`."""
         from implicit_bias.solvers.native.solver import solve_native
 
-        return solve_native(problem, options)
+        return solve_native(problem, options, self.settings)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Why this solver does not take `problem` with these options; None if it does."""
+        """Return why this solver does not take `problem` with these options; None if it does."""
         reason = super().refuses(problem, options)
         if reason:
             return reason
@@ -38,7 +49,7 @@ class NativeSolver(Solver):
 
 
 class PreciseSolver(Solver):
-    """The same method in 60 digits, for a few samples that doubles cannot resolve; with linear constraints, too."""
+    """The same method in 60 digits, for few samples that doubles cannot resolve, with or without linear constraints."""
 
     name = "PRECISE"
     takes = frozenset({"max_seconds"})
@@ -48,24 +59,25 @@ class PreciseSolver(Solver):
         import implicit_bias.solvers.native.precise  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Weights and dual of `problem` to a relative gap of `options.tol`."""
+        """Return weights and dual of `problem` to a relative gap of `options.tol`."""
         from implicit_bias.solvers.native.precise import solve_precisely
 
         return solve_precisely(problem, options)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Why this solver does not take `problem` with these options; None if it does."""
+        """Return why this solver does not take `problem` with these options; None if it does."""
         features = problem.features
         constraints = 0 if problem.constraints is None else len(problem.constraints.equal)
-        if features.n > SAMPLES or features.k * features.d > FEATURES:
-            return f"its arithmetic is for at most {SAMPLES} samples of {FEATURES} features; use NATIVE"
-        if features.k * features.d + constraints > FEATURES:
-            return f"its arithmetic is for at most {FEATURES} features and linear constraints together; use CLARABEL"
+        if features.n > PRECISE_SAMPLES or features.k * features.d > PRECISE_FEATURES:
+            return f"its arithmetic is for at most {PRECISE_SAMPLES} samples of {PRECISE_FEATURES} features; use NATIVE"
+        if features.k * features.d + constraints > PRECISE_FEATURES:
+            most = f"{PRECISE_FEATURES} features and linear constraints together"
+            return f"its arithmetic is for at most {most}; use CLARABEL"
         return super().refuses(problem, options) or problem.unsupported("groups")
 
 
 def _no_device(name: str) -> str | None:
-    """Why torch cannot compute on a device of this name; None if it can."""
+    """Return why torch cannot compute on a device of this name; None if it can."""
     try:
         import torch
 

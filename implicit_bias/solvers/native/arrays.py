@@ -1,7 +1,7 @@
-"""One spelling for the arrays of the interior-point method: NumPy's, of doubles or any numbers, or torch's tensors.
+"""One interface to the arrays of the native solver: NumPy arrays, of doubles or other numbers, and torch tensors.
 
-NumPy computes on the CPU. torch is loaded only where a device of its own is asked for, and spells most functions alike;
-what the two do not is done here.
+NumPy computes on the CPU. torch is loaded only for an explicit device. Most functions have the same name in both; the
+others are here, with Cholesky and LU factors for doubles, single precision, and objects of many digits.
 """
 
 import sys
@@ -10,19 +10,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lapack
+from scipy.linalg import get_blas_funcs, get_lapack_funcs, lapack
 
 from implicit_bias._utils.blocks import ROWS, symmetric_blocks
-from implicit_bias.solvers.native import digits
 
-#: NumPy's, or an array of torch's.
+#: A NumPy array or a torch tensor.
 Tensor: TypeAlias = Any
-#: The device that is NumPy.
+#: The device that stands for NumPy.
 CPU = "cpu"
+#: Columns that LAPACK factorises at a time: with OpenBLAS's threads it crashes on 20 000.
+BLOCK = 8192
 
 
 def library(values: Tensor) -> Any:
-    """torch for its tensors, NumPy for the rest; both spell most functions alike.
+    """Return torch for torch tensors, else NumPy.
 
     >>> library(np.ones(2)).__name__
     'numpy'
@@ -32,19 +33,19 @@ def library(values: Tensor) -> Any:
 
 
 def on_device(values: np.ndarray, device: str) -> Tensor:
-    """The values themselves, or a tensor of torch's without a copy on the CPU: they are read only."""
+    """Return the values on a device, without a copy on the CPU; they must not be written to."""
     if device == CPU:
         return values
     import torch
 
-    # The processes of `n_jobs` get arrays that cannot be written to.
+    # The processes of `n_jobs` get arrays that are not writable.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.as_tensor(values).to(device)
 
 
 def sparse_on_device(matrix: sp.coo_array, device: str) -> Tensor:
-    """A sparse matrix that dense ones can be multiplied with."""
+    """Return a sparse matrix that multiplies dense ones."""
     if device == CPU:
         return matrix.tocsr()
     import torch
@@ -53,14 +54,10 @@ def sparse_on_device(matrix: sp.coo_array, device: str) -> Tensor:
     return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=True).to(device)
 
 
-def device_of(values: Tensor) -> str:
-    """Where they are."""
-    return CPU if library(values) is np else str(values.device)
-
-
-def free_on_device(device: str) -> float | None:
-    """Bytes of a GPU that are free; None for the machine's own memory."""
-    if not str(device).startswith("cuda"):
+def free_on_device(values: Tensor | str) -> float | None:
+    """Return the free bytes of a GPU, or of the one that holds `values`; None for the machine's own memory."""
+    device = values if isinstance(values, str) else CPU if library(values) is np else str(values.device)
+    if not device.startswith("cuda"):
         return None
     import torch
 
@@ -68,19 +65,19 @@ def free_on_device(device: str) -> float | None:
 
 
 def as_numpy(values: Tensor) -> Any:
-    """A NumPy array, on the CPU."""
+    """Return the values as a NumPy array on the CPU."""
     return values if library(values) is np else values.cpu().numpy()
 
 
 def filled(like: Tensor, shape: int | tuple[int, ...], value: float) -> Tensor:
-    """A new array of the kind and on the device of `like`."""
+    """Return a new array of the kind and on the device of `like`."""
     if library(like) is np:
         return np.full(shape, value, like.dtype if like.dtype.kind == "f" else None)
     return like.new_full((shape,) if isinstance(shape, int) else shape, value)
 
 
 def in_precision(name: str, values: Tensor) -> Tensor:
-    """Floats of 'float32' or 'float64'; what is too large for single precision becomes inf."""
+    """Convert to 'float32' or 'float64'; numbers too large for single precision become inf."""
     if library(values) is not np:
         return values.to(getattr(library(values), name))
     with np.errstate(over="ignore"):
@@ -88,7 +85,7 @@ def in_precision(name: str, values: Tensor) -> Tensor:
 
 
 def all_finite(values: Tensor) -> bool:
-    """Whether no number is lost."""
+    """Return True if no number is NaN or infinite."""
     if library(values) is np:
         return bool(np.isfinite(np.asarray(values, dtype=np.float64)).all())
     return bool(values.isfinite().all())
@@ -103,25 +100,131 @@ def add_to_diagonal_(matrix: Tensor, values: Tensor) -> None:
 
 
 def gram(A: Tensor) -> Tensor:
-    """AAᵀ for A (n, r)."""
+    """Return AAᵀ for A (n, r)."""
     if library(A) is np and len(A) > ROWS:
         return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T, A.dtype)
     return A @ A.T
 
 
 def lu_factor(matrix: Tensor) -> Any:
-    """What `lu_solve` needs of a matrix (n, n); None if it is singular."""
+    """Factorise a matrix (n, n) for `lu_solve`; None if it is singular."""
     if library(matrix) is not np:
         *factors, singular = library(matrix).linalg.lu_factor_ex(matrix)
     elif matrix.dtype == object:
-        return digits.lu_factor(matrix)
+        return _exact_lu_factor(matrix)
     else:
         *factors, singular = lapack.dgetrf(matrix)
     return None if singular else factors
 
 
 def lu_solve(factors: Any, right: Tensor) -> Tensor:
-    """The x with Mx = right (n,)."""
+    """Return the x with Mx = right (n,)."""
     if library(right) is not np:
         return library(right).linalg.lu_solve(*factors, right[:, None])[:, 0]
-    return digits.lu_solve(factors, right) if right.dtype == object else lapack.dgetrs(*factors, right)[0]
+    return _exact_lu_solve(factors, right) if right.dtype == object else lapack.dgetrs(*factors, right)[0]
+
+
+def cholesky_(matrix: Tensor) -> bool:
+    """Replace the lower triangle of a symmetric `matrix` (n, n) by L with LLᵀ = matrix; False if it breaks down.
+
+    The strict upper triangle is left undefined. Large matrices are held once, and most of the work is matrix products.
+    """
+    if library(matrix) is np and matrix.dtype == object:
+        return _exact_cholesky_(matrix)
+    n = len(matrix)
+    for j in range(0, n, BLOCK):
+        end = min(j + BLOCK, n)
+        if j:
+            matrix[j:, j:end] -= matrix[j:, :j] @ matrix[j:end, :j].T
+        if not _corner_(matrix[j:end, j:end]):
+            return False
+        if end < n:
+            matrix[end:, j:end] = divided(matrix[end:, j:end], matrix[j:end, j:end])
+    return True
+
+
+def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
+    """Return (LLᵀ)⁻¹ right for right (n, r); only the lower triangle of L is read."""
+    if library(L) is np:
+        if L.dtype == object:
+            return _exact_triangular(L.T, _exact_triangular(L, right, upper=False), upper=True)
+        if not right.size:
+            # LAPACK's wrapper refuses a matrix without entries.
+            return right.copy()
+        if right.shape[1] > 1:
+            return _lapack("potrs", L)(L.T, right, lower=False)[0]
+        (solve,) = get_blas_funcs(("trsv",), (L, right))
+        return solve(L.T, solve(L.T, right[:, 0], lower=False, trans=True), lower=False)[:, None]
+    linalg = library(L).linalg
+    return linalg.solve_triangular(L.T, linalg.solve_triangular(L, right, upper=False), upper=True)
+
+
+def divided(rows: Tensor, corner: Tensor) -> Tensor:
+    """Return `rows` L⁻ᵀ for the lower triangle L of `corner`."""
+    if library(rows) is np:
+        return _lapack("trtrs", corner)(corner, rows.T, lower=True)[0].T
+    return library(rows).linalg.solve_triangular(corner.T, rows, upper=True, left=False)
+
+
+def _lapack(name: str, matrix: Tensor) -> Any:
+    (function,) = get_lapack_funcs((name,), (matrix,))
+    return function
+
+
+def _corner_(matrix: Tensor) -> bool:
+    """`cholesky_` of a block on the diagonal."""
+    if library(matrix) is not np:
+        L, failed = library(matrix).linalg.cholesky_ex(matrix)
+        matrix.copy_(L)
+        return not failed
+    # The transpose of a whole matrix is in LAPACK's order and is overwritten by the factor; a part is copied.
+    factor, failed = _lapack("potrf", matrix)(matrix.T, lower=False, overwrite_a=True, clean=False)
+    if not np.may_share_memory(factor, matrix):
+        matrix[:] = factor.T
+    return not failed
+
+
+# NumPy's linear algebra takes no objects: numbers of many digits are factorised here.
+
+
+def _exact_lu_factor(matrix: Any) -> tuple[Any, np.ndarray] | None:
+    """Eliminate with the largest pivot of each column; L and U are one matrix, beside the order of rows."""
+    M, order = matrix.copy(), np.arange(len(matrix))
+    for j in range(len(M)):
+        best = j + int(np.argmax(abs(M[j:, j])))
+        if M[best, j] == 0:
+            return None
+        if best != j:
+            M[[j, best]], order[[j, best]] = M[[best, j]], order[[best, j]]
+        M[j + 1 :, j] /= M[j, j]
+        M[j + 1 :, j + 1 :] -= M[j + 1 :, j][:, None] * M[j, j + 1 :]
+    return M, order
+
+
+def _exact_lu_solve(factors: tuple[Any, np.ndarray], right: Any) -> Any:
+    M, order = factors
+    x = right[order]
+    for j in range(len(x)):
+        x[j + 1 :] -= M[j + 1 :, j] * x[j]
+    return _exact_triangular(M, x[:, None], upper=True)[:, 0]
+
+
+def _exact_cholesky_(matrix: Any) -> bool:
+    for j in range(len(matrix)):
+        if not matrix[j, j] > 0:
+            return False
+        matrix[j, j] = matrix[j, j] ** 0.5
+        column = matrix[j + 1 :, j]
+        column /= matrix[j, j]
+        matrix[j + 1 :, j + 1 :] -= column[:, None] * column
+    return True
+
+
+def _exact_triangular(M: Any, right: Any, upper: bool) -> Any:
+    """Return the x (n, r) with Mx = right; only one triangle of M (n, n) is read."""
+    x = right.copy()
+    for j in range(len(x) - 1, -1, -1) if upper else range(len(x)):
+        x[j] = x[j] / M[j, j]
+        rest = slice(0, j) if upper else slice(j + 1, None)
+        x[rest] -= M[rest, j][:, None] * x[j]
+    return x

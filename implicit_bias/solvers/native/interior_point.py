@@ -1,7 +1,7 @@
 """A primal-dual interior-point method (Mehrotra) for margin problems over group kernels, hard and soft.
 
-The dual's best multiple of a direction λ in the simplex is 1/ρ, ρ the least number with √q_h ≤ ρ for q_h = λᵀK_hλ of
-every group and, where slack has prices p, λ ≤ pρ:
+The dual's best multiple of a direction λ in the simplex is 1/ρ, with ρ the least number such that √q_h ≤ ρ for
+q_h = λᵀK_hλ of every group and, for soft margins, λ ≤ pρ with the upper bounds p of λ:
 
     minimise ρ   subject to   q_h/(2ρ) + s_h = ρ/2,   λ + w = pρ,   1ᵀλ = 1,   λ, s, w ≥ 0,
 
@@ -20,31 +20,86 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.scaling import TINY
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.native.arrays import Tensor, all_finite, as_numpy, library
-from implicit_bias.solvers.native.balance import balance
+from implicit_bias.solvers.native.arrays import (
+    Tensor,
+    add_to_diagonal_,
+    all_finite,
+    as_numpy,
+    library,
+    lu_factor,
+    lu_solve,
+)
+from implicit_bias.solvers.native.factors import LowRankFactor, PartialFactor, Product
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
-from implicit_bias.solvers.native.newton import NewtonSystem, Point, Residual
+from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
-#: Fraction of the way to the boundary that a step takes, and the least centring.
-TO_BOUNDARY, LEAST_CENTRING = 0.99, 0.05
-#: A largest margin below this (samples have mean square length 1) counts as none; a proof is then sought.
-NO_MARGIN = 1e-9
-#: Steps without weights that separate, after which it is settled whether any do, of so many samples with few features.
-DOUBTFUL, SETTLED_FROM = 8, 1000
-#: How far below 0, as a share of the largest, a margin may be of which none is asked.
-ALLOWED = 1e-20
-#: Progress has ended with a step shorter than this, or after this many steps that leave the bounds where they are,
-#: of which the last few brought the iterate's own no nearer; three times as many while no weights separate, unless
-#: largest margins are below NEARLY_NONE, where a proof that nothing separates is near.
-SHORTEST_STEP, PATIENCE, LAST, NEARLY_NONE = 1e-6, 15, 5, 1e-6
-#: Steps after which a given start that has not led to weights is given up for our own.
-WARM_STEPS = 6
+#: The complementary pairs: each of their products tends to zero.
+PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
+#: Refinements of a solution at most.
+REFINEMENTS = 2
+#: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
+EXACT = 1e-11
+#: Added to the diagonal of M, as a share of Σ_h η_h/ρ, if rounding leaves M not positive definite.
+SHIFT = 1e-14
+
+
+@dataclass
+class Point:
+    """The iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty if nothing bounds λ, ν (e,) and ρ."""
+
+    lam: Tensor
+    z: Tensor
+    eta: Tensor
+    s: Tensor
+    u: Tensor
+    w: Tensor
+    nu: Tensor
+    rho: Tensor
+
+    def moved(self, step: float, direction: Point) -> Point:
+        """Return this point, `step` along `direction`."""
+        ours, theirs = vars(self), vars(direction)
+        return Point(**{name: ours[name] + step * theirs[name] for name in ours})
+
+    def room(self, direction: Point) -> float:
+        """Return the longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
+        xp = library(self.lam)
+        names = [name for pair in PAIRS for name in pair]
+        value, change = (xp.hstack([getattr(point, name) for name in names]) for point in (self, direction))
+        # Zeros have no partner: an equality has no slack, and a multiplier without a bound no w.
+        partnered = xp.hstack([product for product in self.products().values() for _ in range(2)]) != 0
+        falls = xp.where(partnered, -change / value, 0 * change).max()
+        return float(1 / max(falls, -direction.rho / self.rho, 1.0))
+
+    def products(self) -> dict[str, Tensor]:
+        """Return λz, ηs and uw, by the name of the first factor."""
+        return {a: getattr(self, a) * getattr(self, b) for a, b in PAIRS}
+
+    def complementarity(self) -> float:
+        """Return μ, the mean of all products."""
+        return float(library(self.lam).hstack(list(self.products().values())).mean())
+
+    def finite(self) -> bool:
+        """Return True if no number is NaN or infinite."""
+        return all(all_finite(value) for value in vars(self).values())
+
+
+@dataclass(frozen=True)
+class Residual:
+    """The residuals of the optimality conditions: rows λ (n,), η (H,), ν (e,) and ρ."""
+
+    lam: Tensor
+    eta: Tensor
+    nu: Tensor
+    rho: Tensor
 
 
 @dataclass(frozen=True)
@@ -62,26 +117,26 @@ class Bounds:
         return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
 
 
-def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[float, float]:
-    """The objective of the best multiple t ≥ 0 of weights with ‖W‖ = `value`, and the margin 1/t it asks of a sample.
+def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[float, float]:
+    """Return the objective of the best multiple t ≥ 0 of weights with ‖W‖ = `value`, and the margin 1/t it requires.
 
     Hard margins f_i leave no choice. Else t‖W‖ + Σ_i p_i (1 − t f_i)₊ is least: beyond t = 1/f_i a sample with f_i > 0
-    pays no more. Of these t the last is taken up to which the objective falls: ‖W‖ < Σ p_i f_i over the samples that
-    still pay.
+    has no slack. The last of these t is taken up to which the objective falls: ‖W‖ < Σ p_i f_i over the samples that
+    still have slack.
     """
-    if prices is None:
+    if box is None:
         worst = float(margins.min())
         return (value / worst if worst > 0 else float("inf")), worst
-    f, p = as_numpy(margins), as_numpy(prices)
+    f, p = as_numpy(margins), as_numpy(box)
     if not all_finite(f):
         return float("inf"), float("inf")
-    pays = f > 0
+    rising = f > 0
     with np.errstate(over="ignore"):
-        ends = 1.0 / f[pays]
+        ends = 1.0 / f[rising]
     order = np.argsort(ends)
-    # Summed from the last to end, so that large prices cost no digits.
-    later = np.append(np.cumsum((p[pays] * f[pays])[order][::-1])[::-1], 0.0)
-    falls = value - p[~pays] @ f[~pays] - later < 0
+    # Summed from the last to end, so that large p cost no digits.
+    later = np.append(np.cumsum((p[rising] * f[rising])[order][::-1])[::-1], 0.0)
+    falls = value - p[~rising] @ f[~rising] - later < 0
     count = len(falls) if falls.all() else int(np.argmin(falls))
     t = float(ends[order[count - 1]]) if 0 < count < len(falls) else 0.0
     if t == float("inf"):
@@ -89,114 +144,116 @@ def upper_bound(value: float, margins: Tensor, prices: Tensor | None) -> tuple[f
     return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), 1 / t if t > 0 else float("inf")
 
 
-def balanced(lam: Tensor, tilt: Tensor) -> Tensor:
-    """λ with ỹᵀλ = 0: that of the heavier class scaled down."""
+def balanced(lam: Tensor, column: Tensor) -> Tensor:
+    """Return λ with ỹᵀλ = 0: that of the heavier class scaled down."""
     xp = library(lam)
-    sides = [lam @ xp.clip(tilt, 0, None), -lam @ xp.clip(tilt, None, 0)]
+    sides = [lam @ xp.clip(column, 0, None), -lam @ xp.clip(column, None, 0)]
     least = min(sides)
-    return lam * xp.where(tilt > 0, least / sides[0], least / sides[1])
+    return lam * xp.where(column > 0, least / sides[0], least / sides[1])
 
 
 @dataclass(frozen=True)
 class Program:
-    """The kernels, the prices p (n,) of slack that bound λ, None for a hard margin, and ỹ (n,) of a free intercept.
+    """A margin problem in its kernels.
 
-    `no_margin`: a largest hard margin below this counts as none. `asked` (n,): 1, and 0 for rows whose margin need only
-    not be negative, as linear constraints have; their λ are multipliers, without a price (0), and the sum of the others
-    is 1. `free` (n,): which of these have a margin of 0, and a multiplier of any sign.
+    Parameters
+    ----------
+    kernels : GroupKernels
+    box : array or tensor, shape (n,), optional
+        Upper bounds p of λ in a soft margin; 0 stands for none.
+    intercept_column : array or tensor, shape (n,), optional
+        ỹ of a free intercept.
+    margin_rhs : array or tensor, shape (n,), optional
+        The right-hand side of each row: 1, or 0 for linear constraints, whose margin need only be non-negative. Their
+        λ are multipliers, without an upper bound; the others sum to 1.
+    equal : array or tensor of bool, shape (n,), optional
+        Rows whose margin must be 0, with a multiplier of any sign.
     """
 
     kernels: GroupKernels
-    prices: Tensor | None = None
-    tilt: Tensor | None = None
-    no_margin: float = NO_MARGIN
-    asked: Tensor | None = None
-    free: Tensor | None = None
+    box: Tensor | None = None
+    intercept_column: Tensor | None = None
+    margin_rhs: Tensor | None = None
+    equal: Tensor | None = None
 
     @cached_property
-    def counts(self) -> Tensor:
-        """Whose λ sum to 1: `asked`, or everybody's."""
-        return self.kernels.ones if self.asked is None else self.asked
+    def sum_mask(self) -> Tensor:
+        """1 for the λ that sum to 1, else 0."""
+        return self.kernels.ones if self.margin_rhs is None else self.margin_rhs
 
     @cached_property
     def equalities(self) -> Tensor:
         """E, shape (n, 1), or (n, 2) with a free intercept."""
-        columns = [-self.counts] + ([] if self.tilt is None else [self.tilt])
+        columns = [-self.sum_mask] + ([] if self.intercept_column is None else [self.intercept_column])
         return library(columns[0]).stack(columns, 1)
 
-    def balanced(self, lam: Tensor) -> Tensor:
-        """λ with sum 1 and ỹᵀλ = 0."""
-        lam = lam if self.tilt is None else balanced(lam, self.tilt)
-        return lam / (lam @ self.counts)
+    def normalised(self, lam: Tensor) -> Tensor:
+        """Return λ with sum 1 and ỹᵀλ = 0."""
+        lam = lam if self.intercept_column is None else balanced(lam, self.intercept_column)
+        return lam / (lam @ self.sum_mask)
 
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
-        """What λ proves and W_h = η_h Φ_hᵀ(λ∘y) reaches, with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
+        """Return the bounds of λ and of W_h = η_h Φ_hᵀ(λ∘y), with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
         sizes = library(q).clip(q, 0, None) ** 0.5
         reach, value = float(sizes.max()), float(eta @ sizes)
         scale = 1 / reach if reach > 0 else float("inf")
-        prices = self.prices
-        total, kept = float(lam @ self.counts), True
-        if self.asked is not None:
-            rows, least = self.asked > 0, -ALLOWED * abs(f).max()
-            kept = f[~rows].min() >= least and (f[self.free] <= -least).all()
-            lam, f, prices = lam[rows], f[rows], None if prices is None else prices[rows]
-        if prices is not None:
-            scale = min(scale, float((prices / lam).min()))
-        return Bounds(scale * total, upper_bound(value, f, prices)[0] if kept else float("inf"))
-
-    @property
-    def settles(self) -> bool:
-        """Whether steps over the features may settle if anything separates many samples with few, by hard margins."""
-        plain = self.prices is None and self.asked is None and self.kernels.ones.dtype != object
-        return plain and self.kernels.short and self.kernels.n > SETTLED_FROM
+        box = self.box
+        total, feasible = float(lam @ self.sum_mask), True
+        if self.margin_rhs is not None:
+            rows, least = self.margin_rhs > 0, -self.kernels.settings.constraint_slack * abs(f).max()
+            feasible = f[~rows].min() >= least and (f[self.equal] <= -least).all()
+            lam, f, box = lam[rows], f[rows], None if box is None else box[rows]
+        if box is not None:
+            scale = min(scale, float((box / lam).min()))
+        return Bounds(scale * total, upper_bound(value, f, box)[0] if feasible else float("inf"))
 
     def start(self) -> Point:
-        """An iterate with room on every side and balanced products."""
-        kernels, prices = self.kernels, self.prices
+        """Return an iterate with room on every side and products of one size."""
+        kernels, box = self.kernels, self.box
         xp, lam = library(kernels.ones), kernels.ones
-        if prices is not None:
-            priced = prices > 0
-            middle = prices[priced][xp.argsort(prices[priced])[(int(priced.sum()) - 1) // 2]]
-            lam = xp.where(priced, xp.minimum(prices, middle), middle)
-        lam = self.balanced(lam)
+        if box is not None:
+            boxed = box > 0
+            middle = box[boxed][xp.argsort(box[boxed])[(int(boxed.sum()) - 1) // 2]]
+            lam = xp.where(boxed, xp.minimum(box, middle), middle)
+        lam = self.normalised(lam)
         q, P = kernels.sweep(lam)
         rho = (1.1 * q.max() + q.mean() + 1e-12) ** 0.5
         u = lam[:0]
-        if prices is not None:
-            rho = max(rho, 2 * (lam[priced] / prices[priced]).max())
-            u = xp.where(priced, rho / (2 * kernels.n * (prices * rho - lam)), 0 * lam)
+        if box is not None:
+            rho = max(rho, 2 * (lam[boxed] / box[boxed]).max())
+            u = xp.where(boxed, rho / (2 * kernels.n * (box * rho - lam)), 0 * lam)
         return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
-        """The iterate of λ, ρ and multiples of (η, b) and u, without residual; ν keeps z off zero. b (0 or 1,)."""
+        """Return the iterate of λ, ρ and multiples of (η, b) and u, without residual. b (0 or 1,)."""
         w, taken = lam[:0], 0 * rho
-        if self.prices is not None:
-            u = u * min(0.9 / (u @ self.prices), 1.0)
-            w, taken = self.prices * rho - lam, u @ self.prices
+        if self.box is not None:
+            u = u * min(0.9 / (u @ self.box), 1.0)
+            w, taken = self.box * rho - lam, u @ self.box
         multiple = (1 - taken) / (eta @ (q / rho**2 + 1) / 2)
         eta, b = multiple * eta, multiple * b
         f = P @ eta / rho + self.equalities[:, 1:] @ b
-        f = f if self.prices is None else f + u
+        f = f if self.box is None else f + u
         least = f.min()
         nu = least - 0.1 * abs(f @ lam - least) - 0.01 * abs(f).max() / len(f) - 1e-12
-        z = f - nu * self.counts
-        if self.asked is not None:
-            # Rows that ask for no margin may have a negative one: a residual, until it is gone.
-            z = library(f).where(self.free, 0 * z, library(f).maximum(z, 0.1 * abs(f).mean()))
+        z = f - nu * self.sum_mask
+        if self.margin_rhs is not None:
+            # The margin of a homogeneous row may be negative: a residual, until it vanishes.
+            z = library(f).where(self.equal, 0 * z, library(f).maximum(z, 0.1 * abs(f).mean()))
         return Point(lam, z, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
-        """What the iterate misses, with f = K(η)λ/ρ."""
+        """Return the residuals of the iterate, with f = K(η)λ/ρ."""
         lam = f - at.z + self.equalities @ at.nu
         rho = 1 - at.eta @ (q / at.rho**2 + 1) / 2
-        if self.prices is not None:
-            lam, rho = lam + at.u, rho - at.u @ self.prices
+        if self.box is not None:
+            lam, rho = lam + at.u, rho - at.u @ self.box
         missing = self.equalities.T @ at.lam
         missing[0] += 1
         return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
 
     def bend(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
-        """The second-order part of how the residual changes along a step, with P the columns K_hλ/ρ."""
+        """Return the second-order change of the residual along a step, with P the columns K_hλ/ρ."""
         q2, P2 = self.kernels.directional(step.lam)
         q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
         cross = P.T @ step.lam / at.rho
@@ -209,9 +266,185 @@ class Program:
         )
 
 
+class NewtonSystem:
+    """One factorisation of the linearised optimality conditions, for several right-hand sides.
+
+    Eliminating z, s, u and w leaves, with M = K(η)/ρ + diag(z/λ + u/w), P the columns K_hλ/ρ, f = Pη,
+    e_h = ½(q_h/ρ² + 1) and c = f/ρ + up/w, the symmetric system
+
+        MΔλ + PΔη + EΔν − cΔρ = a          PᵀΔλ − diag(s/η)Δη − eΔρ = b
+        EᵀΔλ = −(Eᵀλ + e₁)                 −cᵀΔλ − eᵀΔη + (Σ_h η_h q_h/ρ³ + Σ_i u_i p_i²/w_i)Δρ = d
+
+    one factorisation of M, and a bordered system of a few unknowns more than H: η, ν, ρ. A hard margin has no u and w.
+    E (n, e) contains the equality constraints: −1 for the sum of λ, and ỹ for a free intercept.
+
+    Parameters
+    ----------
+    program : Program
+    at : Point
+    q, P, f : array or tensor, shapes (H,), (n, H), (n,)
+        Of the iterate's λ and η: λᵀK_hλ, K_hλ and K(η)λ.
+    """
+
+    def __init__(self, program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> None:
+        self.program, self.kernels, self.at, self.mu = program, program.kernels, at, at.complementarity()
+        if not self.mu > 0:
+            raise ArithmeticError("no complementarity is left")
+        self.q, self.P, self.residual = q, P / at.rho, program.residual(at, q, f / at.rho)
+        self._eliminate()
+        try:
+            self._prepare(exact=False)
+        except ArithmeticError:
+            self._prepare_exactly()
+
+    def _eliminate(self) -> None:
+        """Form the bordered system without M."""
+        at, q, P, E, box = self.at, self.q, self.P, self.program.equalities, self.program.box
+        H, f = P.shape[1], P @ at.eta
+        diagonal = at.z / at.lam
+        c, corner = f / at.rho, at.eta @ q / at.rho**3
+        if box is not None:
+            diagonal = diagonal + at.u / at.w
+            c, corner = c + at.u * box / at.w, corner + at.u @ (box**2 / at.w)
+        xp = library(P)
+        self.columns = xp.hstack([P, E, -c[:, None]])
+        self.corner = xp.zeros_like(self.columns.T @ self.columns)
+        add_to_diagonal_(self.corner[:H, :H], -at.s / at.eta)
+        self.corner[:H, -1] -= (q / at.rho**2 + 1) / 2
+        self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
+        self.corner[-1, -1] += corner
+        weights = at.eta / at.rho
+        self.factorise = partial(self.kernels.factor, weights, first=f / (at.eta @ q / at.rho + TINY) ** 0.5)
+        self.diagonals = diagonal, diagonal + SHIFT * weights.sum()
+
+    def _prepare_exactly(self) -> None:
+        """In doubles, with a shifted M if these do not suffice."""
+        try:
+            self._prepare(exact=True)
+        except ArithmeticError:
+            self._prepare(exact=True, shifted=True)
+
+    def _prepare(self, exact: bool, shifted: bool = False) -> None:
+        """Factorise M and the system that the elimination of Δλ leaves."""
+        # Free the memory of an earlier factor.
+        vars(self).pop("factor", None)
+        self.factor = self.factorise(self.diagonals[shifted], exact)
+        self.solved = self.factor.solve(self.columns)
+        self.border = lu_factor(self.corner - self.columns.T @ self.solved)
+        if self.border is None:
+            raise ArithmeticError("the bordered system is singular")
+
+    def direction(self, target: float, guess: Point | None) -> Point:
+        """Return the predictor, without `guess`, or the corrector for its second-order terms."""
+        products = self.at.products()
+        if guess is None:
+            return self.solution(self.residual, products)
+        second, bend = guess.products(), vars(self.program.bend(self.at, guess, self.q, self.P))
+        step = self.solution(
+            Residual(**{name: value + bend[name] for name, value in vars(self.residual).items()}),
+            {name: product + second[name] - target * (product != 0) for name, product in products.items()},
+        )
+
+        def left(direction: Point) -> float:
+            return self.at.moved(self._length(direction), direction).complementarity()
+
+        if self.at.room(step) < 0.5 or left(step) > self.mu:
+            # Second-order terms of a guess with little room may leave none, or lead back and forth for ever.
+            centred = {name: product - target * (product != 0) for name, product in products.items()}
+            plain = self.solution(self.residual, centred)
+            step = min(step, plain, key=left) if left(step) > self.mu else max(step, plain, key=self.at.room)
+        return step
+
+    def ahead(self, guess: Point) -> float:
+        """Return μ at the boundary in the direction of `guess`."""
+        return self.at.moved(self.at.room(guess), guess).complementarity()
+
+    def _length(self, direction: Point) -> float:
+        return self.kernels.settings.to_boundary * self.at.room(direction)
+
+    def moved(self, direction: Point) -> Point | None:
+        """Return the iterate after most of the longest step, or None if that is too short."""
+        length = self._length(direction)
+        short = not length > self.kernels.settings.shortest_step
+        return None if short or not direction.finite() else self.at.moved(length, direction)
+
+    def solution(self, residual: Residual, products: dict[str, Tensor]) -> Point:
+        """Return the step that removes the residuals and the products λz, ηs and uw."""
+        at, box, H = self.at, self.program.box, len(residual.eta)
+        a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
+        if box is not None:
+            a, d = a + products["u"] / at.w, d - box @ (products["u"] / at.w)
+        b = products["eta"] / at.eta - residual.eta
+        lam, small = self._refined(a, library(a).hstack([b, -residual.nu, d]))
+        eta, nu, rho = small[:H], small[H:-1], small[-1]
+        z = -(products["lam"] + at.z * lam) / at.lam
+        s = -(products["eta"] + at.s * eta) / at.eta
+        w = at.w if box is None else box * rho - lam
+        u = -(products["u"] + at.u * w) / at.w
+        return Point(lam, z, eta, s, u, w, nu, rho)
+
+    def _once(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """Δλ and the other unknowns for the right-hand sides of both rows, as exact as the factor."""
+        Ma = self.factor.solve(a[:, None])[:, 0]
+        small = lu_solve(self.border, right - self.columns.T @ Ma)
+        return Ma - self.solved @ small, small
+
+    def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """The same to double precision; a factor that is too coarse for refinement is computed in doubles."""
+        if isinstance(self.factor, PartialFactor):
+            found = self._by_conjugate_gradients(self.factor.product, a, right)
+            if found is not None:
+                return found
+            self.kernels.partial_failed = True
+            try:
+                self._prepare(exact=False)
+            except ArithmeticError:
+                self._prepare_exactly()
+        lam, small = self._once(a, right)
+        product = self.factor.product
+        if product is None:
+            return lam, small
+        for _ in range(REFINEMENTS):
+            missing = a - product(lam) - self.columns @ small
+            rest = right - self.columns.T @ lam - self.corner @ small
+            off, whole = abs(missing).max(), abs(a).max()
+            coarse = not off <= self.kernels.settings.coarse_residual * whole
+            if off <= EXACT * whole or (coarse and isinstance(self.factor, LowRankFactor)):
+                break
+            if coarse:
+                found = self._by_conjugate_gradients(product, a, right)
+                if found is None:
+                    self._prepare_exactly()
+                    found = self._once(a, right)
+                return found
+            more, correction = self._once(missing, rest)
+            lam, small = lam + more, small + correction
+        return lam, small
+
+    def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The same for a coarse factor of M, with all other rows exact; None if it takes too many products.
+
+        It does if rounding leaves the factor indefinite next to the other rows.
+        """
+        lam, small = self._once(a, right)
+        left = a - product(lam) - self.columns @ small
+        enough = self.kernels.settings.gradients_residual**2 * (a @ self.factor.solve(a[:, None])[:, 0])
+        ahead, beside = self._once(left, 0 * right)
+        size, steps = left @ ahead, 0
+        along = ahead, beside
+        while size > enough and steps < self.kernels.affordable:
+            change = product(along[0]) + self.columns @ along[1]
+            length = size / (along[0] @ change)
+            lam, small, left = lam + length * along[0], small + length * along[1], left - length * change
+            ahead, beside = self._once(left, 0 * right)
+            new = left @ ahead
+            along, size, steps = (ahead + new / size * along[0], beside + new / size * along[1]), new, steps + 1
+        return (lam, small) if 0 <= size <= enough else None
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """The best λ met, the best weights, their bounds, all iterates and gaps, and why it stopped early, or gave up.
+    """The best λ found, the best weights, their bounds, all iterates and gaps, and why the method stopped early.
 
     Weights are given by (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b (0 or 1,) in the units of ỹ.
     """
@@ -225,7 +458,7 @@ class Outcome:
     reason: str = ""
 
     def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
-        """The best of both sides, after so many iterations."""
+        """Return the best of both, after so many iterations."""
         return replace(
             self,
             lam=lam if new.lower > self.bounds.lower else self.lam,
@@ -235,7 +468,7 @@ class Outcome:
         )
 
     def iterate(self, gap: float) -> Point:
-        """The last iterate whose gap was at least `gap`: far enough from the boundary to start a neighbour from."""
+        """Return the last iterate whose gap was at least `gap`: from there a neighbour has room to start."""
         far = [point for found, point in self.path if found >= gap]
         return far[-1] if far else self.path[0][1]
 
@@ -244,102 +477,99 @@ Watch = Callable[[int, Bounds], Status | None]
 
 
 def descend(program: Program, tol: float, max_iterations: int, start: Point | None, watch: Watch) -> Outcome:
-    """Descend to a relative gap of `tol` between the bounds.
+    """Reduce the relative gap between the bounds to `tol`.
 
-    `watch(iteration, bounds)` is called at every iterate; it may return a status to stop with. Best bounds are kept, so
-    that answers never get worse; a factorisation that fails or does not fit, a step to nowhere, and Ctrl-C end there.
+    `watch(iteration, bounds)` is called at every iterate and may return a status to stop with. The best bounds are
+    kept. A factorisation that fails or does not fit, a step without progress, and Ctrl-C end the method there.
     """
-    at = start or program.start()
-    bounds: list[Bounds] = []
-    more = 0
-    best = Outcome(at.lam, (at.lam, at.eta, at.nu[1:]))
+    descent = MarginDescent(program, tol, max_iterations, start, watch)
     try:
-        for iteration in range(max_iterations + 1):
-            q, P = program.kernels.sweep(at.lam)
-            f, b = P @ at.eta, at.rho * at.nu[1:]
-            now = program.bounds(at.lam, at.eta, q, f + program.equalities[:, 1:] @ b)
-            best = best.better(at.lam, (at.lam, at.eta, b), now, iteration + more)
-            best.path.append((now.gap, at))
-            stop = watch(iteration + more, best.bounds)
-            doubtful = iteration == DOUBTFUL < max_iterations and best.bounds.upper == float("inf")
-            if doubtful and program.settles and not stop:
-                best, ended = _balanced(program, best, max_iterations, watch)
-                if ended:
-                    return best
-                more = best.iterations - iteration
-            clear = best.bounds.gap < 1 or best.bounds.lower > 1 / NEARLY_NONE
-            patience = PATIENCE if clear else 3 * PATIENCE
-            stuck = len(bounds) >= patience and best.bounds == bounds[-patience] and now.gap >= best.path[-LAST][0]
-            bounds.append(best.bounds)
-            done = best.bounds.gap <= tol or (program.prices is None and best.bounds.lower >= 1 / program.no_margin)
-            if done or stop or iteration + more >= max_iterations:
-                return replace(best, stopped=None if done else stop or Status.ITERATION_LIMIT)
-            astray = start is not None and iteration == WARM_STEPS and best.bounds.gap >= 1
-            try:
-                moved = program.start() if astray else None if stuck else _step(program, at, q, P, f)
-            except ArithmeticError:
-                return best
-            if moved is None:
-                return best
-            at = moved
+        descend_from(descent.start, descent, program.kernels.settings.least_centring)
+        if descent.restart:
+            descend_from(program.start(), descent, program.kernels.settings.least_centring)
     except KeyboardInterrupt:
-        return replace(best, stopped=Status.INTERRUPTED)
+        return replace(descent.best, stopped=Status.INTERRUPTED)
     except TooLargeError as error:
-        return replace(best, reason=str(error))
-    raise AssertionError("unreachable")
+        return replace(descent.best, reason=str(error))
+    return descent.best
 
 
-def _balanced(program: Program, best: Outcome, most: int, watch: Watch) -> tuple[Outcome, bool]:
-    """What is known once it is settled whether anything separates the samples, and whether that is the end."""
-    kernels, before, found = program.kernels, best.iterations, best
-    assert isinstance(kernels, LinearKernels)
+class MarginDescent:
+    """The course of `descend`: bounds of every iterate, and whether to go on."""
 
-    def scored(lam: Tensor, iterations: int) -> Outcome:
-        """With the bound that λ proves, if that is better."""
-        lam = program.balanced(lam)
-        q = float(kernels.sweep(lam)[0].max())
-        return found.better(lam, found.weights, Bounds(q**-0.5 if q > 0 else float("inf")), iterations)
+    def __init__(self, program: Program, tol: float, most: int, start: Point | None, watch: Watch) -> None:
+        self.program, self.tol, self.most, self.watch = program, tol, most, watch
+        self.settings, self.warm, self.restart = program.kernels.settings, start is not None, False
+        self.start = start or program.start()
+        self.best = Outcome(self.start.lam, (self.start.lam, self.start.eta, self.start.nu[1:]))
+        self.history: list[Bounds] = []
+        #: Iterations of the separability linear program.
+        self.others = 0
 
-    def ends(step: int, lam: Tensor) -> bool:
-        """Whether a limit is reached; what λ proves is kept."""
-        nonlocal found
-        found = scored(lam, before + step)
-        stop = watch(found.iterations, found.bounds)
-        found = replace(found, stopped=stop or (Status.ITERATION_LIMIT if found.iterations >= most else None))
-        return found.stopped is not None
+    def finished(self, at: Point) -> bool:
+        """Evaluate an iterate; True if the gap is closed, a limit is reached, or nothing improves."""
+        program, settings, iteration = self.program, self.settings, len(self.history)
+        q, P = program.kernels.sweep(at.lam)
+        f, b = P @ at.eta, at.rho * at.nu[1:]
+        self.swept = q, P, f
+        now = program.bounds(at.lam, at.eta, q, f + program.equalities[:, 1:] @ b)
+        count = iteration + self.others
+        self.best = self.best.better(at.lam, (at.lam, at.eta, b), now, count)
+        self.best.path.append((now.gap, at))
+        stop = self.watch(count, self.best.bounds)
+        doubtful = iteration == settings.separability_after < self.most and self.best.bounds.upper == float("inf")
+        if doubtful and self._few_features and not stop:
+            if self._inseparable():
+                return True
+            self.others = self.best.iterations - iteration
+        bounds = self.best.bounds
+        clear = bounds.gap < 1 or bounds.lower > 1 / settings.nearly_no_margin
+        patience = settings.patience if clear else 3 * settings.patience
+        stuck = (
+            len(self.history) >= patience
+            and bounds == self.history[-patience]
+            and now.gap >= self.best.path[-settings.recent][0]
+        )
+        self.history.append(bounds)
+        done = bounds.gap <= self.tol or (program.box is None and bounds.lower >= 1 / settings.no_margin)
+        if done or stop or iteration + self.others >= self.most:
+            self.best = replace(self.best, stopped=None if done else stop or Status.ITERATION_LIMIT)
+            return True
+        self.restart = self.warm and iteration == settings.warm_iterations and bounds.gap >= 1
+        return self.restart or stuck
 
-    try:
-        lam = balance(kernels, program.tilt, ends)
-    except KeyboardInterrupt:
-        return replace(found, stopped=Status.INTERRUPTED), True
-    found = found if lam is None else scored(lam, found.iterations)
-    return found, found.stopped is not None or found.bounds.lower >= 1 / program.no_margin
+    def linearised(self, at: Point) -> NewtonSystem:
+        """Return the Newton system of the iterate that was evaluated last."""
+        return NewtonSystem(self.program, at, *self.swept)
 
+    @property
+    def _few_features(self) -> bool:
+        """True if the separability of many samples can be settled through few features, for hard margins."""
+        program, kernels = self.program, self.program.kernels
+        plain = program.box is None and program.margin_rhs is None and kernels.ones.dtype != object
+        return plain and kernels.by_features and kernels.n > self.settings.separability_from
 
-def _step(program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> Point | None:
-    """Mehrotra's predictor and corrector; None, or ArithmeticError, if nothing can be gained any more."""
-    mu = at.complementarity()
-    if not mu > 0:
-        return None
-    P, f = P / at.rho, f / at.rho
-    missing = program.residual(at, q, f)
-    system = NewtonSystem(program.kernels, program.equalities, at, q, P, program.prices)
-    guess = system.direction(missing, at.products())
-    affine = at.moved(at.room(guess), guess).complementarity()
-    target = mu * min(1.0, max(LEAST_CENTRING, (affine / mu) ** 3))
-    second, bend = guess.products(), program.bend(at, guess, q, P)
-    step = system.direction(
-        Residual(**{name: value + vars(bend)[name] for name, value in vars(missing).items()}),
-        {name: product + second[name] - target * (product != 0) for name, product in at.products().items()},
-    )
+    def _inseparable(self) -> bool:
+        """Solve the separability linear program; True if that ends the descent."""
+        kernels, before = self.program.kernels, self.best.iterations
+        assert isinstance(kernels, LinearKernels)
 
-    def left(direction: Point) -> float:
-        return at.moved(TO_BOUNDARY * at.room(direction), direction).complementarity()
+        def score(lam: Tensor, iterations: int) -> None:
+            """Keep the lower bound of λ, if it is better."""
+            lam = self.program.normalised(lam)
+            q = float(kernels.sweep(lam)[0].max())
+            bounds = Bounds(q**-0.5 if q > 0 else float("inf"))
+            self.best = self.best.better(lam, self.best.weights, bounds, iterations)
 
-    if at.room(step) < 0.5 or left(step) > mu:
-        # Second-order terms of a guess for which there is little room may leave none, or lead there and back for ever.
-        centred = {name: product - target * (product != 0) for name, product in at.products().items()}
-        plain = system.direction(missing, centred)
-        step = min(step, plain, key=left) if left(step) > mu else max(step, plain, key=at.room)
-    length = TO_BOUNDARY * at.room(step)
-    return at.moved(length, step) if length > SHORTEST_STEP and step.finite() else None
+        def ends(step: int, lam: Tensor) -> bool:
+            """Keep the lower bound of an iterate; True if a limit is reached."""
+            score(lam, before + step)
+            stop = self.watch(self.best.iterations, self.best.bounds)
+            limit = Status.ITERATION_LIMIT if self.best.iterations >= self.most else None
+            self.best = replace(self.best, stopped=stop or limit)
+            return self.best.stopped is not None
+
+        lam = inseparability_proof(kernels, self.program.intercept_column, ends)
+        if lam is not None:
+            score(lam, self.best.iterations)
+        return self.best.stopped is not None or self.best.bounds.lower >= 1 / self.settings.no_margin

@@ -1,69 +1,90 @@
-"""The group kernels K_h of a margin problem, signs included, applied without forming more than is needed."""
+"""The group kernels K_h of a margin problem, signs included: of stacked factors, and of gates and inputs.
+
+Gates and inputs have K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ), which is applied without forming more than is needed.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
 from implicit_bias.solvers.native.arrays import (
+    BLOCK,
     Tensor,
     add_to_diagonal_,
-    device_of,
     filled,
     free_on_device,
     gram,
     in_precision,
     library,
 )
-from implicit_bias.solvers.native.factors import Columns, DenseFactor, Factor, LowRankFactor, Product, SingleFactor
+from implicit_bias.solvers.native.factors import (
+    Columns,
+    DenseFactor,
+    Factor,
+    LowRank,
+    LowRankFactor,
+    OneRowMore,
+    PartialFactor,
+    Product,
+    SingleFactor,
+)
+from implicit_bias.solvers.native.settings import Settings
 
-#: Samples from which factors may be of single precision.
-SINGLE_FROM = 1000
-#: What to do where the memory does not suffice.
+#: What to do if the memory does not suffice.
 FEWER = "use fewer units or samples, or solver='CLARABEL'"
 
 
-def low_rank(columns: int, samples: int) -> bool:
-    """Whether products with features of so many columns cost less than with the kernels of the samples."""
-    return 2 * columns <= samples
+def affordable_products(samples: int, columns: int, settings: Settings) -> int:
+    """How many products with so many features, and a partial factor, take the time of a whole factor.
+
+    A factor takes about n³/3 operations, a product 4n(columns + r), each slower by `product_cost`.
+    """
+    rank = settings.partial_rank * samples
+    return int(samples**2 / (12 * settings.product_cost * (columns + rank)))
 
 
 class GroupKernels(ABC):
     """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; arrays of one kind and device."""
 
-    #: Whether steps go through the features.
-    short = False
+    #: True if steps go through the features.
+    by_features = False
+    #: Products in a refinement that take the time of factorising K(η); 0 if no factor is partial.
+    affordable = 0
 
-    def __init__(self, rows: Tensor, H: int) -> None:
-        self.n, self.H, self.ones = len(rows), H, filled(rows, len(rows), 1.0)
-        #: Whether a partial factor took too many products.
-        self.stiff = False
+    def __init__(self, rows: Tensor, H: int, settings: Settings) -> None:
+        self.n, self.H, self.ones, self.settings = len(rows), H, filled(rows, len(rows), 1.0), settings
+        #: True once a partial factor took too many products.
+        self.partial_failed = False
 
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
-        """K(η) = Σ_h η_h K_h for η (H,); a new array, shape (n, n)."""
-
-    @property
-    def patience(self) -> int:
-        """The products of a refinement that take as long as factorising K(η); 0 where no factor is partial."""
-        return 0
+        """Return K(η) = Σ_h η_h K_h for η (H,) as a new array, shape (n, n)."""
 
     def single(self, eta: Tensor) -> Tensor:
-        """K(η) in single precision."""
+        """Return K(η) in single precision."""
         return in_precision("float32", self.weighted(eta))
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """K(η) + diag(`diagonal`), factorised; unless `exact`, in single precision for many samples.
+        """Factorise K(η) + diag(`diagonal`); unless `exact`, in single precision for many samples.
 
-        `first` (n,) with K(η) − first firstᵀ positive semidefinite is what a partial factor starts from.
-
-        Raises ArithmeticError if it is not positive definite in that precision, TooLargeError where doubles do not fit.
+        `first` (n,) with K(η) − first firstᵀ positive semidefinite is the first column of a partial factor. Raises
+        ArithmeticError if the matrix is not positive definite in that precision, TooLargeError if doubles do not fit.
         """
-        if exact or self.n < SINGLE_FROM or eta.dtype == object:
-            if self.n >= SINGLE_FROM:
-                free = free_on_device(device_of(self.ones))
-                check_memory(16 * self.n**2, f"a step of {self.n} samples in double precision", FEWER, free)
+        large = self.n >= self.settings.single_from
+        if exact or not large or eta.dtype == object:
+            if large:
+                need = 16 * self.n**2
+                check_memory(need, f"a step of {self.n} samples in double precision", FEWER, free_on_device(self.ones))
             matrix = self.weighted(eta)
             add_to_diagonal_(matrix, diagonal)
             return DenseFactor(matrix)
@@ -72,16 +93,15 @@ class GroupKernels(ABC):
         return SingleFactor(matrix, self._product(eta, diagonal))
 
     def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
-        """x ↦ K(η)x + diag(`diagonal`)x."""
         return lambda x: self.sweep(x)[1] @ eta + diagonal * x
 
     @abstractmethod
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """The q_h = λᵀK_hλ (H,), as sums of squares, and the columns K_hλ (n, H), for λ (n,)."""
+        """Return q_h = λᵀK_hλ (H,), as sums of squares, and the columns K_hλ (n, H), for λ (n,)."""
 
-    @abstractmethod
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """As `sweep`, by whichever product is smaller: less exact for the q_h, good enough for a direction."""
+        """Do as `sweep`, by the smaller product: less exact for q_h, accurate enough for a direction."""
+        return self.sweep(change)
 
 
 class LinearKernels(GroupKernels):
@@ -89,44 +109,42 @@ class LinearKernels(GroupKernels):
 
     @abstractmethod
     def adjoint(self, lam: Tensor) -> Tensor:
-        """V = Φᵀλ for λ (n,)."""
+        """Return V = Φᵀλ for λ (n,)."""
 
     @abstractmethod
     def squares(self, V: Tensor) -> Tensor:
-        """‖V_h‖² (H,)."""
+        """Return ‖V_h‖² (H,)."""
 
     @abstractmethod
     def columns(self, V: Tensor) -> Tensor:
-        """Φ_hV_h, shape (n, H)."""
+        """Return Φ_hV_h, shape (n, H)."""
 
     @abstractmethod
     def outputs(self, V: Tensor) -> Tensor:
-        """ΦV, shape (n,)."""
+        """Return ΦV, shape (n,)."""
 
     @abstractmethod
     def moment(self, weights: Tensor) -> Tensor:
-        """Φᵀ diag(weights) Φ, of the entries of V one after the other, for weights ≥ 0 (n,)."""
+        """Return Φᵀ diag(weights) Φ, in the order of V's flattened entries, for weights ≥ 0 (n,)."""
 
     @abstractmethod
     def part(self, rows: slice) -> LinearKernels:
-        """Those of some samples."""
+        """Return the kernels of some samples."""
 
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
-        """q_h = ‖V_h‖² and K_hλ = Φ_hV_h, with V = Φᵀλ."""
         V = self.adjoint(lam)
         return self.squares(V), self.columns(V)
 
 
 class StackedKernels(LinearKernels):
-    """K_h = A_hA_hᵀ, kept as one stack unless `low_rank`; A (n, H, r) carries the signs y."""
+    """K_h = A_hA_hᵀ, kept as one stack unless steps go through the factors; A (n, H, r) carries the signs y."""
 
-    def __init__(self, A: Tensor) -> None:
-        super().__init__(A, A.shape[1])
-        self.A, self.short = A, low_rank(A.shape[1] * A.shape[2], self.n)
+    def __init__(self, A: Tensor, settings: Settings) -> None:
+        super().__init__(A, A.shape[1], settings)
+        self.A, self.by_features = A, A.shape[1] * A.shape[2] <= settings.features_per_sample * self.n
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """Through the factors if they are smaller."""
-        if not self.short:
+        if not self.by_features:
             return super().factor(eta, diagonal, exact, first)
         return LowRankFactor(Columns((self.A * (eta**0.5)[:, None]).reshape(self.n, -1)), diagonal)
 
@@ -139,36 +157,309 @@ class StackedKernels(LinearKernels):
         return stack
 
     def weighted(self, eta: Tensor) -> Tensor:
-        """Σ_h η_h K_h."""
         return library(eta).tensordot(eta, self.stack, 1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
-        """A_hᵀλ, shape (H, r)."""
         return library(lam).tensordot(lam, self.A, 1)
 
     def squares(self, V: Tensor) -> Tensor:
-        """Row by row."""
         return (V * V).sum(axis=1)
 
     def columns(self, V: Tensor) -> Tensor:
-        """A_hV_h."""
         return (library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
 
     def outputs(self, V: Tensor) -> Tensor:
-        """Σ_h A_hV_h."""
         return library(V).tensordot(self.A, V, 2)
 
     def moment(self, weights: Tensor) -> Tensor:
-        """Of all blocks side by side."""
         return gram((self.A.reshape(self.n, -1) * weights[:, None] ** 0.5).T)
 
     def part(self, rows: slice) -> StackedKernels:
-        """Rows of the factors."""
-        return StackedKernels(self.A[rows])
+        return StackedKernels(self.A[rows], self.settings)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """Through the kernels, or the factors if they are smaller."""
-        if self.short:
+        if self.by_features:
             return self.sweep(change)
         P = (self.stack @ change).T
         return change @ P, P
+
+
+class GatedKernels(LinearKernels):
+    """K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights S.
+
+    Parameters
+    ----------
+    X : array or tensor, shape (n, d)
+        Inputs that carry the signs y.
+    G : array or tensor, shape (n, k)
+    share : array or tensor, shape (k, H)
+        S ≥ 0, the weight of column j in group h; sparse for many groups.
+    by_features : bool
+        Steps go through the features.
+    wide : bool
+        The features are computed when they are needed, and never kept.
+    """
+
+    def __init__(
+        self, X: Tensor, G: Tensor, share: Tensor, settings: Settings, by_features: bool = False, wide: bool = False
+    ) -> None:
+        super().__init__(X, share.shape[1], settings)
+        self.X, self.G, self.share = X, G, share
+        self.by_features, self.wide = by_features, wide
+        self.affordable = affordable_products(self.n, X.shape[1] * G.shape[1], settings)
+
+    @cached_property
+    def halved(self) -> GatedKernels:
+        """The kernels of inputs and gate values in single precision."""
+        X, G, share = (in_precision("float32", part) for part in (self.X, self.G, self.share))
+        return GatedKernels(X, G, share, self.settings)
+
+    @cached_property
+    def inner(self) -> Tensor:
+        """XXᵀ, shape (n, n); with one group, its whole kernel."""
+        products = gram(self.X)
+        if self.H == 1:
+            products *= (self.G * self.share[:, 0]) @ self.G.T
+        return products
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        if self.H == 1:
+            return self.inner * eta
+        kernel = (self.G * (self.share @ eta)) @ self.G.T
+        kernel *= self.inner
+        return kernel
+
+    def single(self, eta: Tensor) -> Tensor:
+        # From rounded inputs and gate values, never in doubles; of many samples the lower triangle without keeping XXᵀ.
+        half, eta = self.halved, in_precision("float32", eta)
+        if self.H == 1 or self.n <= self.settings.kept_per_input * self.X.shape[1]:
+            return half.weighted(eta)
+        kernel, left = filled(half.X, (self.n, self.n), 0.0), half.G * (half.share @ eta)
+        for rows in row_blocks(self.n):
+            kernel[rows, : rows.stop] = left[rows] @ half.G[: rows.stop].T
+            kernel[rows, : rows.stop] *= half.X[rows] @ half.X[: rows.stop].T
+        return kernel
+
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
+        """Through the features if they are few, else a partial factor of many samples, as long as that suffices."""
+        if self.by_features:
+            return LowRankFactor(self.roots(eta), diagonal)
+        if exact or first is None or self.affordable < self.settings.least_products:
+            return super().factor(eta, diagonal, exact)
+        if self.partial_failed:
+            need = 4 * self.n**2 + 8 * self.n * BLOCK
+            check_memory(need, f"a step of {self.n} samples", FEWER, free_on_device(self.X))
+            return super().factor(eta, diagonal, exact)
+        half, own = self.halved, self.G**2 @ (self.share @ eta)
+        left = half.G * in_precision("float32", self.share @ eta)
+
+        def columns(pivots: np.ndarray) -> Tensor:
+            found = left @ half.G[pivots].T
+            found *= half.X @ half.X[pivots].T
+            return found
+
+        own *= (self.X**2).sum(axis=1)
+        return PartialFactor(columns, own, first, diagonal, self._product(eta, diagonal), self.settings)
+
+    def roots(self, eta: Tensor) -> LowRank:
+        """Return B with BBᵀ = K(η): the gate values times √(Sη), times the inputs, shape (n, kd)."""
+        root = (self.share @ eta) ** 0.5
+        return ScaledFeatures(self, root) if self.wide else Columns(self._rows(self.G * root))
+
+    def _rows(self, gates: Tensor) -> Tensor:
+        return (gates[:, :, None] * self.X[:, None, :]).reshape(self.n, -1)
+
+    def adjoint(self, lam: Tensor) -> Tensor:
+        """Return V_j = Σ_i λ_i g_ij x_i, shape (k, d)."""
+        return (self.G * lam[:, None]).T @ self.X
+
+    def squares(self, V: Tensor) -> Tensor:
+        return (V * V).sum(axis=1) @ self.share
+
+    def columns(self, V: Tensor) -> Tensor:
+        products = self.X @ V.T
+        products *= self.G
+        return products @ self.share
+
+    def outputs(self, V: Tensor) -> Tensor:
+        return ((self.X @ V.T) * self.G).sum(1)
+
+    @cached_property
+    def even(self) -> Tensor:
+        """|g_ij| (k,) of the columns in which it is the same for every i, as in contrasts; 0 of the others."""
+        xp, sizes = library(self.G), abs(self.G)
+        most = xp.amax(sizes, 0)
+        return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
+
+    def moment(self, weights: Tensor) -> Tensor:
+        """Return Φᵀ diag(weights) Φ; if `wide`, in blocks Xᵀ diag(g_i g_j weights) X.
+
+        A block is P − N, of the samples with g_i g_j > 0 and of those with g_i g_j < 0. If |g_i g_j| is the same
+        for all, P + N is a multiple of Xᵀ diag(weights) X, and the one of fewer samples suffices.
+        """
+        k, d = self.G.shape[1], self.X.shape[1]
+        if not self.wide:
+            return gram(self._rows(self.G * weights[:, None] ** 0.5).T)
+
+        def product(own: Tensor, shares: Tensor) -> Tensor:
+            rows = self.X[own] * shares[own, None] ** 0.5
+            return rows.T @ rows
+
+        found = filled(self.X, (k, d, k, d), 0.0)
+        whole = product(weights > 0, weights) if self.even.any() else None
+        for i in range(k):
+            for j in range(i + 1):
+                shares, size = self.G[:, i] * self.G[:, j] * weights, self.even[i] * self.even[j]
+                above, below = shares > 0, shares < 0
+                if size == 0:
+                    found[i, :, j] = product(above, shares) - product(below, -shares)
+                elif above.sum() < below.sum():
+                    found[i, :, j] = 2 * product(above, shares) - size * whole
+                else:
+                    found[i, :, j] = size * whole - 2 * product(below, -shares)
+                found[j, :, i] = found[i, :, j]
+        return found.reshape(k * d, k * d)
+
+    def part(self, rows: slice) -> GatedKernels:
+        return GatedKernels(self.X[rows], self.G[rows], self.share, self.settings)
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        # Through XXᵀ for few samples, or the features if they are fewer.
+        if not self.by_features and self.H == 1:
+            P = (self.inner @ change)[:, None]
+        elif not self.by_features and self.n < 2 * self.X.shape[1]:
+            products = self.inner @ (self.G * change[:, None])
+            products *= self.G
+            P = products @ self.share
+        else:
+            return self.sweep(change)
+        return change @ P, P
+
+
+class ScaledFeatures(LowRank):
+    """The features of gated kernels times a factor for each column of gate values, without memory of their own."""
+
+    def __init__(self, kernels: GatedKernels, root: Tensor) -> None:
+        self.kernels, self.root = kernels, root[:, None]
+        self.shape = kernels.G.shape[1], kernels.X.shape[1]
+        self.size = (kernels.G**2 @ root**2) @ (kernels.X**2).sum(1)
+
+    def times(self, V: Tensor) -> Tensor:
+        columns = [self.kernels.outputs(self.root * own.reshape(self.shape)) for own in V.T]
+        return library(V).stack(columns, 1)
+
+    def adjoint(self, x: Tensor) -> Tensor:
+        columns = [(self.root * self.kernels.adjoint(own)).reshape(-1) for own in x.T]
+        return library(x).stack(columns, 1)
+
+    def moment(self, weights: Tensor) -> Tensor:
+        size = self.shape[0] * self.shape[1]
+        found = self.kernels.moment(weights).reshape(*self.shape, size)
+        found *= self.root[:, :, None]
+        found = found.reshape(size, *self.shape)
+        found *= self.root
+        return found.reshape(size, size)
+
+
+class BorderedKernels(GroupKernels):
+    """Gated kernels and one more sample, whose features A (k, d) are not a product of gates and inputs."""
+
+    def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
+        super().__init__(filled(A, kernels.n + 1, 1.0), kernels.H, kernels.settings)
+        self.own, self.A = kernels, A
+        self.border, self.corner = kernels.columns(A), kernels.squares(A)
+
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
+        if not self.own.by_features:
+            return super().factor(eta, diagonal, exact, first)
+        row = ((self.own.share @ eta) ** 0.5)[:, None] * self.A
+        return LowRankFactor(OneRowMore(self.own.roots(eta), row.reshape(-1)), diagonal)
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        return self._bordered(self.own.weighted(eta), eta)
+
+    def single(self, eta: Tensor) -> Tensor:
+        return self._bordered(self.own.single(eta), eta)
+
+    def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
+        """Add the border Σ_j S_jh g_j ∘ XA_j, for the weights η."""
+        matrix = filled(inside, (self.n, self.n), 0.0)
+        matrix[:-1, :-1] = inside
+        matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
+        matrix[-1, -1] = self.corner @ eta
+        return matrix
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        # V = Φᵀλ + λ̄A.
+        V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
+        border = (self.A * V).sum(axis=1) @ self.own.share
+        return self.own.squares(V), library(V).vstack([self.own.columns(V), border])
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        P = self.own.directional(change[:-1])[1] + change[-1] * self.border
+        P = library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
+        return change @ P, P
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Columns G' = GL, `turn` being L (k̂, k'), and `share`, S (k', H), with Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ."""
+
+    turn: sp.csr_array
+    share: sp.coo_array
+
+    def of(self, G: Array) -> Array:
+        """Return GL, shape (n, k')."""
+        return np.ascontiguousarray(G @ self.turn)
+
+
+def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: int) -> Contrasts:
+    """Find fewer columns with the same kernels, for gate values (n, k̂) that `parts()` yields some rows at a time.
+
+    A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is rotated by
+    Helmert's orthogonal matrix to that constant and c − 1 contrasts; all groups then share one constant column.
+    Columns that are zero in every sample are left out. Groups of more than `up_to` columns remain as they are.
+    """
+    index = np.unique(groups, return_inverse=True)[1]
+    sizes = np.bincount(index)
+    H, k = len(sizes), len(index)
+    members = np.split(np.argsort(index, kind="stable"), np.cumsum(sizes)[:-1])
+    total = sp.csr_array((np.ones(k), (np.arange(k), index)), shape=(k, H))
+    low, high = np.full(H, np.inf), np.full(H, -np.inf)
+    for part in parts():
+        sums = part @ total
+        low, high = np.minimum(low, sums.min(axis=0)), np.maximum(high, sums.max(axis=0))
+    constant = np.where((low == high) & (low != 0) & (sizes <= up_to), low, 0.0)
+    turn, owners = _turn(members, constant)
+    used = np.zeros(turn.shape[1], dtype=bool)
+    for part in parts():
+        used |= (part @ turn).any(axis=0)
+    # The constant column counts in each of its groups.
+    own, first = np.arange(len(owners)), turn.shape[1] - len(owners)
+    places = np.concatenate([np.zeros(first * H, dtype=np.int64), own + first]), np.append(np.arange(first * H), owners)
+    values = np.concatenate([(constant**2 / sizes)[: first * H], np.ones(len(owners))])
+    share = sp.csr_array((values, places), shape=(turn.shape[1], H))
+    return Contrasts(sp.csr_array(turn[:, used]), sp.coo_array(share[used]))
+
+
+def _turn(members: list[np.ndarray], constant: Array) -> tuple[sp.csc_array, np.ndarray]:
+    """L (k̂, k'), with the column that is 1 first if there is one, and the group of each other column.
+
+    `members` are the columns of each group, `constant` (H,) their sum if it is the same in every sample, else 0.
+    """
+    first = np.flatnonzero(constant)[:1]
+    rows = [members[h] for h in first]
+    columns = [0 * own for own in rows]
+    values = [np.full(len(own), 1 / constant[h]) for h, own in zip(first, rows, strict=True)]
+    owners: list[int] = []
+    for h, own in enumerate(members):
+        c = len(own)
+        block = np.eye(c) if constant[h] == 0 else scipy.linalg.helmert(c).T if c > 1 else np.zeros((1, 0))
+        i, j = np.nonzero(block)
+        rows.append(own[i])
+        columns.append(j + len(first) + len(owners))
+        values.append(block[i, j])
+        owners += [h] * block.shape[1]
+    places = np.concatenate(rows), np.concatenate(columns)
+    shape = sum(map(len, members)), len(first) + len(owners)
+    return sp.csc_array((np.concatenate(values), places), shape=shape), np.array(owners, dtype=np.int64)

@@ -1,275 +1,502 @@
-"""Working sets: solve for few samples, score all, add those served worst, drop the idle, join the priced in one row."""
+"""Working-set method: solve for a few samples, groups or atoms, evaluate all, add the most violated, and repeat."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.margin.solution import Status
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.norms import GroupForm
+from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import Tensor, filled, library
-from implicit_bias.solvers.native.coordinate_ascent import many_priced
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
-from implicit_bias.solvers.native.newton import Point
+from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, descend, upper_bound
 from implicit_bias.solvers.native.scaled import ScaledProblem
+from implicit_bias.solvers.native.screening import many_bounded
+from implicit_bias.solvers.native.settings import Settings
 
-#: Up to how many samples all stay in, how many start out of more, and how many of a known support at most.
-ALL_UP_TO, FIRST, SUPPORTING = 1000, 500, 8000
-#: Working sets from this size are worth all of BLAS's threads; below, threads wait more than they work.
-MANY_SAMPLES = 1000
-#: The relative gaps of the rounds, each used until one round could take in every violated sample.
-TOLERANCES = (3e-2, 1e-2, 1e-3)
-#: Where samples are violated, those join them whose margins are within this share of what is asked.
-NEAR = 0.03
-#: The most that a round adds, as a share of the working set, or until it is of FEW.
-GROWTH = 0.4
-#: A round starts from the last iterate whose gap was this share of the gap over all samples, and at most WARM_GAP.
-WARM_SHARE, WARM_GAP = 0.3, 0.1
-#: The samples whose earlier λ exceeds this share of the largest are the first working set.
-SUPPORT = 1e-5
-#: The λ of newcomers, as a share of the mean.
-NEWCOMER = 0.01
-#: Samples of each class that are solved for one by one after a sorting, whatever their λ.
-NEAREST = 10
-#: So few samples at least are solved for at once, to the end: steps with fewer take no less time.
-FEW = 250
-
-#: Called with the iterations of earlier rounds, the size of the working set, the bounds over all samples, and those of
-#: the present iterate; may return a status to stop with.
+#: Called with the iterations of earlier rounds, the size of the set, the bounds over all samples, the iteration and
+#: the bounds of the current iterate; may return a status to stop with.
 WatchAll = Callable[[int, int, Bounds, int, Bounds], Status | None]
 
 
-@dataclass(frozen=True)
-class WorkingSet:
-    """The samples `rows`, solved for one by one, and the `priced` ones, which are one row: λ_i = λ̄ p_i/Σp."""
+class GrowingSet(ABC):
+    """The members of a problem that are solved for, and what is known after each round."""
 
-    scaled: ScaledProblem
-    rows: Tensor
-    priced: Tensor
+    #: True if the tolerance of the round is the last.
+    last = False
 
-    @cached_property
-    def program(self) -> Program:
-        """The problem of these samples."""
-        return self.scaled.program(self.rows, self.priced)
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """True if the gap is closed, or a limit or the memory ends the rounds."""
 
-    def spread(self, lam: Tensor) -> Tensor:
+    @abstractmethod
+    def solve(self) -> None:
+        """Solve for the members, and bound the optimum over all."""
+
+    @abstractmethod
+    def violated(self) -> Any:
+        """Return members to add, the most violated first."""
+
+    @abstractmethod
+    def update(self, new: Any) -> None:
+        """Drop inactive members, add new ones, and choose the tolerance and the start of the next round."""
+
+    def grow(self) -> None:
+        """Repeat until no member is violated at the last tolerance, or the rounds have ended."""
+        while not self.ended:
+            self.solve()
+            new = self.violated()
+            if self.ended or (self.last and len(new) == 0):
+                return
+            self.update(new)
+
+
+class SampleSet(GrowingSet):
+    """Samples: the `rows`, each by itself, and the `bounded` ones, which are one row, λ_i = λ̄ p_i/Σp.
+
+    The first set is the screened samples, if `known` has weights. Else it is the support of an earlier λ (n,) in
+    `dual`, else all of few samples or few features, else a seeded draw. With a free intercept, it has both classes.
+    """
+
+    def __init__(
+        self, scaled: ScaledProblem, dual: Array | None, known: Outcome, tol: float, most: int, watch: WatchAll
+    ) -> None:
+        self.scaled, self.settings, self.best = scaled, scaled.settings, known
+        self.tol, self.most, self.watch = tol, most, watch
+        self.rows, self.bounded = self._screened() if known.weights[0].any() else self._first(dual)
+        #: Samples that left the rows: they do so at most once, so that the rounds end.
+        self.left = scaled.positive & False
+        self.stage, self.failed = int(len(self.rows) == scaled.n), False
+        self.program: Program | None = None
+        self.start: Point | None = None
+        if known.bounds.gap < 1:
+            # After screening only few samples are missing, and one finer round finds them.
+            few = len(self.rows) <= self.settings.least_samples + 2 * self.settings.nearest
+            self.stage = len(self.settings.round_gaps) - (not few)
+
+    @property
+    def ended(self) -> bool:
+        best = self.best
+        return self.failed or best.stopped is not None or bool(best.reason) or best.bounds.gap <= self.tol
+
+    def run(self) -> Outcome:
+        """Return the best bounds and weights over all samples."""
+        try:
+            self.grow()
+        except KeyboardInterrupt:
+            return replace(self.best, stopped=Status.INTERRUPTED)
+        except TooLargeError as error:
+            return replace(self.best, reason=str(error))
+        return self.best
+
+    def _first(self, dual: Array | None) -> tuple[Tensor, Tensor]:
+        scaled, settings, n = self.scaled, self.settings, self.scaled.n
+        rows = np.arange(n)
+        if dual is not None and np.count_nonzero(dual > settings.support * dual.max()) >= 2:
+            # A large support would be too large a matrix: the samples with the largest λ find the others.
+            most = min(n, settings.known_support_up_to)
+            rows = np.sort(np.argpartition(-dual, most - 1)[:most])
+            rows = rows[dual[rows] > settings.support * dual.max()]
+        elif not (scaled.few or scaled.few_features):
+            rows = np.sort(np.random.default_rng(0).choice(n, settings.first_samples, replace=False))
+        if scaled.intercept_column is not None:
+            y = scaled.problem.y
+            sides = [sign for sign in (-1, 1) if not (y[rows] == sign).any()]
+            rows = np.concatenate([rows, *(np.flatnonzero(y == sign)[: settings.first_samples] for sign in sides)])
+        return scaled.to_device(rows), scaled.to_device(rows[:0])
+
+    def _screened(self) -> tuple[Tensor, Tensor]:
+        """Rows are samples with λ between its bounds, and those near the margin; samples below it are bounded.
+
+        If the weights are nearly zero, far more samples may be near the margin than have free λ: then only the nearest
+        become rows, the others stay at their bound. If few are at their bound, none is bounded, and all with λ > 0 and
+        all violated ones become rows; `known_support_up_to` at most if they can be bounded.
+        """
+        scaled, settings, known = self.scaled, self.settings, self.best
+        lam, eta, b = known.weights
+        V = scaled.adjoint(lam)
+        f = scaled.margins(V, eta, b)
+        many = many_bounded(lam, scaled.box, settings)
+        least = upper_bound(float(eta @ scaled.squares(V) ** 0.5), f, scaled.box)[1] if many else 1.0
+        xp, away = library(f), library(f).nan_to_num(f / least - 1, nan=0.0)
+        low = away < 0
+        if many:
+            near, at_bound = abs(away) <= known.bounds.gap, lam == scaled.box
+            between = (lam > 0) & ~(at_bound & (near | low))
+            low = xp.where(near, at_bound, low)
+            order = xp.where(near & ~between, abs(away), np.inf).argsort()
+            order = order[: max(settings.least_samples, int(between.sum()))]
+            between[order] |= near[order]
+        else:
+            between = (lam > 0) | low
+            between[away.argsort()[: settings.least_samples]] = True
+        most = scaled.n if scaled.box is None else settings.known_support_up_to
+        beyond = xp.where(between, abs(away), np.inf).argsort()[most:]
+        joined = many or bool(between[beyond].any())
+        between[beyond] = False
+        for side in (scaled.positive, ~scaled.positive):
+            own = xp.where(side)[0]
+            between[own[abs(away[own]).argsort()[: settings.nearest]]] = True
+        rows, others = (xp.where(part)[0] for part in (between, ~between & low))
+        return rows, others if joined else others[:0]
+
+    def solve(self) -> None:
+        scaled, settings, gaps = self.scaled, self.settings, self.settings.round_gaps
+        size = len(self.rows)
+        scaled.check_room(size)
+        whole = (scaled.few or scaled.few_features) and size == scaled.n
+        self.last = whole or self.stage == len(gaps)
+        self.aim = self.tol if whole else self.tol / 2 if self.last else max(gaps[self.stage], self.tol / 2)
+        seen = partial(self.watch, self.best.iterations, size, self.best.bounds)
+        with one_thread() if size < settings.threads_from else nullcontext():
+            if self.program is None:
+                self.program = scaled.program(self.rows, self.bounded)
+                if self.best.bounds.gap < 1 and len(self.bounded) == 0:
+                    self.start = self._warm_start(self.program)
+            most = self.most - self.best.iterations
+            self.outcome = descend(self.program, self.aim, most, self.start, seen)
+            self._evaluate(self.program)
+        self.failed = self.outcome.bounds.upper == float("inf")
+
+    def _evaluate(self, program: Program) -> None:
+        """Update the best bounds over all samples, all margins f (n,), and the margin `least` that the set requires."""
+        (lam, eta, b), outcome, scaled = self.outcome.weights, self.outcome, self.scaled
+        q, P = program.kernels.sweep(lam)
+        value, every = float(eta @ q**0.5), self._scattered(lam)
+        self.f = scaled.margins(scaled.adjoint(every), eta, b)
+        upper = upper_bound(value, self.f, scaled.box)[0]
+        # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
+        self.least = upper_bound(value, P @ eta + program.equalities[:, 1:] @ b, program.box)[1]
+        bounds, iterations = Bounds(outcome.bounds.lower, upper), self.best.iterations + outcome.iterations
+        best = self.best.better(self._scattered(outcome.lam), (every, eta, b), bounds, iterations)
+        self.best = replace(best, stopped=outcome.stopped, reason=outcome.reason)
+
+    def _scattered(self, lam: Tensor) -> Tensor:
         """The λ (n,) of all samples from the program's."""
         every = filled(lam, self.scaled.n, 0.0)
         every[self.rows] = lam[: len(self.rows)]
-        if self.scaled.prices is not None and len(self.priced):
-            prices = self.scaled.prices[self.priced]
-            every[self.priced] = lam[-1] * (prices / prices.sum())
+        if self.scaled.box is not None and len(self.bounded):
+            box = self.scaled.box[self.bounded]
+            every[self.bounded] = lam[-1] * (box / box.sum())
         return every
 
-    def done(self, found: Outcome, f: Tensor, least: float) -> tuple[Tensor, Tensor]:
-        """Which rows are idle, and which at their price: λ, or what it lacks, is small against how far the margin is.
+    def violated(self) -> Tensor:
+        """Return inactive samples with margins below `least` and bounded ones above it, worst first.
 
-        Never a whole class. Weights that do not separate even the working set do not tell.
+        If there are any, samples near to being violated follow.
         """
-        if least <= 0:
-            return self.rows < 0, self.rows < 0
-        own, prices = found.lam[: len(self.rows)], self.program.prices
-        away = own.mean() * (f[self.rows] / least - 1)
-        idle, paid = own < away, self.rows < 0
-        if prices is not None:
-            rho = found.lam.sum() / found.bounds.lower
-            paid = (prices * rho - found.lam)[: len(self.rows)] < -away
-        for side in (self.scaled.positive[self.rows], ~self.scaled.positive[self.rows]):
-            if (idle | paid)[side].all():
-                idle, paid = idle & ~side, paid & ~side
-        return idle, paid
-
-    def violated(self, f: Tensor, least: float) -> tuple[Tensor, bool]:
-        """Idle samples with margins below `least` and priced ones above, worst first; whether more than may join.
-
-        If there are any, those that are NEAR to being so follow them.
-        """
-        beyond = least - f
-        beyond[self.priced] *= -1
+        beyond, settings = self.least - self.f, self.settings
+        beyond[self.bounded] *= -1
         beyond[self.rows] = -float("inf")
-        most = max(FEW - len(self.rows), int(GROWTH * len(self.rows)))
+        most = max(settings.least_samples - len(self.rows), int(settings.growth * len(self.rows)))
         order = (-beyond).argsort()[: most + 1]
         wrong = int((beyond[order] > 0).sum())
-        new = order[beyond[order] > -NEAR * max(least, 0.0)] if wrong else order[:0]
-        return new[:most], wrong > most
+        self.more = wrong > most
+        new = order[beyond[order] > -settings.near * max(self.least, 0.0)] if wrong else order[:0]
+        return new[:most]
 
-    def changed(self, idle: Tensor, paid: Tensor, new: Tensor, near: Point) -> tuple[WorkingSet, Point]:
-        """Without the idle rows, with those at their price among the priced, and with new ones; and where to start."""
-        xp = library(new)
-        kept = self.priced[~xp.isin(self.priced, new)]
-        rows, priced = xp.hstack([self.rows[~idle & ~paid], new]), xp.hstack([kept, self.rows[paid]])
-        changed, m = replace(self, rows=rows, priced=priced), len(self.rows)
-        lam, u = self.spread(near.lam), near.u
-        little = NEWCOMER * near.lam[:m].mean()
-        if self.scaled.prices is not None:
-            little = xp.clip(self.scaled.prices[rows] * near.rho / 2, None, little)
+    def _classified(self, program: Program) -> tuple[Tensor, Tensor]:
+        """Which rows are inactive, and which at their bound: λ, or bound − λ, is small for its margin's distance.
+
+        Never a whole class. Weights that do not separate even the working set are not informative.
+        """
+        if self.least <= 0:
+            return self.rows < 0, self.rows < 0
+        own, box = self.outcome.lam[: len(self.rows)], program.box
+        away = own.mean() * (self.f[self.rows] / self.least - 1)
+        inactive, at_bound = own < away, self.rows < 0
+        if box is not None:
+            rho = self.outcome.lam.sum() / self.outcome.bounds.lower
+            at_bound = (box * rho - self.outcome.lam)[: len(self.rows)] < -away
+        for side in (self.scaled.positive[self.rows], ~self.scaled.positive[self.rows]):
+            if (inactive | at_bound)[side].all():
+                inactive, at_bound = inactive & ~side, at_bound & ~side
+        return inactive, at_bound
+
+    def update(self, new: Tensor) -> None:
+        assert self.program is not None
+        scaled, settings, gaps = self.scaled, self.settings, self.settings.round_gaps
+        self.stage = len(gaps) if len(new) == 0 else min(self.stage + (not self.more), len(gaps))
+        inactive, at_bound = (rows & ~self.left[self.rows] for rows in self._classified(self.program))
+        if self.aim <= gaps[-1] and len(self.bounded) == 0:
+            # Fewer rows would save less than the rounds that bring some of them back.
+            inactive = inactive & False
+        self.left[self.rows[inactive | at_bound]] = True
+        near = self.outcome.iterate(min(settings.warm_gap, settings.warm_share * self.best.bounds.gap))
+        xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
+        kept = self.bounded[~xp.isin(self.bounded, new)]
+        lam, u = self._scattered(near.lam), near.u
+        rows = xp.hstack([old[~inactive & ~at_bound], new])
+        bounded = xp.hstack([kept, old[at_bound]])
+        little = settings.newcomer * near.lam[:m].mean()
+        if box is not None:
+            little = xp.clip(box[rows] * near.rho / 2, None, little)
         lam[rows] = xp.where(lam[rows] > 0, lam[rows], little)
-        own = xp.hstack([lam[rows], lam[priced].sum()]) if len(priced) else lam[rows]
-        if self.scaled.prices is not None:
-            every = filled(u, self.scaled.n, np.nan)
-            every[self.rows], every[kept] = u[:m], u[-1]
-            prices = self.scaled.prices[priced]
-            joined = [every[priced] @ prices / prices.sum()] if len(priced) else []
+        own = xp.hstack([lam[rows], lam[bounded].sum()]) if len(bounded) else lam[rows]
+        if box is not None:
+            every = filled(u, scaled.n, np.nan)
+            every[old], every[kept] = u[:m], u[-1]
+            joined = [every[bounded] @ box[bounded] / box[bounded].sum()] if len(bounded) else []
             u = xp.hstack([every[rows], *joined])
-        return changed, _carried(changed.program, near, own, u)
+        self.rows, self.bounded, self.program = rows, bounded, scaled.program(rows, bounded)
+        # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
+        cold = scaled.uses_partial(len(rows)) and len(bounded) == 0
+        self.start = None if cold else _restart(self.program, near, own, u)
+
+    def _warm_start(self, program: Program) -> Point:
+        """A feasible iterate near known weights, with every λ at some distance from 0."""
+        (lam, eta, b), xp = self.best.weights, library(self.rows)
+        own = xp.clip(lam[self.rows], self.settings.newcomer * lam[self.rows].mean(), None)
+        lam = program.normalised(own)
+        q, P = program.kernels.sweep(lam)
+        rho, u = (1.01 * q.max()) ** 0.5, lam[:0]
+        if program.box is not None:
+            rho = xp.maximum(rho, 1.1 * (lam / program.box).max())
+            u = self.best.bounds.gap * rho / (len(lam) * (program.box * rho - lam))
+        return program.feasible(lam, eta, q, P, rho, u, b / (own.sum() * rho))
 
 
-def few(scaled: ScaledProblem) -> bool:
-    """Whether the samples are so few that none is left out."""
-    return scaled.n <= ALL_UP_TO
-
-
-def at_once(scaled: ScaledProblem) -> bool:
-    """Whether all samples can be solved for together."""
-    return few(scaled) or scaled.few_features
-
-
-def first_set(scaled: ScaledProblem, dual: Array | None, known: Outcome) -> WorkingSet:
-    """The first working set: as `known` weights sort the samples, if there are any.
-
-    Else it is the support of an earlier λ (n,), else all of few samples or where the features are few, else a seeded
-    draw of many. Where the intercept is free, it holds samples of both classes.
-    """
-    if known.weights[0].any():
-        return _sorted(scaled, known)
-    n = scaled.n
-    rows = np.arange(n)
-    if dual is not None and np.count_nonzero(dual > SUPPORT * dual.max()) >= 2:
-        most = min(n, SUPPORTING)
-        # All of a large support would be too large a matrix: those that carry most of it lead to the others.
-        rows = np.sort(np.argpartition(-dual, most - 1)[:most])
-        rows = rows[dual[rows] > SUPPORT * dual.max()]
-    elif not at_once(scaled):
-        rows = np.sort(np.random.default_rng(0).choice(n, FIRST, replace=False))
-    if scaled.tilt is not None:
-        y = scaled.problem.y
-        missing = [np.flatnonzero(y == sign)[:FIRST] for sign in (-1, 1) if not (y[rows] == sign).any()]
-        rows = np.concatenate([rows, *missing])
-    return WorkingSet(scaled, scaled.moved(rows), scaled.moved(rows[:0]))
-
-
-def _sorted(scaled: ScaledProblem, known: Outcome) -> WorkingSet:
-    """One by one: samples whose λ is between its bounds, and those next to the margin; priced: lower margins.
-
-    Next to the margin may be far more than carry the weights, where these are next to zero: then only the nearest are
-    solved for, the others stay at the bound where they are. Where few are at their price, nobody is priced, and all
-    that carry the weights or violate them are solved for; if they can be priced, at most SUPPORTING.
-    """
-    lam, eta, b = known.weights
-    V = scaled.together(lam)
-    f = scaled.margins(V, eta, b)
-    priced = many_priced(lam, scaled.prices)
-    least = upper_bound(float(eta @ scaled.squares(V) ** 0.5), f, scaled.prices)[1] if priced else 1.0
-    xp, away = library(f), library(f).nan_to_num(f / least - 1, nan=0.0)
-    low = away < 0
-    if priced:
-        near, paid = abs(away) <= known.bounds.gap, lam == scaled.prices
-        between = (lam > 0) & ~(paid & (near | low))
-        low = xp.where(near, paid, low)
-        order = xp.where(near & ~between, abs(away), np.inf).argsort()[: max(FEW, int(between.sum()))]
-        between[order] |= near[order]
-    else:
-        between = (lam > 0) | low
-        between[away.argsort()[:FEW]] = True
-    most = scaled.n if scaled.prices is None else SUPPORTING
-    beyond = xp.where(between, abs(away), np.inf).argsort()[most:]
-    joined = priced or bool(between[beyond].any())
-    between[beyond] = False
-    for side in (scaled.positive, ~scaled.positive):
-        own = xp.where(side)[0]
-        between[own[abs(away[own]).argsort()[:NEAREST]]] = True
-    rows, others = (xp.where(part)[0] for part in (between, ~between & low))
-    return WorkingSet(scaled, rows, others if joined else others[:0])
-
-
-def solve_in_rounds(chosen: WorkingSet, tol: float, max_iterations: int, best: Outcome, watch: WatchAll) -> Outcome:
-    """Solve for the first working set, then for changed ones, until the gap over all samples is at most `tol`.
-
-    `best` is what is known. `watch` is called at every iterate. A sample leaves the rows at most once, so that the
-    rounds end; a set that the memory has no room for ends them, too.
-    """
-    scaled = chosen.scaled
-    left = scaled.positive & False
-    stage = int(len(chosen.rows) == scaled.n)
-    if best.bounds.gap < 1:
-        # Where samples are sorted only few have to be found, and one finer round finds them.
-        stage = len(TOLERANCES) - (len(chosen.rows) > FEW + 2 * NEAREST)
-    leads = best.bounds.gap < 1 and len(chosen.priced) == 0
-    start = _led(chosen, best) if leads else None
-    try:
-        while not (best.stopped or best.reason or best.bounds.gap <= tol):
-            scaled.check_room(len(chosen.rows))
-            whole = at_once(scaled) and len(chosen.rows) == scaled.n
-            last = whole or stage == len(TOLERANCES)
-            aim = tol if whole else tol / 2 if last else max(TOLERANCES[stage], tol / 2)
-            seen = partial(watch, best.iterations, len(chosen.rows), best.bounds)
-            with one_thread() if len(chosen.rows) < MANY_SAMPLES else nullcontext():
-                outcome = descend(chosen.program, aim, max_iterations - best.iterations, start, seen)
-                best, f, least = _scored(chosen, outcome, best)
-            new, more = chosen.violated(f, least)
-            if outcome.bounds.upper == float("inf") or (len(new) == 0 and last):
-                return best
-            stage = len(TOLERANCES) if len(new) == 0 else min(stage + (not more), len(TOLERANCES))
-            idle, paid = (rows & ~left[chosen.rows] for rows in chosen.done(outcome, f, least))
-            if aim <= TOLERANCES[-1] and len(chosen.priced) == 0:
-                # Fewer rows would save less than the rounds that bring some of them back.
-                idle = idle & False
-            left[chosen.rows[idle | paid]] = True
-            near = outcome.iterate(min(WARM_GAP, WARM_SHARE * best.bounds.gap))
-            chosen, start = chosen.changed(idle, paid, new, near)
-            if scaled.partial(len(chosen.rows)) and len(chosen.priced) == 0:
-                # Partial factors are small far from the boundary: from the start anew takes no longer, and is safer.
-                start = None
-    except KeyboardInterrupt:
-        return replace(best, stopped=Status.INTERRUPTED)
-    except TooLargeError as error:
-        return replace(best, reason=str(error))
-    return best
-
-
-def _scored(chosen: WorkingSet, outcome: Outcome, best: Outcome) -> tuple[Outcome, Tensor, float]:
-    """The best bounds over all samples, all margins (n,), and the margin that the weights ask of a sample."""
-    (lam, eta, b), program, scaled = outcome.weights, chosen.program, chosen.scaled
-    q, P = program.kernels.sweep(lam)
-    value, heavy = float(eta @ q**0.5), chosen.spread(lam)
-    f = scaled.margins(scaled.together(heavy), eta, b)
-    upper = upper_bound(value, f, scaled.prices)[0]
-    # What the weights ask of the working set itself: a multiple chosen for all samples would excuse the violated.
-    least = upper_bound(value, P @ eta + program.equalities[:, 1:] @ b, program.prices)[1]
-    bounds, iterations = Bounds(outcome.bounds.lower, upper), best.iterations + outcome.iterations
-    found = best.better(chosen.spread(outcome.lam), (heavy, eta, b), bounds, iterations)
-    return replace(found, stopped=outcome.stopped, reason=outcome.reason), f, least
-
-
-def _led(chosen: WorkingSet, known: Outcome) -> Point:
-    """A feasible iterate near `known` weights, every λ at some distance from 0."""
-    (lam, eta, b), program = known.weights, chosen.program
-    xp = library(lam)
-    own = xp.clip(lam[chosen.rows], NEWCOMER * lam[chosen.rows].mean(), None)
-    lam = program.balanced(own)
-    q, P = program.kernels.sweep(lam)
-    rho, u = (1.01 * q.max()) ** 0.5, lam[:0]
-    if program.prices is not None:
-        rho = xp.maximum(rho, 1.1 * (lam / program.prices).max())
-        u = known.bounds.gap * rho / (len(lam) * (program.prices * rho - lam))
-    return program.feasible(lam, eta, q, P, rho, u, b / (own.sum() * rho))
-
-
-def _carried(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
+def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
     """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples.
 
-    λ and ρ are scaled alike, so that λ stays below its prices by as much as it was.
+    λ and ρ are scaled alike, so that the distance of λ from its upper bounds is kept.
     """
-    own = program.balanced(lam)
+    own = program.normalised(lam)
     q, P = program.kernels.sweep(own)
     xp = library(own)
     rho = xp.maximum(near.rho * (own / lam).max(), (1.01 * q.max()) ** 0.5)
-    if program.prices is not None:
-        u = xp.where(xp.isnan(u), near.complementarity() / (program.prices * rho - own), u)
+    if program.box is not None:
+        u = xp.where(xp.isnan(u), near.complementarity() / (program.box * rho - own), u)
     return program.feasible(own, near.eta, q, P, rho, u, near.nu[1:])
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solution for some groups: weights (k, d), λ (n,), intercept, and bounds that hold without the other groups."""
+
+    answer: Answer
+    bounds: Bounds
+
+
+#: Arguments: a form of some groups, a known λ, the gap to reach, iterations so far, and bounds over all groups.
+Solve = Callable[[GroupForm, Array | None, float, int, Bounds], Found]
+
+
+class FeatureSet(GrowingSet):
+    """Groups or atoms: weights of some are weights of all, and give an upper bound; λ is judged by all dual norms."""
+
+    def __init__(
+        self, problem: MarginProblem, tol: float, start: Array | None, solve: Solve, settings: Settings
+    ) -> None:
+        self.problem, self.tol, self.start, self.solve_form, self.settings = problem, tol, start, solve, settings
+        self.best: Answer | None = None
+        self.bounds, self.iterations, self.rounds, self.stopped = Bounds(), 0, 0, False
+
+    #: The gap of the next round.
+    aim: float
+
+    @property
+    @abstractmethod
+    def form(self) -> GroupForm:
+        """The group form of the members."""
+
+    @abstractmethod
+    def _evaluate(self, lam: Array) -> tuple[float, float | None]:
+        """Compute the dual norms of λ; return the largest of all, and the largest of a member if there are any."""
+
+    @property
+    def ended(self) -> bool:
+        return self.stopped or self.bounds.gap <= self.tol or self.rounds >= self.settings.rounds
+
+    def run(self) -> Answer:
+        """Return the best weights and λ."""
+        self.grow()
+        assert self.best is not None
+        return self.best
+
+    def solve(self) -> None:
+        self.last = self.aim <= self.tol / 2
+        aim = max(self.aim, self.tol / 2)
+        self._judge(self.solve_form(self.form, self.start, aim, self.iterations, self.bounds))
+
+    def _judge(self, found: Found) -> None:
+        """Update the best weights and λ, and their bounds; `allowed` is the dual norm that others must not exceed."""
+        self.separated, answer = found.bounds.upper < np.inf, found.answer
+        self.stopped = answer.stopped is not None or bool(answer.reason)
+        self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
+        largest, own = self._evaluate(answer.dual)
+        lower, reach = lower_bound(self.problem, answer.dual, largest)
+        # The first atoms have at least half of the largest dual norm.
+        self.allowed = largest / 2 if own is None else max(own, reach)
+        best = self.best or answer
+        upper = self.best is None or found.bounds.upper < self.bounds.upper
+        self.best = replace(
+            answer,
+            weights=answer.weights if upper else best.weights,
+            intercept=answer.intercept if upper else best.intercept,
+            dual=answer.dual if lower > self.bounds.lower else best.dual,
+            iterations=self.iterations,
+        )
+        self.bounds = Bounds(max(self.bounds.lower, lower), min(self.bounds.upper, found.bounds.upper))
+        self.start, self.weights = answer.dual, answer.weights
+
+
+def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
+    """Return the lower bound of λ, given its dual norm, and max_i λ_i/p_i."""
+    reach = 0.0 if problem.hard else float((lam / problem.prices).max())
+    size = max(dual_norm, reach)
+    return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
+
+
+class GroupSet(FeatureSet):
+    """Groups of a form: those with the largest dual norms ‖Φ̂_hᵀ(λ∘y)‖, Φ̂ the features of the gate values GT.
+
+    If some groups do not separate the samples, the λ that proves it finds groups that may.
+    """
+
+    def __init__(
+        self,
+        problem: MarginProblem,
+        form: GroupForm,
+        tol: float,
+        start: Array | None,
+        solve: Solve,
+        settings: Settings,
+    ) -> None:
+        super().__init__(problem, tol, start, solve, settings)
+        self.whole, self.features = form, problem.features.mixed(form.expand)
+        labels, self.index = np.unique(form.groups, return_inverse=True)
+        self.H, self.aim = len(labels), settings.group_gap
+        share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
+        self.first = max(settings.first_groups, int(share))
+        self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
+        sizes = self._dual_norms(self._even() if start is None else start)
+        self.chosen[np.argsort(-sizes, kind="stable")[: self.first]] = True
+
+    @property
+    def form(self) -> GroupForm:
+        columns = np.flatnonzero(self.chosen[self.index])
+        return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
+
+    def _even(self) -> Array:
+        """λ that weights samples alike, and classes too if the intercept is free."""
+        norms, y = self.problem.features.row_norms(), self.problem.y
+        lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        if self.problem.intercept:
+            lam = lam / np.where(y > 0, lam[y > 0].sum() or 1.0, lam[y < 0].sum() or 1.0)
+        return lam
+
+    def _dual_norms(self, lam: Array) -> Array:
+        rows = length(self.features.adjoint(self.problem.y * lam), axis=1)
+        size = float(rows.max()) or 1.0
+        return size * np.sqrt(np.bincount(self.index, (rows / size) ** 2, self.H))
+
+    def _evaluate(self, lam: Array) -> tuple[float, float | None]:
+        self.sizes = self._dual_norms(lam)
+        return float(self.sizes.max()), float(self.sizes[self.chosen].max())
+
+    def violated(self) -> np.ndarray:
+        new = np.flatnonzero(~self.chosen & (self.sizes > self.allowed))
+        return new[np.argsort(-self.sizes[new], kind="stable")]
+
+    def update(self, new: np.ndarray) -> None:
+        settings = self.settings
+        small = self.sizes < settings.inactive_group * self.allowed
+        inactive = self.chosen & ~self.dropped & small & self.separated
+        self.dropped |= inactive
+        self.chosen &= ~inactive
+        self.chosen[new[: max(self.first // 2, int(settings.group_growth * self.chosen.sum()))]] = True
+        self.aim = min(self.aim, settings.group_gap_share * self.bounds.gap) if len(new) else self.tol / 2
+
+
+class AtomSet(FeatureSet):
+    """Atoms of a nuclear norm: unit vectors `directions` (A, R) of the rows of `groups` (A,), in a group lasso.
+
+    New atoms are the singular vectors of each V_h = (Φᵀ(λ∘y))_h whose singular values exceed what is allowed. The first
+    λ is that of the norm Σ_h ‖ζ_h‖_F: if it has no weights, that proves that nothing separates. An earlier solution
+    replaces it by its own λ, and the singular vectors of its weights.
+    """
+
+    def __init__(
+        self,
+        problem: MarginProblem,
+        norm: Any,
+        tol: float,
+        start: Solution | None,
+        solve: Solve,
+        settings: Settings,
+    ) -> None:
+        super().__init__(problem, tol, None if start is None else np.asarray(start.dual), solve, settings)
+        self.norm, self.aim = norm, settings.atom_gap
+        self.groups, self.directions = np.zeros(0, dtype=int), np.zeros((0, norm.shape[1]))
+        self.seeds = None if start is None else _usable_weights(start, problem)
+        if self.seeds is not None:
+            self._add(*self._singular_vectors(self.seeds, settings.visible_atom))
+
+    @property
+    def form(self) -> GroupForm:
+        return self.norm.atoms(self.groups, self.directions)
+
+    def _add(self, groups: np.ndarray, directions: Array) -> None:
+        self.groups = np.append(self.groups, groups)
+        self.directions = np.vstack([self.directions, directions])
+
+    def _singular_vectors(self, W: Array, share: float) -> tuple[np.ndarray, Array]:
+        """Groups and left singular vectors of weights, with singular values above this share of the largest."""
+        U, s, _ = np.linalg.svd(self.norm.matrices(W), full_matrices=False)
+        own = np.argwhere(s > share * s.max())
+        return own[:, 0], U[own[:, 0], :, own[:, 1]]
+
+    def solve(self) -> None:
+        if self.best is not None:
+            super().solve()
+        elif self.seeds is not None:
+            assert self.start is not None
+            self._judge(Found(Answer(self.seeds, self.start, 0), Bounds()))
+        else:
+            whole = GroupForm(sp.eye_array(self.norm.gates, format="csr"), self.norm.groups)
+            found = self.solve_form(whole, self.start, self.aim, 0, Bounds())
+            # Its weights have another norm, and their objective bounds nothing here.
+            self._judge(replace(found, bounds=Bounds()))
+            self.stopped |= found.bounds.upper == np.inf
+            self.aim = 1.0
+
+    def _evaluate(self, lam: Array) -> tuple[float, float | None]:
+        V = self.norm.matrices(self.problem.adjoint(lam))
+        self.left, self.singular, _ = np.linalg.svd(V, full_matrices=False)
+        self.sizes = np.asarray(length(np.einsum("ar,arc->ac", self.directions, V[self.groups]), axis=1))
+        return float(self.singular.max()), float(self.sizes.max()) if len(self.sizes) else None
+
+    def violated(self) -> np.ndarray:
+        return np.argwhere(self.singular > self.allowed * (1 + self.tol / 4))
+
+    def update(self, new: np.ndarray) -> None:
+        settings = self.settings
+        kept = (self.sizes >= settings.inactive_atom * self.allowed) | (not self.separated)
+        self.groups, self.directions = self.groups[kept], self.directions[kept]
+        self._add(new[:, 0], self.left[new[:, 0], :, new[:, 1]])
+        if self.separated:
+            # The singular vectors of the weights: those of V are halfway to the next ones.
+            self._add(*self._singular_vectors(self.weights, settings.negligible_atom))
+        gap = settings.atom_gap_share * min(self.bounds.gap, self.aim)
+        self.aim = max(self.tol / 2, gap if len(new) else 0.0)
+
+
+def _usable_weights(start: Solution, problem: MarginProblem) -> Array | None:
+    """The weights of an earlier solution, if they fit this problem, and for a hard margin separate."""
+    W = np.asarray(start.weights)
+    fits = W.shape == problem.features.shape[1:] and bool(np.isfinite(W).all()) and bool(W.any())
+    return W if fits and (not problem.hard or problem.margins(W, start.intercept).min() > 0) else None

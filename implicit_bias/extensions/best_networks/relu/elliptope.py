@@ -14,15 +14,20 @@ from scipy.linalg import cho_solve, lapack
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import TINY, length
+from implicit_bias.solvers.native.mehrotra import descend_from
 
-#: Newton steps at most; it needs 8 to 15. The share of the gap that a step aims at, and of the way to the boundary.
-STEPS, TARGET, TO_BOUNDARY = 60, 0.25, 0.95
-#: What joins d, as a share of its mean, to keep Diag(d) − Q away from singular.
+#: Newton steps at most; it needs 8 to 15.
+STEPS = 60
+#: Share of the gap that a step aims at.
+CENTRING = 0.25
+#: Share of the way to the boundary that a step takes.
+TO_BOUNDARY = 0.95
+#: Added to d, as a share of its mean, to keep Diag(d) − Q away from singular.
 SAFE = 1e-9
 
 
 def relaxed(Q: Array, accuracy: float) -> tuple[Array, Array]:
-    """d (m,) and X (m, m) of nearly the least Σ d, to a relative `accuracy`, for Q ⪰ 0 (m, m).
+    """Return d (m,) and X (m, m) of nearly the least Σ d, to a relative `accuracy`, for Q ⪰ 0 (m, m).
 
     An interior-point method: with Z = Diag(d) − Q, Newton's steps for XZ = μ and X_ii = 1 are
     (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, made symmetric.
@@ -31,30 +36,57 @@ def relaxed(Q: Array, accuracy: float) -> tuple[Array, Array]:
     >>> np.round(d, 6).tolist(), np.round(X, 6).tolist()
     ([2.0, 2.0], [[1.0, 1.0], [1.0, 1.0]])
     """
-    m, size = len(Q), float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
-    Q, X = Q / size, np.eye(m)
-    d = 1.1 * np.abs(Q).sum(axis=1) + 1e-3
-    for _ in range(STEPS):
-        Z = np.diag(d) - Q
-        gap = float((Z * X).sum())
-        inverse = _inverse(Z)
-        if gap <= accuracy * d.sum() or inverse is None:
-            break
-        mu = TARGET * gap / m
-        step, failed = lapack.dposv(inverse * X, mu * inverse.diagonal() - 1)[1:]
-        if failed:
-            break
-        change = mu * inverse - X - (inverse * step) @ X
-        X = X + _room(X, (change + change.T) / 2) * (change + change.T) / 2
-        d = d + _room(Z, np.diag(step)) * step
+    size = float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
+    Q = Q / size
+    descent = _Descent(Q, accuracy)
+    descend_from((1.1 * np.abs(Q).sum(axis=1) + 1e-3, np.eye(len(Q))), descent, CENTRING, predicts=False)
+    d, X = descent.at
     return d * size, X
 
 
-def _inverse(Z: Array) -> Array | None:
-    """Z⁻¹, or none where Z is not positive definite."""
+class _Descent:
+    """The course of `relaxed`, from iterate to iterate (d, X)."""
+
+    def __init__(self, Q: Array, accuracy: float) -> None:
+        self.Q, self.accuracy, self.count = Q, accuracy, 0
+
+    def finished(self, at: tuple[Array, Array]) -> bool:
+        (d, X), self.at = at, at
+        self.Z = np.diag(d) - self.Q
+        self.gap, self.count = float((self.Z * X).sum()), self.count + 1
+        return self.gap <= self.accuracy * d.sum() or self.count > STEPS
+
+    def linearised(self, at: tuple[Array, Array]) -> "_Conditions":
+        return _Conditions(self.Z, *at, self.gap / max(len(self.Z), 1))
+
+
+class _Conditions:
+    """XZ = μ and X_ii = 1, linearised."""
+
+    def __init__(self, Z: Array, d: Array, X: Array, mu: float) -> None:
+        self.Z, self.d, self.X, self.mu, self.inverse = Z, d, X, mu, _inverse(Z)
+
+    def direction(self, target: float, guess: None) -> tuple[Array, Array]:
+        step, failed = lapack.dposv(self.inverse * self.X, target * self.inverse.diagonal() - 1)[1:]
+        if failed:
+            raise ArithmeticError("the linearised conditions are singular")
+        change = target * self.inverse - self.X - (self.inverse * step) @ self.X
+        return step, (change + change.T) / 2
+
+    def ahead(self, guess: None) -> float:
+        raise NotImplementedError("no direction is predicted")
+
+    def moved(self, direction: tuple[Array, Array]) -> tuple[Array, Array]:
+        step, change = direction
+        X = self.X + _room(self.X, change) * change
+        return self.d + _room(self.Z, np.diag(step)) * step, X
+
+
+def _inverse(Z: Array) -> Array:
+    """Z⁻¹, or ArithmeticError if Z is not positive definite."""
     L, failed = lapack.dpotrf(Z, lower=True)
     if failed:
-        return None
+        raise ArithmeticError("Z is no longer positive definite")
     lower = lapack.dpotri(L, lower=True)[0]
     inverse = lower + lower.T
     inverse[np.diag_indices_from(inverse)] /= 2
@@ -62,7 +94,7 @@ def _inverse(Z: Array) -> Array | None:
 
 
 def _room(M: Array, change: Array) -> float:
-    """A step, at most 1, that leaves M + step · change positive definite; part of the way where it is shorter."""
+    """A step, at most 1, that leaves M + step · change positive definite; part of the way if it is shorter."""
     step = 1.0
     while lapack.dpotrf(M + step * change)[1]:
         step *= 0.8
@@ -72,7 +104,7 @@ def _room(M: Array, change: Array) -> float:
 
 
 class SignBound:
-    """Bounds of ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m, rounding counted, for F (m, r) and any number of f_0.
+    """Bounds on ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m, rounding counted, for F (m, r) and any number of f_0.
 
     For d_1 … d_m with Z = Diag(d_1 … d_m) − FFᵀ positive definite the least d_0 is ‖f_0‖² + qᵀZ⁻¹q, q = Ff_0. With v
     near Z⁻¹q and e = q − Zv it is at most ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ, where ζ is below all eigenvalues of Z.

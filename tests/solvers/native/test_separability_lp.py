@@ -1,4 +1,4 @@
-"""Whether anything separates: proofs by an interior-point method over the features, held against linear programs."""
+"""The separability linear program: its proofs, compared with those of HiGHS, and its place in a solve."""
 
 import dataclasses
 import functools
@@ -8,8 +8,11 @@ import pytest
 from scipy.optimize import linprog
 
 from implicit_bias import GatedFeatures, HyperplaneGates, MarginProblem, Status, certify, load_binary, solve, svm_gln
-from implicit_bias.solvers.native import balance, chunked, interior_point, kernels, scaled
+from implicit_bias.solvers.native import separability_lp
+from implicit_bias.solvers.native.separability_lp import Rows, inseparability_proof
+from implicit_bias.solvers.native.settings import Settings
 from tests.cases import FEATURES, PAIRS, problem
+from tests.solvers.native.shapes import in_our_coordinates, native
 
 #: Samples of which some labels are such that they can be separated, with the gates of `cases.py`, and some not.
 SIZE = (60, 4)
@@ -41,10 +44,11 @@ def separated(case):
     return found.status == 2
 
 
-def proof(case, device="cpu", ends=lambda step, lam: False):
+def proof(case, device="cpu"):
     """λ (n,) in the problem's own coordinates, or None."""
-    ours = chunked.scaled(case, case.norm.group_form(case.features.k), device)
-    lam = balance.balance(ours.kernels(ours.moved(np.arange(ours.n))), ours.tilt, ends)
+    ours = in_our_coordinates(case, device)
+    kernels = ours.kernels(ours.to_device(np.arange(ours.n)))
+    lam = inseparability_proof(kernels, ours.intercept_column, lambda step, lam: False)
     return None if lam is None else ours.dual(lam)
 
 
@@ -58,7 +62,7 @@ def assert_proof(case, lam):
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_a_proof_is_found_just_where_a_linear_program_finds_one(gate, norm, device):
+def test_proofs_agree_with_highs(gate, norm, device):
     for case in cases(gate, norm):
         lam = proof(case, device)
         assert (lam is None) == separated(case)
@@ -68,21 +72,20 @@ def test_a_proof_is_found_just_where_a_linear_program_finds_one(gate, norm, devi
 
 @pytest.mark.parametrize("wide", [1, 10**9])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_products_of_the_rows_are_those_of_dense_ones(gate, norm, wide, monkeypatch):
-    monkeypatch.setattr(scaled, "WIDE", wide)
+def test_rows_multiply_as_dense_ones(gate, norm, wide):
     rng = np.random.default_rng(0)
     for case in cases(gate, norm, 2):
         for device in ("cpu", "cpu:0"):
-            ours = chunked.scaled(case, case.norm.group_form(case.features.k), device)
-            rows = balance.Rows(ours.kernels(ours.moved(np.arange(ours.n))), ours.tilt)
-            weights, move = rng.random(rows.n + 1), ours.moved
+            ours = in_our_coordinates(case, device, wide_from=wide)
+            rows = Rows(ours.kernels(ours.to_device(np.arange(ours.n))), ours.intercept_column)
+            weights, move = rng.random(rows.n + 1), ours.to_device
             dense = np.stack([np.asarray(rows.times(move(x))) for x in np.eye(rows.size)], axis=1)
             np.testing.assert_allclose(rows.adjoint(move(weights)), dense.T @ weights, atol=1e-12)
             moment = dense.T @ (weights[:, None] * dense)
             np.testing.assert_allclose(rows.moment(move(weights)), moment, atol=1e-11)
 
 
-def test_samples_of_no_proof_have_no_part_in_one():
+def test_a_separable_sample_has_no_part_in_a_proof():
     """Two planar classes around each other; one sample beside them has an input to itself."""
     rng = np.random.default_rng(0)
     X = np.hstack([rng.normal(size=(40, 2)), np.zeros((40, 1))])
@@ -97,7 +100,7 @@ def test_samples_of_no_proof_have_no_part_in_one():
 
 @pytest.mark.parametrize("X", [np.kron(np.ones((2, 1)), [[1, 0], [-1e9, 0], [0, 1], [0, -1e-9]]), [[1.0], [-1.0]] * 9])
 def test_samples_of_any_length_have_part_in_a_proof(X):
-    """They have λ of lengths as far apart; of the second Φᵀ1 = 0 from the start."""
+    """λ spans as many decades; in the second case Φᵀ1 = 0 from the start."""
     X = np.asarray(X, float)
     case = MarginProblem(GatedFeatures(X), np.ones(len(X)), problem("constant", "frobenius").norm)
     lam = proof(case)
@@ -105,8 +108,8 @@ def test_samples_of_any_length_have_part_in_a_proof(X):
     assert (lam > 0).all()
 
 
-def test_bounds_that_are_told_are_those_of_their_dual():
-    """Of nearly collinear features rounding leaves Φᵀλ far from what it would be without."""
+def test_reported_bounds_hold_despite_rounding():
+    """Nearly collinear features: rounding changes Φᵀλ by far more than its exact size."""
     rng = np.random.default_rng(2)
     X, D, w = rng.normal(size=(1500, 6)), rng.normal(size=(1500, 6)), rng.normal(size=6)
     y = np.where(D @ w > 0, 1.0, -1.0)
@@ -114,40 +117,23 @@ def test_bounds_that_are_told_are_those_of_their_dual():
     case = MarginProblem(GatedFeatures(np.hstack([X, X + 1e-8 * D])), y, problem("constant", "frobenius").norm)
     told = []
     solve(case, "NATIVE", callback=lambda progress: told.append(progress.lower_bound))
-    assert len(told) > interior_point.DOUBTFUL
+    assert len(told) > Settings().separability_after
     assert max(told) <= certify(case, np.hstack([-w, w])[None], np.zeros(1500)).objective
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """Steps through the features; whether anything separates the samples is asked before the first, and noted."""
-    found = []
-
-    def noted(*given):
-        found.append(balance.balance(*given))
-        return found[-1]
-
-    monkeypatch.setattr(interior_point, "balance", noted)
-    for module in (kernels, scaled):
-        monkeypatch.setattr(module, "low_rank", lambda columns, samples: True)
-    monkeypatch.setattr(interior_point, "SETTLED_FROM", 0)
-    monkeypatch.setattr(interior_point, "DOUBTFUL", 0)
-    return found
+#: Steps through the features; the program is solved before the first of them.
+AT_ONCE = {"features_per_sample": np.inf, "separability_from": 0, "separability_after": 0}
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_to_ask_whether_anything_separates_changes_no_answer(gate, norm, asked, monkeypatch):
+def test_answers_are_the_same_without_it(gate, norm):
     for case in cases(gate, norm):
-        one = solve(case, "NATIVE", tol=1e-7)
-        monkeypatch.setattr(interior_point, "DOUBTFUL", -1)
-        other = solve(case, "NATIVE", tol=1e-7)
-        monkeypatch.setattr(interior_point, "DOUBTFUL", 0)
+        one, other = (solve(case, native(**AT_ONCE | {"separability_after": after}), tol=1e-7) for after in (0, -1))
         assert one.status.inseparable == other.status.inseparable == (not separated(case))
         if not one.status.inseparable:
             assert one.status is other.status
             assert one.objective == pytest.approx(other.objective, rel=1e-9)
             assert one.iterations >= other.iterations
-    assert asked
 
 
 @functools.cache
@@ -158,7 +144,7 @@ def inseparable():
     return svm_gln(task.X_train, np.where(wrong, -1, 1) * task.y_train, HyperplaneGates(2, 2, seed=1).fit(task.X_pool))
 
 
-def test_many_samples_that_nothing_separates_are_proved_to_be_so():
+def test_many_inseparable_samples_are_proved_so():
     bounds = []
     found = solve(inseparable(), "NATIVE", callback=lambda progress: bounds.append(progress.lower_bound))
     assert found.status is Status.NOT_SEPARABLE_BELOW
@@ -168,9 +154,9 @@ def test_many_samples_that_nothing_separates_are_proved_to_be_so():
     assert (np.diff(bounds) >= 0).all()
 
 
-@pytest.mark.parametrize("last", [interior_point.DOUBTFUL, interior_point.DOUBTFUL + 3])
+@pytest.mark.parametrize("last", [8, 11])
 def test_a_limit_or_an_interruption_ends_it(last):
-    """With what is known; a proof is still sought where steps were to be few, not where it was interrupted."""
+    """At its start, and three of its iterations later."""
 
     def interrupt(progress):
         if progress.iteration == last:
@@ -183,24 +169,24 @@ def test_a_limit_or_an_interruption_ends_it(last):
     assert 0 < broken.lower_bound < np.inf
 
 
-def test_errors_of_a_callback_are_the_callers():
+def test_errors_of_a_callback_are_raised():
     def fail(progress):
-        if progress.iteration == interior_point.DOUBTFUL + 2:
-            raise ZeroDivisionError("of the caller's own")
+        if progress.iteration == 10:
+            raise ZeroDivisionError("of the caller")
 
-    with pytest.raises(ZeroDivisionError, match="own"):
+    with pytest.raises(ZeroDivisionError, match="caller"):
         solve(inseparable(), "NATIVE", callback=fail)
 
 
-def test_nothing_is_asked_once_the_time_is_up(asked):
-    case = list(cases("constant", "frobenius"))[-1]
-    assert solve(case, "NATIVE", max_seconds=1e-9).status is Status.TIME_LIMIT
-    assert asked == []
-
-
-def test_without_the_memory_for_it_steps_go_on(asked, monkeypatch):
+def test_without_time_or_memory_steps_go_on(monkeypatch):
     case = list(cases("constant", "frobenius"))[-1]
     assert not separated(case)
-    monkeypatch.setattr(balance, "free_memory", lambda: 0)
-    assert solve(case, "NATIVE").status.inseparable
-    assert asked == [None]
+    found, cold = (
+        solve(case, native(**AT_ONCE | {"separability_after": after}), max_seconds=1e-9) for after in (0, -1)
+    )
+    assert found.status is Status.TIME_LIMIT
+    assert found.iterations == cold.iterations
+    monkeypatch.setattr(separability_lp, "free_memory", lambda: 0)
+    found, cold = (solve(case, native(**AT_ONCE | {"separability_after": after})) for after in (0, -1))
+    assert found.status.inseparable
+    assert found.iterations == cold.iterations

@@ -1,0 +1,49 @@
+"""Mehrotra's predictor-corrector loop, for any problem that supplies its linearised optimality conditions."""
+
+from typing import Any, Protocol
+
+
+class Linearised(Protocol):
+    """The optimality conditions, linearised at an iterate."""
+
+    #: μ > 0, the mean product of a variable and its slack.
+    mu: float
+
+    def direction(self, target: float, guess: Any) -> Any:
+        """Return the direction to products of `target`; `guess`, if any, is one whose second-order terms count."""
+
+    def ahead(self, guess: Any) -> float:
+        """Return the mean product at the end of the longest step along `guess`."""
+
+    def moved(self, direction: Any) -> Any:
+        """Return the next iterate, or None if there is no progress."""
+
+
+class Descent(Protocol):
+    """A problem on the way to its optimum."""
+
+    def finished(self, at: Any) -> bool:
+        """Evaluate an iterate, and return True if it is the last."""
+
+    def linearised(self, at: Any) -> Linearised:
+        """Return the conditions at an iterate, or raise ArithmeticError."""
+
+
+def descend_from(at: Any, problem: Descent, centring: float, predicts: bool = True) -> None:
+    """Iterate until `problem` is finished, makes no progress, or its linear algebra breaks down.
+
+    The first direction of an iteration aims at products of zero. The second one aims at σμ, with σ = (μ'/μ)³ for the
+    mean product μ' that the first one would reach, and corrects its second-order terms. `centring` is the least σ; if
+    the loop does not predict, it is σ, and there is no first direction.
+    """
+    while at is not None and not problem.finished(at):
+        try:
+            at = _advanced(problem.linearised(at), centring, predicts)
+        except ArithmeticError:
+            return
+
+
+def _advanced(system: Linearised, centring: float, predicts: bool) -> Any:
+    guess = system.direction(0.0, None) if predicts else None
+    sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3)) if predicts else centring
+    return system.moved(system.direction(system.mu * sigma, guess))

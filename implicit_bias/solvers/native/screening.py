@@ -1,0 +1,156 @@
+"""Screening by dual coordinate ascent: cheap estimates of which samples are inactive, free, or at their bound.
+
+With weights η of the groups, ‖W‖ is the least of ½ Σ_h (‖Ŵ_h‖²/η_h + η_h). The dual for fixed η,
+
+    maximise   1ᵀλ − ½ λᵀK(η)λ   over   0 ≤ λ ≤ p,
+
+where p = ∞ for a hard margin, is maximised exactly in one λ_i at a time, by blocks of samples whose kernel is formed.
+η is updated in between: at the optimum ‖Ŵ_h‖ = η_h‖V_h‖ = η_h with V = Φ̂ᵀλ, so that η_h is multiplied by a small power
+of ‖V_h‖. A free intercept b is the multiplier of ỹᵀλ = 0, by the method of multipliers.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.scaling import TINY
+from implicit_bias.margin.solution import Status
+from implicit_bias.solvers.native.arrays import Tensor, as_numpy, filled, library
+from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Watch, balanced, upper_bound
+from implicit_bias.solvers.native.kernels import LinearKernels
+from implicit_bias.solvers.native.scaled import ScaledProblem
+from implicit_bias.solvers.native.settings import Settings
+
+
+def many_bounded(lam: Tensor, box: Tensor | None, settings: Settings) -> bool:
+    """Return True if more than the share `bounded` of the positive λ are at their bound, or close to it."""
+    at_bound = settings.at_bound
+    return box is not None and bool(((lam > 0) & (lam >= at_bound * box)).sum() > settings.bounded * (lam > 0).sum())
+
+
+class Ascent:
+    """The iterate: λ (n,), V = Φ̂ᵀλ, η (H,) and the intercept b (0 or 1,)."""
+
+    def __init__(self, scaled: ScaledProblem) -> None:
+        self.scaled, self.settings, self.column = scaled, scaled.settings, scaled.intercept_column
+        self.lam = scaled.nothing_known().lam
+        self.box = filled(self.lam, scaled.n, np.inf) if scaled.box is None else scaled.box
+        self.V, self.eta = scaled.adjoint(self.lam), filled(self.lam, scaled.H, 1 / scaled.H)
+        self.b = filled(self.lam, 0 if self.column is None else 1, 0.0)
+
+    def _pass_over_block(self, rows: Tensor, block: LinearKernels, power: float) -> None:
+        """Pass over the samples `rows` of a block, then update η once."""
+        lam, box = self.lam[rows], self.box[rows]
+        kernel, f = block.weighted(self.eta), block.columns(self.V) @ self.eta
+        stiffness = self.eta.sum()
+        if self.column is not None:
+            column = self.column[rows]
+            kernel, f = kernel + stiffness * column[:, None] * column, f + self.b * column
+        kernel, f, old, upper = (as_numpy(values) for values in (kernel, f, lam, box))
+        new = self.scaled.to_device(_maximised(kernel, f, old, upper, self.settings.passes))
+        self.lam[rows] = new
+        self.V += block.adjoint(new - lam)
+        if self.column is not None:
+            self.b = self.b + stiffness * (column @ (new - lam))
+        most = self.settings.eta_factor
+        self.eta = self.eta * (block.squares(self.V) ** 0.5).clip(1 / most, most) ** power
+
+    def pass_over(self, rows: np.ndarray, power: float) -> None:
+        """Pass over these samples, block by block; `power` of ‖V_h‖ multiplies η_h."""
+        if self.column is not None:
+            self.b = self.b + self.eta.sum() * (self.column @ self.lam)
+        for fetched in np.split(rows, range(self.settings.fetched, len(rows), self.settings.fetched)):
+            samples = self.scaled.to_device(fetched)
+            kernels = self.scaled.linear(samples)
+            for block in row_blocks(len(fetched), self.settings.block):
+                self._pass_over_block(samples[block], kernels.part(block), power)
+
+    def rescale(self) -> None:
+        """Take the best multiple t of η, with λ/t as far as its bounds allow: t² Σ_h η_h = Σ_h η_h‖V_h‖².
+
+        The margins do not change.
+        """
+        mean = ((self.eta @ self.scaled.squares(self.V)) / self.eta.sum()) ** 0.5
+        t = max(mean, (self.lam / self.box).max())
+        if t > 0:
+            self.eta, self.lam, self.V = t * self.eta, self.lam / t, self.V / t
+
+    def margins(self) -> Tensor:
+        """Return the margins of all samples (n,)."""
+        return self.scaled.margins(self.V, self.eta, self.b)
+
+    def unsettled(self, f: Tensor) -> np.ndarray:
+        """Return the samples with margins f whose λ is not at the bound where it belongs."""
+        settled = ((self.lam == 0) & (f >= 1)) | ((self.lam == self.box) & (f <= 1))
+        return np.asarray(as_numpy(library(f).where(~settled)[0]))
+
+    def evaluated(self, f: Tensor, best: Outcome, epoch: int) -> Outcome:
+        """Return the best bounds and weights, given the margins f of all samples."""
+        sizes = self.scaled.squares(self.V) ** 0.5
+        upper = upper_bound(float(self.eta @ sizes), f, self.scaled.box)[0]
+        fair = lam = 1 * self.lam
+        if self.column is not None:
+            fair = balanced(fair, self.column)
+            sizes = self.scaled.squares(self.scaled.adjoint(fair)) ** 0.5
+        reach = max(float(sizes.max()), float((fair / self.box).max()))
+        lower = float(fair.sum()) / reach if reach > 0 else 0.0
+        weights = lam, self.eta, self.b
+        found = best.better(fair, weights, Bounds(lower, upper), epoch)
+        # Weights that do not separate the samples yet are useful for screening, too.
+        return found if found.bounds.upper < np.inf else replace(found, weights=weights)
+
+
+def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
+    """Ascend until the gap is `screening_gap` or `tol`, or for the epochs of the settings, which count as iterations.
+
+    The first epoch passes over a draw, the others over samples that were not settled when all were last evaluated.
+    The λ of the weights is exactly at its bounds, 0 and p, wherever it reached them. If the features are few, `visits`
+    may end the ascent earlier, and a rough result is discarded. `watch(epoch, bounds)` may return a status that stops.
+    """
+    settings, at, random, best = scaled.settings, Ascent(scaled), np.random.default_rng(0), scaled.nothing_known()
+    rows = np.arange(scaled.n) if scaled.n <= settings.drawn else random.choice(scaled.n, settings.drawn, replace=False)
+    products = scaled.columns * (scaled.columns + settings.side_cost * (scaled.H + 3))
+    visits = settings.visits * products * scaled.n if scaled.few_features else np.inf
+    try:
+        for epoch in range(1, min(most, settings.epochs_partial) + 1):
+            visits -= len(rows)
+            if visits < 0 or (epoch > settings.epochs and not scaled.uses_partial(len(rows))):
+                break
+            # In the first epoch V is arbitrary.
+            power = settings.eta_power * settings.block / max(len(rows), 1)
+            at.pass_over(random.permutation(rows), min(power, settings.eta_block_power) if epoch > 1 else 0.0)
+            evaluates = epoch % settings.cycle == 1
+            if evaluates:
+                f = at.margins()
+                best = at.evaluated(f, best, epoch)
+            stop, bounded = watch(epoch, best.bounds), many_bounded(at.lam, scaled.box, settings)
+            if stop or best.bounds.gap <= max(settings.screening_gap if bounded else settings.unbounded_gap, tol):
+                return replace(best, stopped=stop, iterations=epoch)
+            if evaluates:
+                rows = at.unsettled(f)
+                if not bounded:
+                    at.rescale()
+    except KeyboardInterrupt:
+        return replace(best, stopped=Status.INTERRUPTED)
+    rough = scaled.few_features and best.bounds.gap > settings.rough_gap
+    return replace(scaled.nothing_known(), iterations=best.iterations) if rough else best
+
+
+def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarray, passes: int) -> np.ndarray:
+    """Return λ of a block after `passes` over it, from its kernel and margins; f is overwritten."""
+    new, upper, curvature = lam.tolist(), box.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
+    turns = list(range(len(upper)))
+    for _ in range(passes):
+        for i in turns:
+            best = new[i] + (1 - f.item(i)) / curvature[i]
+            if best < 0.0:
+                best = 0.0
+            elif best > upper[i]:
+                best = upper[i]
+            if best != new[i]:
+                f += kernel[i] * (best - new[i])
+                new[i] = best
+        # Again for those between their bounds.
+        turns = [i for i in turns if 0.0 < new[i] < upper[i]]
+    return np.array(new)

@@ -1,0 +1,185 @@
+"""The settings of the native solver: every number that trades time, memory or accuracy."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of `NativeSolver`; the defaults are measured on two to sixteen cores.
+
+    Gaps are relative: 1 − lower bound/upper bound. Shares are fractions of what the comment names.
+
+    Examples
+    --------
+    Keep all samples in one step, whatever their number:
+
+    >>> from implicit_bias import ConstantGate, solve, svm_gln
+    >>> from implicit_bias.solvers.native import NativeSolver
+    >>> solver = NativeSolver(Settings(all_samples_up_to=10**9))
+    >>> solve(svm_gln([[2.0, 0.0], [-2.0, 1.0]], [1, -1], ConstantGate()), solver).solver
+    'NATIVE'
+    """
+
+    # Limits of a solve.
+    #: Iterations of all rounds together if `solve` has no limit: a round needs 5 to 20, and atoms need many rounds.
+    max_iterations: int = 5000
+    #: Seconds by which an iteration, expected to take as long as the last one, may exceed the time limit.
+    overrun: float = 0.5
+
+    # The interior-point method.
+    #: Share of the way to the boundary that a step takes.
+    to_boundary: float = 0.99
+    #: Least centring parameter σ; values below cost about two more iterations.
+    least_centring: float = 0.05
+    #: Hard margins below this, for samples of mean square length 1, count as zero; a proof of inseparability is sought.
+    no_margin: float = 1e-9
+    #: Margins below this are close to a proof of inseparability: patience is not extended.
+    nearly_no_margin: float = 1e-6
+    #: Step length below which there is no progress.
+    shortest_step: float = 1e-6
+    #: Iterations without better bounds after which the method ends; three times as many while no weights separate.
+    patience: int = 15
+    #: Iterations back to the iterate whose gap the current one must improve, or it counts as no progress.
+    recent: int = 5
+    #: Iterations after which a warm start without separating weights is replaced by a cold one.
+    warm_iterations: int = 6
+    #: Negative slack of a homogeneous constraint that is tolerated, as a share of the largest margin.
+    constraint_slack: float = 1e-20
+
+    # The separability linear program: for hard margins, through features that are few.
+    #: Iterations without separating weights after which it is solved; negative: never.
+    separability_after: int = 8
+    #: Samples above which it is solved: fewer are cheaper to iterate on.
+    separability_from: int = 1000
+    #: Its iterations at most; it needs 10 to 30.
+    separability_iterations: int = 100
+
+    # Linear algebra.
+    #: Features for each sample up to which steps go through the features instead of the kernels.
+    features_per_sample: float = 0.5
+    #: Inputs from which features are computed when they are needed: a product for each pair of gates is faster.
+    wide_from: int = 64
+    #: Samples for each input up to which XXᵀ is kept; beyond, computing it again is a small part of a factor.
+    kept_per_input: int = 20
+    #: Entries of the matrix of gates' shares in groups up to which a dense product is faster than a sparse one.
+    dense_share_up_to: int = 2**22
+    #: Gates of a group up to which they are replaced by contrasts: beyond, one column fewer is not worth the product.
+    contrasts_up_to: int = 64
+    #: Samples whose margins or adjoint are computed at a time.
+    chunk: int = 8192
+    #: Samples from which matrices are factorised in single precision, in half the time and memory.
+    single_from: int = 1000
+    #: Time of a multiplication in the products of a refinement, in units of one in a factor.
+    product_cost: float = 6.0
+    #: Products that must be affordable in the time of a whole factor, for a partial factor to be used.
+    least_products: int = 33
+    #: Columns of a partial factor at most, as a share of the samples.
+    partial_rank: float = 0.125
+    #: Columns that a partial factor adds at a time.
+    partial_pivots: int = 512
+    #: Mean of the remaining scaled diagonal at which a partial factor is accurate enough.
+    partial_remainder: float = 0.3
+    #: Residual, as a share of the right-hand side, above which refinement changes to conjugate gradients.
+    coarse_residual: float = 1e-2
+    #: Residual of conjugate gradients, as a share of the right-hand side in the norm of the factor's inverse.
+    gradients_residual: float = 1e-3
+
+    # Working sets of samples.
+    #: Samples up to which one set holds all.
+    all_samples_up_to: int = 1000
+    #: Multiplications of a step up to which one set holds all samples with few features: half a second.
+    all_products_up_to: float = 5e10
+    #: Samples of a first set drawn at random.
+    first_samples: int = 500
+    #: Samples of a first set at most, where it is the support of an earlier solution or of the screening.
+    known_support_up_to: int = 8000
+    #: λ of an earlier solution that belong to its support: above this share of the largest.
+    support: float = 1e-5
+    #: Samples of each class, nearest to the margin, that a screened first set holds in any case.
+    nearest: int = 10
+    #: Samples up to which a set grows without restriction: steps with fewer take no less time.
+    least_samples: int = 250
+    #: Samples that a round adds at most, as a share of the set.
+    growth: float = 0.4
+    #: Distance from the margin, as a share of it, within which samples join the violated ones.
+    near: float = 0.03
+    #: Gaps of the first rounds, each used until one round could add every violated sample.
+    round_gaps: tuple[float, ...] = (3e-2, 1e-2, 1e-3)
+    #: Gap of the iterate that a round starts from: this share of the gap over all samples, …
+    warm_share: float = 0.3
+    #: … and at most this.
+    warm_gap: float = 0.1
+    #: λ of a new sample, as a share of the mean.
+    newcomer: float = 0.01
+    #: Samples of a set from which it uses all BLAS threads: with fewer, threads wait more than they work.
+    threads_from: int = 1000
+
+    # Screening by dual coordinate ascent.
+    #: Samples of a block, whose kernel is formed.
+    block: int = 64
+    #: Passes over a block.
+    passes: int = 3
+    #: Samples whose inputs are fetched at once.
+    fetched: int = 2048
+    #: Samples of the first epoch, which finds the size of η.
+    drawn: int = 1000
+    #: Power of ‖V_h‖ by which η_h is multiplied, over all blocks of an epoch.
+    eta_power: float = 4.0
+    #: The same power in one block at most.
+    eta_block_power: float = 0.5
+    #: Largest factor for η_h, before its power: until V has followed η, ‖V_h‖ may be far from 1.
+    eta_factor: float = 1.25
+    #: Gap that ends a screening.
+    screening_gap: float = 1e-2
+    #: Gap that ends it where few samples are at their bound.
+    unbounded_gap: float = 0.3
+    #: Epochs at most.
+    epochs: int = 40
+    #: Epochs at most while so many samples remain that steps use partial factors.
+    epochs_partial: int = 100
+    #: Epochs from one evaluation of all samples to the next.
+    cycle: int = 2
+    #: Visits to a sample for each product of a step, where one set could hold all samples: a fifth of its time.
+    visits: float = 7e-5
+    #: Products for a right-hand side, each as slow as so many for the factor.
+    side_cost: int = 50
+    #: Gap above which such a screening is discarded, as solving for all samples does better.
+    rough_gap: float = 0.1
+    #: Share of the positive λ at their bound from which a screening saves more than it costs.
+    bounded: float = 0.25
+    #: λ this close to their bound, as a share of it, count as at it.
+    at_bound: float = 0.99
+
+    # Working sets of groups.
+    #: Groups up to which one set holds all.
+    all_groups_up_to: int = 500
+    #: Groups for each sample up to which one set holds all.
+    groups_per_sample: float = 2.0
+    #: Samples at most that count here and below.
+    counted_samples: int = 2000
+    #: Groups of the first set, at least.
+    first_groups: int = 60
+    #: Groups of the first set, as a share of the samples.
+    first_groups_share: float = 0.25
+    #: Groups that a round adds at most, as a share of the set.
+    group_growth: float = 0.5
+    #: Gap of the first round.
+    group_gap: float = 0.1
+    #: Gap of a later round, as a share of the gap over all groups.
+    group_gap_share: float = 0.1
+    #: Dual norm, as a share of the largest allowed, below which a group is dropped, once.
+    inactive_group: float = 0.8
+
+    # Atoms of nuclear norms.
+    #: Rounds at most.
+    rounds: int = 200
+    #: Gap of the first solve, which only looks for a λ.
+    atom_gap: float = 1e-2
+    #: Gap of a later round, as a share of the one before.
+    atom_gap_share: float = 0.3
+    #: Dual norm, as a share of the largest allowed, below which an atom is dropped.
+    inactive_atom: float = 0.95
+    #: Singular values of the weights that give atoms: above this share of the largest.
+    negligible_atom: float = 1e-7
+    #: The same for the first atoms, from an earlier solution.
+    visible_atom: float = 1e-3

@@ -1,0 +1,49 @@
+"""Problems, settings and comparisons of the native solver's tests."""
+
+import dataclasses
+import itertools
+import zlib
+
+import numpy as np
+
+from implicit_bias import MarginProblem, Solution, Status
+from implicit_bias.solvers.native import NativeSolver
+from implicit_bias.solvers.native.scaled import ScaledProblem, scaled
+from implicit_bias.solvers.native.settings import Settings
+from tests.cases import FEATURES, PAIRS, problem
+
+GATES = list(dict.fromkeys(gate for gate, _ in PAIRS))
+#: All samples at once.
+ALL = {"all_samples_up_to": 10**9}
+#: Samples are screened first, however few they are; few stay free for certain.
+SCREENED = {"all_samples_up_to": 0, "first_samples": 5, "nearest": 2, "all_products_up_to": 0, "bounded": -1.0}
+#: The same for samples few of which are at their bound; a first draw of few finds the size of η.
+UNBOUNDED = {**SCREENED, "bounded": 2.0, "drawn": 5, "least_samples": 3}
+
+
+def native(**settings) -> NativeSolver:
+    return NativeSolver(Settings(**settings))
+
+
+def in_our_coordinates(case: MarginProblem, device: str = "cpu", **settings) -> ScaledProblem:
+    return scaled(case, case.norm.group_form(case.features.k), device, Settings(**settings))
+
+
+def variants(gate: str, norm: str):
+    """Two problems: hard and soft, with a free intercept, with required margins, by gates, or as blocks, in turn."""
+    weights = np.linspace(0.5, 2.0, problem(gate, norm).features.n)
+    parts = [{"intercept": True}, {}, {"required_margin": weights, "sample_weight": weights[::-1]}]
+    kinds = ["gated"] if norm.startswith("predictor") else ["gated", "kernels"]
+    place, every = zlib.crc32(f"{gate}, {norm}".encode()), list(itertools.product((0.3, np.inf), parts, kinds))
+    for C, changes, kind in (every[place % len(every)], every[(5 * place + 3) % len(every)]):
+        case = problem(gate, norm, C)
+        yield dataclasses.replace(case, features=FEATURES[kind](case.features), **changes)
+
+
+def agree(one: Solution, other: Solution) -> None:
+    """Both are certified, and their bounds overlap; or both say that nothing separates."""
+    assert one.status.inseparable == other.status.inseparable
+    if not one.status.inseparable:
+        assert (one.status, other.status) == (Status.OPTIMAL, Status.OPTIMAL)
+        assert one.lower_bound <= other.objective
+        assert other.lower_bound <= one.objective

@@ -1,0 +1,68 @@
+"""Screening by coordinate ascent: what it finds, and when it is used."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from implicit_bias import HyperplaneGates, solve, svm_gln
+from implicit_bias.solvers.native.screening import Ascent, screen
+from tests.cases import PAIRS, problem
+from tests.solvers.native.shapes import ALL, UNBOUNDED, agree, in_our_coordinates, native
+
+
+def test_the_first_set_is_nearly_the_support():
+    X = np.random.default_rng(1).normal(size=(400, 40))
+    case = svm_gln(X, np.where(X[:, 0] + 0.5 * X[:, 1] * X[:, 2] > 0, 1.0, -1.0), HyperplaneGates(6, 2, seed=1))
+    sizes, solver = [], native(**UNBOUNDED | {"bounded": -1.0, "drawn": 1000})
+    found = solve(case, solver, tol=1e-7, callback=lambda progress: sizes.append(progress.working_set))
+    first = next(size for size in sizes if size < case.features.n)
+    assert abs(first - len(found.support)) < 0.2 * len(found.support)
+    agree(found, solve(case, "CLARABEL", tol=1e-7))
+
+
+@pytest.mark.parametrize(("partial", "epochs"), [(False, 2), (True, 5)])
+def test_samples_for_partial_factors_are_screened_for_longer(partial, epochs, gln):
+    least = 0 if partial else 10**9
+    ours = in_our_coordinates(gln, epochs=2, epochs_partial=5, unbounded_gap=0.0, least_products=least)
+    seen = []
+    screen(ours, 0.0, 100, lambda epoch, bounds: seen.append(epoch))
+    assert seen == list(range(1, epochs + 1))
+
+
+def test_rescaling_saves_epochs(gln):
+    """Without it the ascent takes three times as many."""
+    assert screen(in_our_coordinates(gln, drawn=50), 1e-6, 100, lambda epoch, bounds: None).iterations <= 20
+
+
+@pytest.mark.parametrize(("settings", "screens"), [({}, True), ({"visits": 0}, False), ({"epochs": 3}, False)])
+def test_few_features_are_screened_unless_too_costly_or_too_rough(settings, screens):
+    """Else all samples are solved for at once."""
+    X = np.random.default_rng(0).normal(size=(1500, 10))
+    y = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0.5, 1.0, -1.0)
+    case, sizes = svm_gln(X, y, HyperplaneGates(6, 2, seed=1).fit(X), C=0.01), []
+    one = solve(case, native(**settings), tol=1e-7, callback=lambda progress: sizes.append(progress.working_set))
+    assert (set(sizes) != {case.features.n}) == screens
+    agree(one, solve(case, native(**ALL), tol=1e-7))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
+    """Of all tη with λ/t, ½ Σ (‖W_h‖²/(tη_h) + tη_h) is least; λ/t stays within its bounds."""
+    case = dataclasses.replace(problem(*PAIRS[seed]), C=1e6)
+    ours = in_our_coordinates(case)
+    at = Ascent(ours)
+    at.pass_over(np.arange(ours.n), 0.3)
+    before, sizes = at.margins(), (at.eta**2 * ours.squares(at.V), at.eta)
+
+    def cost(t):
+        return float((sizes[0] / (t * sizes[1]) + t * sizes[1]).sum())
+
+    at.rescale()
+    t = float(at.eta[0] / sizes[1][0])
+    np.testing.assert_allclose(at.margins(), before, rtol=1e-9, atol=1e-12)
+    assert cost(t) <= min(cost(0.99 * t), cost(1.01 * t))
+    bounded = Ascent(in_our_coordinates(dataclasses.replace(case, C=float((ours.dual(at.lam)).max()) * 1.01)))
+    bounded.lam, bounded.V, bounded.eta = at.lam.copy(), at.V.copy(), 100 * at.eta
+    bounded.rescale()
+    assert (bounded.lam <= bounded.box * (1 + 1e-12)).all()
