@@ -37,7 +37,7 @@ def problem_of(inputs, y):
 
 def test_every_public_callable_has_an_entry():
     assert uncovered() == []
-    assert uncovered({name: about for name, about in ENTRIES.items() if name != "train"}) == ["train"]
+    assert uncovered({name: about for name, about in ENTRIES.items() if name != "stationarity"}) == ["stationarity"]
 
 
 @pytest.mark.parametrize("name", ENTRIES)

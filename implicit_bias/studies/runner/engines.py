@@ -71,7 +71,7 @@ def local(jobs: int = 1, scheduler: str | None = None, *, attempts: int = ATTEMP
         losses, left = 0, list(work)
         while left:
             # Unordered, so that an interruption keeps every finished cell.
-            parallel = joblib.Parallel(n_jobs=min(jobs, len(left)), return_as="generator_unordered", batch_size=1)
+            parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
             done = set()
             try:
                 with _interrupts_are_ours():

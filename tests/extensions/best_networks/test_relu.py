@@ -322,6 +322,8 @@ def test_subsets_that_need_no_following_are_bounded_too(seed, accuracy):
 
 
 def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely():
+    """Its bounds are never worse, and at most nine tenths of those without a plan in most draws."""
+    ratios = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X, y, dual = rng.normal(size=(40, 20)) + 3, rng.choice([-1.0, 1.0], 40), rng.exponential(size=40)
@@ -330,8 +332,10 @@ def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely():
         assert whole.bound * (1 - 1e-8) <= pull(X, y, dual, nodes=1).bound
         A, B = (dual[y == sign, None] * X[y == sign] for sign in (1.0, -1.0))
         plan, _ = planned(A, B, 0, rng)
-        bounds = [grown(A, B, P, 0.0, 1)[1] for P in (plan, np.zeros_like(plan))]
-        assert bounds[0] < bounds[1]
+        with_plan, without = (grown(A, B, P, 0.0, 1)[1] for P in (plan, np.zeros_like(plan)))
+        ratios.append(with_plan / without)
+    assert max(ratios) <= 1 + 1e-12
+    assert np.median(ratios) < 0.9
 
 
 def largest_sum(f, F):
