@@ -1,5 +1,7 @@
 """Base of the classifiers: everything except the choice of the margin problem."""
 
+from __future__ import annotations
+
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,7 @@
 """Kernel expansions of a fitted classifier as gates."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self

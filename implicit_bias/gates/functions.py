@@ -1,5 +1,7 @@
 """Gates that are given: by a function, by a network, by weights, or as products of other gates."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """The margin problems of Lippl, Abbott & Chung; builders fit gates that are not fitted on their own X."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

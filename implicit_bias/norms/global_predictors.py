@@ -1,5 +1,7 @@
 """The linear predictors of a two-layer GLN in its global contexts: how they are tied, and how many are free."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

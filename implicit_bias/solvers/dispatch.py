@@ -1,5 +1,7 @@
 """`solve(problem, solver=…)` returns a certified `Solution`, whichever solver computes the answer."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Vector outputs over one layer of gated units, by alternate convex search."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

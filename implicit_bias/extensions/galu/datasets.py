@@ -1,5 +1,7 @@
 """Synthetic tasks: two models of clusters, a linear rule with a margin, and parities. Drawn by NumPy's PCG64."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Algorithm 1: better filters for a GaLU layer, by updates of rank d instead of solving anew, from several starts."""
 
+from __future__ import annotations
+
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """GaLU networks: every unit has a linear part that is trained and a gate that is not."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any, Self

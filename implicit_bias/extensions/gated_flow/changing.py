@@ -1,5 +1,7 @@
 """Gradient flow behind gates that change over time: in closed form piece by piece, or to an error that is told."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

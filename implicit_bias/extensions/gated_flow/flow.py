@@ -1,5 +1,7 @@
 """Gradient flow of a readout of gated linear features, exactly: gated deep linear networks whose gates are fixed."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
 

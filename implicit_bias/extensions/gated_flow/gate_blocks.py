@@ -1,5 +1,7 @@
 """Second moments of gated features in blocks: summed over chunks of samples of any number, and decomposed."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Gradient descent of networks with a mean readout, whose gates learn: what the closed forms are held against."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat

@@ -1,5 +1,7 @@
 """A gate and all its shifts on a ring: moments that Fourier's basis takes apart, frequency by frequency."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,7 +64,7 @@ class OrbitMoments:
     power: float
 
     @classmethod
-    def from_samples(cls, gate: Callable[[Array], ArrayLike], X: ArrayLike, y: ArrayLike) -> "OrbitMoments":
+    def from_samples(cls, gate: Callable[[Array], ArrayLike], X: ArrayLike, y: ArrayLike) -> OrbitMoments:
         """The means over samples X (m, n), y (m,) and all of their shifts, of a gate (m, n) → (m,).
 
         Raises

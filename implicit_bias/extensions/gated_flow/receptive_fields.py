@@ -1,5 +1,7 @@
 """How local a receptive field is: its inverse participation ratio, and its frequency."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,5 +1,7 @@
 """Smallest eigenvalues of Gram matrices, with bounds of their errors, and of equally spaced points of the circle."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

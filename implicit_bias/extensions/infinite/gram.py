@@ -1,5 +1,7 @@
 """Gram matrices of activations: exact or with a bound of their error, sampled at finite width, and through depth."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,7 @@
 """Functions of arrays of doubles, or of mpmath's numbers in arrays of objects: a formula is written once for both."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any

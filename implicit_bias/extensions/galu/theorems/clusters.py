@@ -1,5 +1,7 @@
 """Samples in tight clusters, linear in each: gates and samples that a GaLU layer needs, and inverses of the proofs."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """The squared loss of a GaLU layer: gradient descent, its target and rate (Theorem 1), and the landscape in (W, α)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Losses on new samples: our bound of rate 1/√m, that of Theorem 3, and the first version's on linear predictors."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

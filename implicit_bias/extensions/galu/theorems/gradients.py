@@ -1,5 +1,7 @@
 """The first gradients of hidden weights, shared by ReLU and GaLU layers, and what they reveal of labels (Theorem 4)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """The kernel of Gaussian gates, widths that memorise, and what narrower layers fit (Lemmas 1 and 2, Theorem 2)."""
 
+from __future__ import annotations
+
 import bisect
 import math
 from dataclasses import dataclass

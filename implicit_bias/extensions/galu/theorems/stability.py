@@ -1,5 +1,7 @@
 """How few gates change when they move a little (Lemma 11), and what a ReLU network gains by moving them (Theorem 5)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
