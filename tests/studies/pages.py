@@ -8,6 +8,13 @@ def outcomes(module, table):
     return [verdict.outcome for verdict in module.verdicts(table)]
 
 
+def judged(module, table, words):
+    """The outcomes of a table that can be drawn, some of whose findings are in these words."""
+    assert words in " | ".join(verdict.found for verdict in module.verdicts(table))
+    assert module.draw(table)
+    return outcomes(module, table)
+
+
 def told(module, settings, tmp_path):
     """The outcomes of a single cell, whose table goes through a file and is drawn."""
     loaded = [module.data(settings, None)] if getattr(module, "data", None) else []

@@ -24,7 +24,7 @@ from implicit_bias.studies.gram import (
 )
 from implicit_bias.studies.gram.sphere import as_text, least, number, quartiles, style, unit_points
 from tests import ROOT
-from tests.studies.pages import outcomes, told
+from tests.studies.pages import judged, outcomes, told
 
 TASK = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "steps": 20, "n": 10, "units": 16, "seed": 1}
 
@@ -157,9 +157,7 @@ SPEEDS = runs(relu=0.3, elu=0.2, tanh=0.1)
     ],
 )
 def test_verdicts(module, table, expected, words):
-    assert outcomes(module, table) == expected.split()
-    assert words in " | ".join(verdict.found for verdict in module.verdicts(table))
-    assert module.draw(table)
+    assert judged(module, table, words) == expected.split()
 
 
 def test_hidden_eigenvalue_has_not_grown():
