@@ -1,4 +1,4 @@
-"""Gradient flow behind gates that change over time: in closed form piece by piece, or to an error that is told."""
+"""Gradient flow of gates that change over time: exact for piecewise constant gates, else with an error estimate."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from implicit_bias.extensions.gated_flow.flow import as_start, as_times, shares_
 from implicit_bias.extensions.gated_flow.moments import Moments
 from implicit_bias.extensions.gated_flow.orbits import OrbitMoments
 
-#: Pieces between two times that are tried at most.
-MOST_PIECES = 2**14
-#: What changes of gates from piece to piece make of w becomes a quarter where they are smooth and half where they jump.
-SMOOTH = 0.35
+#: Maximum number of pieces between two times.
+MAX_PIECES = 2**14
+#: Ratio that tells smooth gates from jumps: halving the pieces divides the step-to-step change of w by 4 or by 2.
+SMOOTH_RATIO = 0.35
 
 
 @dataclass(frozen=True, eq=False)
 class ChangingFlow:
-    """w(t) of `changing_flow` at the times that were asked for.
+    """Weights w(t) of `changing_flow` at the requested times.
 
     Attributes
     ----------
     times : array, shape (T,)
     weights : array, shape (T, k, d)
     losses : array, shape (T,)
-        ⟨(y − ŷ)²⟩ with the gates of that time; at a time of change, of those after it.
+        ⟨(y − ŷ)²⟩ with the gates of that time; at a time of change, with the new gates.
     pieces : int
-        How many pieces of constant gates were gone through in the end.
+        Number of pieces of constant gates in the final solution.
     error : float
-        An estimate of the largest error of a weight; 0 where the gates given are piecewise constant, but for rounding.
+        Estimate of the largest error of a weight; 0 if the given gates are piecewise constant.
 
     Examples
     --------
@@ -62,41 +62,42 @@ def changing_flow(
     tolerance: float = 1e-6,
     progress: Callable[[int, float], None] | None = None,
 ) -> ChangingFlow:
-    """The flow Kτ dw/dt = b(t) − A(t)w of gates g(t, x) that change over time, from w(0) = w₀.
+    """Solve the flow Kτ dw/dt = b(t) − A(t)w of gates g(t, x) that change over time, from w(0) = w₀.
 
-    Where the gates are constant in pieces, each piece is the closed form of `gradient_flow` from where the last one
-    ended, exact but for rounding. Where they are not, [t, t + h] is one piece with the gates of its middle (the
-    exponential midpoint rule: of second order, stable for every h as A has no negative eigenvalue, exact where A and b
-    are constant); pieces are halved until the change, a third of which is the error that is left by Richardson's
-    extrapolation, is small enough, and was at most eight times as large before. The weights returned are the
-    extrapolated ones. How far the gates of one piece would lead in the next one is compared as well: where gates
-    jump, that becomes half with h, not a quarter, and where it does so the largest is the error. So jumps take many
-    pieces, or are refused: give them in pieces. What comes and goes between the middles of two pieces is not seen.
+    Piecewise constant gates: each piece is the closed form of `gradient_flow`, started at the end of the previous
+    piece, and exact up to rounding. Other gates: the exponential midpoint rule treats [t, t + h] as one piece with the
+    gates of its midpoint. It is of second order, stable for every h, and exact if A and b are constant.
+
+    The pieces are halved until the estimated error is below the tolerance. Richardson extrapolation gives the returned
+    weights; its error estimate is a third of the last change, which must also have been at most eight times larger
+    before. To detect jumps, each piece is also solved with the gates of the piece before. The largest difference is
+    quartered with each halving if gates are smooth, and halved if they jump; with jumps it is the error estimate. Jumps
+    therefore need many pieces, so give such gates as pieces. Changes between two midpoints remain undetected.
 
     Parameters
     ----------
     gates : list of (time, moments), or callable(time) → moments
-        From when on moments are in force, the first time being 0; or the moments at each time t ≥ 0. All are `Moments`,
-        or all `OrbitMoments`, which share the ring's Fourier basis at all times: n problems of size n, not one of n².
+        Start times of the pieces, the first 0, with their moments; or the moments at each time t ≥ 0. All are
+        `Moments` or all are `OrbitMoments`, which reduce one problem of size n² to n problems of size n.
     w0 : array, shape (k, d)
     times : array, shape (T,)
-        From 0, in order.
+        Non-negative and in order.
     tau : float
         τ > 0.
     tolerance : float
-        Of callable gates: how large `error` may be, against the largest weight.
+        Largest `error` of callable gates, relative to the largest weight.
     progress : callable(pieces, error), optional
         Called after each halving.
 
     Raises
     ------
     InputError
-        For times and weights as `gradient_flow` does, pieces that do not begin at 0 or are not in order, moments of
-        different shapes, and gates that need more than 16 384 pieces between two times.
+        As for `gradient_flow`, and if pieces do not start at 0 or are not in order, moments differ in shape, or gates
+        need more than 16 384 pieces between two times.
 
     References
     ----------
-    Ours; the notes on localization ask for it in their section 5, "Some ideas", 1.
+    Ours; section 5, "Some ideas", 1, of the notes on localization asks for it.
 
     Examples
     --------
@@ -124,7 +125,7 @@ def changing_flow(
 
 
 def _pieces(gates: Any) -> tuple[Array, list[Any]]:
-    """When pieces begin, and their moments."""
+    """Return the start times of the pieces and their moments."""
     given = list(gates) if isinstance(gates, list | tuple) else []
     if not given or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
         raise InputError("gates must be a list of (time, moments), or a function from the time to moments")
@@ -137,16 +138,16 @@ def _pieces(gates: Any) -> tuple[Array, list[Any]]:
 
 def _known(moments: Any) -> Any:
     if not isinstance(moments, Moments | OrbitMoments):
-        raise InputError(f"gates that change over time are Moments or OrbitMoments, not {shown(moments)}")
+        raise InputError(f"gates that change over time must be Moments or OrbitMoments, not {shown(moments)}")
     return moments
 
 
 def _alike(moments: Any, first: Any) -> Any:
-    """The moments, if they are of as many gates and inputs as the first."""
+    """Return the moments; raise InputError if they differ from the first in kind or size."""
     if (type(moments), _known(moments).k, moments.d) != (type(first), first.k, first.d):
         raise InputError(
             f"moments at one time are of {moments.k} gates and {moments.d} inputs, at another of {first.k} and "
-            f"{first.d}; give the same gates, and inputs, at all times"
+            f"{first.d}; give the same gates and inputs at all times"
         )
     return moments
 
@@ -154,12 +155,13 @@ def _alike(moments: Any, first: Any) -> Any:
 def _through(
     begins: Array, known: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
 ) -> tuple[Array, float]:
-    """The weights (T, k, d) at times, by the closed form of each piece.
+    """Return the weights (T, k, d) at all times, by the closed form of each piece, and the largest jump.
 
-    And, to `compare`, the most that a weight moves otherwise in a piece by the gates of the piece before; else 0.
+    With `compare`, the jump is the largest change of a weight at the end of a piece if that piece had the gates of
+    the piece before; otherwise 0.
     """
     check_size(len(at) * w.size, "the weights at all times")
-    found, otherwise = np.empty((len(at), *w.shape)), 0.0
+    found, jump = np.empty((len(at), *w.shape)), 0.0
     for piece, moments in enumerate(known):
         last = piece + 1 == len(known) or begins[piece + 1] > at[-1]
         end = np.inf if last else begins[piece + 1]
@@ -170,21 +172,21 @@ def _through(
             reached = moments.moved(w, shares_of(stops, moments.k, tau))
             if compare and piece:
                 other = known[piece - 1].moved(w, shares_of(stops[-1:], moments.k, tau))[0]
-                otherwise = max(otherwise, float(np.abs(reached[-1] - other).max()))
+                jump = max(jump, float(np.abs(reached[-1] - other).max()))
             found[inside] = reached[: len(until)]
             w = reached[-1]
         if last:
             break
-    return found, otherwise
+    return found, jump
 
 
 def _refined(
     gates: Callable[[float], Any], first: Any, w0: Array, at: Array, tau: float, tolerance: float, progress: Any
 ) -> tuple[Array, int, float]:
-    """Weights at times, pieces and the error, for gates of any kind."""
+    """Return weights, number of pieces and error estimate for callable gates."""
     before, last, count, jump_before = None, np.inf, 1, np.inf
     edges = np.unique(np.append(0.0, at))
-    while count <= MOST_PIECES:
+    while count <= MAX_PIECES:
         cuts = [np.linspace(a, b, count, endpoint=False) for a, b in pairwise(edges)]
         begins = np.concatenate(cuts) if cuts else np.zeros(1)
         middles = (begins + np.append(begins[1:], edges[-1])) / 2
@@ -193,16 +195,16 @@ def _refined(
         if before is not None:
             better = found + (found - before) / 3
             error = float(np.abs(better - found).max())
-            near = tolerance * np.abs(better).max()
-            if jump > SMOOTH * jump_before:
+            accepted = tolerance * np.abs(better).max()
+            if jump > SMOOTH_RATIO * jump_before:
                 error = max(error, jump)
             if progress is not None:
                 progress(len(begins), error)
-            # A jump may by chance look the same from two grids; errors of second order were four times as large before.
-            if error <= near and last <= 8 * near:
+            # Two grids may agree by chance at a jump. A true second-order error was four times as large before.
+            if error <= accepted and last <= 8 * accepted:
                 return better, len(begins), error
             last = error
         before, jump_before, count = found, jump, 2 * count
     raise InputError(
-        f"the gates need more than {MOST_PIECES} pieces between two times; give them in pieces if they jump"
+        f"the gates need more than {MAX_PIECES} pieces between two times; give them in pieces if they jump"
     )

@@ -200,6 +200,6 @@ def test_bad_input_is_refused(call, words):
 
 def test_gates_that_jump_are_asked_for_in_pieces(monkeypatch):
     one, two = (Moments.from_arrays([[b]], [[1.0]], power=100.0) for b in (1.0, 5.0))
-    monkeypatch.setattr("implicit_bias.extensions.gated_flow.changing.MOST_PIECES", 64)
+    monkeypatch.setattr("implicit_bias.extensions.gated_flow.changing.MAX_PIECES", 64)
     with pytest.raises(InputError, match="more than 64 pieces between two times; give them in pieces if they jump"):
         changing_flow(lambda t: one if t < 1 / 3 else two, [[0.0]], [0.0, 1.0], tolerance=1e-9)
