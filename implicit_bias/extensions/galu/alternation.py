@@ -62,7 +62,8 @@ def alternate_convex_search(
 
     Each half step solves a convex problem exactly. For A the normal matrix is (BᵀB ⊗ 11ᵀ) ∘ ΦᵀΦ (kd × kd), where ΦᵀΦ is
     formed once. For B it is least squares on the hidden activations G ∘ XAᵀ (n × k). The loss never rises. The joint
-    problem is not convex, so the result depends on the seed. Memory: 16(kd)² bytes.
+    problem is not convex, so the result depends on the seed. Memory: 16(kd)² bytes. Source: Fiat, Malach &
+    Shalev-Shwartz, first version, on outputs in R^{d'}; Gorski, Pfeuffer & Klamroth (2007).
 
     Parameters
     ----------
@@ -81,10 +82,6 @@ def alternate_convex_search(
     ------
     InputError
         If targets do not fit the features, all features are zero, or a value is out of range.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, on outputs in R^{d'}; Gorski, Pfeuffer & Klamroth (2007).
 
     Examples
     --------

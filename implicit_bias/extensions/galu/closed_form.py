@@ -75,7 +75,8 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
 
     The smaller matrix is factorised, with s = min(n, kd): 8s² bytes and about s³/3 operations. An eigendecomposition
     replaces the Cholesky factor if s is small, Φ is rank-deficient, or its condition number exceeds 1e5; it costs ten
-    to thirty times more. Refinement with Φ itself undoes the squaring of the condition number.
+    to thirty times more. Refinement with Φ itself undoes the squaring of the condition number. Source: Fiat, Malach &
+    Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal equations" of Björck (1987).
 
     Parameters
     ----------
@@ -92,11 +93,6 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     InputError
         If targets are not finite or not one per sample, `ridge` or `tol` is out of range, all features are zero, or
         sizes would overflow or underflow.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal equations" of
-    Björck (1987).
 
     Examples
     --------
@@ -116,24 +112,24 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     if not 1e-10 <= (tol := as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
     check_open(features)
-    by, to = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
-    check_range(np.abs(Y / to).max(keepdims=True).ravel() * (to / by), "the targets over the features")
-    small = _SmallerGram.of(features.scaled(1 / by), shift_of(ridge, features.n, by), tol)
-    W = np.stack([small.solve(column) for column in (Y / to).T])
-    residual = Y / to - np.stack([small.features @ w for w in W], axis=1)
-    slope = np.stack([small.features.adjoint(r) for r in residual.T]) - small.shift * W
-    reached = (length(residual) ** 2 + small.shift * length(W) ** 2) / features.n
-    gap = min(reached, length(slope) ** 2 / (features.n * (small.smallest**2 + small.shift))) * to**2
-    W = (W @ small.back.T) * (to / by)
+    scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
+    check_range(np.abs(Y / y_scale).max(keepdims=True).ravel() * (y_scale / scale), "the targets over the features")
+    gram = _SmallerGram.of(features.scaled(1 / scale), shift_of(ridge, features.n, scale), tol)
+    W = np.stack([gram.solve(column) for column in (Y / y_scale).T])
+    residual = Y / y_scale - np.stack([gram.features @ w for w in W], axis=1)
+    slope = np.stack([gram.features.adjoint(r) for r in residual.T]) - gram.shift * W
+    objective = (length(residual) ** 2 + gram.shift * length(W) ** 2) / features.n
+    gap = min(objective, length(slope) ** 2 / (features.n * (gram.smallest**2 + gram.shift))) * y_scale**2
+    W = (W @ gram.back.T) * (y_scale / scale)
     return LeastSquares(
         weights=W if dimensions(y) == 2 else W[0],
-        loss=float(length(residual) ** 2 / features.n * to**2),
+        loss=float(length(residual) ** 2 / features.n * y_scale**2),
         norm=float(length(W)),
-        rank=small.rank,
-        condition=small.largest / small.smallest,
+        rank=gram.rank,
+        condition=gram.largest / gram.smallest,
         gap=float(gap),
         ridge=ridge,
-        form=small.form,
+        form=gram.form,
         seconds=time.perf_counter() - start,
     )
 
@@ -144,9 +140,9 @@ def check_open(features: Features) -> None:
         raise InputError("the features are all zero: every gate is closed for every sample; give other gates")
 
 
-def shift_of(ridge: float, samples: int, by: float) -> float:
-    """Return nρ for features divided by `by`; a positive ridge that underflows becomes the smallest normal number."""
-    shift = ridge / by / by * samples
+def shift_of(ridge: float, samples: int, scale: float) -> float:
+    """Return nρ for features divided by `scale`; a positive ridge that underflows becomes the least normal number."""
+    shift = ridge / scale / scale * samples
     if not shift < MAX_SHIFT:
         raise InputError(f"ridge = {ridge:g} far exceeds the squares of the features; take a smaller one")
     return max(shift, TINY) if ridge else 0.0

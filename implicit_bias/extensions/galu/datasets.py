@@ -48,7 +48,8 @@ def noisy_clusters(
         classification:  y = b_i, or −b_i with probability p,  b_i = ±1 with probability ½ each
 
     The random numbers do not depend on σ_x, σ_y and p, so that changing the noise moves the same samples. To draw
-    training and test samples from the same clusters, split the result of one call.
+    training and test samples from the same clusters, split the result of one call. Source: Fiat, Malach &
+    Shalev-Shwartz, first version, section 4.2.
 
     Parameters
     ----------
@@ -65,10 +66,6 @@ def noisy_clusters(
     ------
     InputError
         If a number is out of range, or both `sigma_y` and `flip` are given.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.
 
     Examples
     --------
@@ -115,7 +112,8 @@ def linear_clusters(
         y = ⟨ℓ_i, x⟩,  ℓ_i ~ N(0, I),  i ~ Q;    ‖x − v_i‖ = r U^{1/(d−1)} in a uniform direction, U uniform on [0, 1]
 
     The samples are nearly uniform on the caps. The random numbers do not depend on r. To draw training and test samples
-    from the same clusters, split the result of one call.
+    from the same clusters, split the result of one call. Source: Fiat, Malach & Shalev-Shwartz (2019), appendix B. Q,
+    the ℓ_i and the distribution around v_i are our choice.
 
     Parameters
     ----------
@@ -135,10 +133,6 @@ def linear_clusters(
     ------
     InputError
         If a centre is zero, arrays do not fit, or a number is out of range.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B. Q, the ℓ_i and the distribution around v_i are our choice.
 
     Examples
     --------

@@ -30,7 +30,13 @@ from implicit_bias._utils.validation import (
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.estimators.base import columns_of
 from implicit_bias.extensions.galu.closed_form import least_squares
-from implicit_bias.extensions.galu.filters import FilterSearch, improve_filters, root_weights
+from implicit_bias.extensions.galu.filters import (
+    FilterSearch,
+    filter_gates,
+    improve_filters,
+    root_weights,
+    sharpness_of,
+)
 from implicit_bias.extensions.galu.model import LeastSquaresModel
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates, ReLUGates, SoftGates
@@ -87,7 +93,7 @@ class _GatedLeastSquares(BaseEstimator):
             one_of(self.gates, ("random",), "gates")
             check_size(units * max(X.shape), "the filters and their gates")
             filters = np.random.default_rng(seed).normal(size=(units, X.shape[1]))
-            gates = ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
+            gates = filter_gates(filters, sharpness)
         if not steps:
             return gates, None
         if not isinstance(gates, ReLUGates | SoftGates):
@@ -96,7 +102,7 @@ class _GatedLeastSquares(BaseEstimator):
             X,
             Y,
             directions=gates.directions_,
-            sharpness=gates.sharpness if isinstance(gates, SoftGates) else None,
+            sharpness=sharpness_of(gates),
             steps=steps,
             ridge=self.ridge,
             sample_weight=weight,
@@ -146,7 +152,7 @@ class _GatedLeastSquares(BaseEstimator):
         # A filter that reads only the constant has the same gate value for all samples: 1, or σ(s) if soft.
         constant = np.eye(1, W.shape[-1], W.shape[-1] - 1)
         filters = np.vstack([gates.directions_, constant])
-        extended = ReLUGates(filters) if isinstance(gates, ReLUGates) else SoftGates(filters, gates.sharpness)
+        extended = filter_gates(filters, sharpness_of(gates))
         intercepts = np.multiply.outer(model.intercept / extended.transform(constant)[0, -1], constant)
         return GaLUNetwork.from_weights(extended, np.concatenate([W, intercepts], axis=-2))
 
@@ -164,6 +170,9 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
     """Layer of gated linear units with fixed gates, fitted in closed form: least squares on Φ(x) = g(x) ⊗ x.
 
         minimise (1/Σc) Σ_i c_i ‖(ΦW)_i + b − y_i‖² + ρ‖W‖²,   b the weighted mean of the targets
+
+    Source: Fiat, Malach & Shalev-Shwartz, first version, sections 4 and 4.1 (closed form) and 4.1.1 (Algorithm 1). The
+    ridge and the intercept are ours.
 
     Parameters
     ----------
@@ -200,11 +209,6 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
         p.
     feature_names_in_ : array
         As in scikit-learn.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, sections 4 and 4.1 (closed form) and 4.1.1 (Algorithm 1). The ridge
-    and the intercept are ours.
 
     Examples
     --------

@@ -77,11 +77,17 @@ class FilterSearch:
 
     def gates(self) -> ReLUGates | SoftGates:
         """Return the gates of the filters, 1(⟨u_j, x⟩ ≥ 0) or σ(s⟨u_j, x⟩)."""
-        return _gates(self.directions, self.sharpness)
+        return filter_gates(self.directions, self.sharpness)
 
 
-def _gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
+def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
+    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if it is None."""
     return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
+
+
+def sharpness_of(gates: ReLUGates | SoftGates) -> float | None:
+    """Return the sharpness of soft gates; None for hard gates."""
+    return gates.sharpness if isinstance(gates, SoftGates) else None
 
 
 def improve_filters(
@@ -101,7 +107,9 @@ def improve_filters(
 
     Each step draws a unit j and a filter u ~ N(0, I), and accepts it if min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² does not rise.
     Several targets share the filters but have separate weights. A step updates the inverse Gram matrix by rank d in
-    O(min(n, kd)²·d) operations instead of solving the problem again.
+    O(min(n, kd)²·d) operations instead of solving the problem again. Source: Fiat, Malach & Shalev-Shwartz, first
+    version, section 4.1.1, Algorithm 1, for one target and filters drawn "randomly". Accepting ties, several targets,
+    the ridge and the weights are ours.
 
     Parameters
     ----------
@@ -127,11 +135,6 @@ def improve_filters(
     InputError
         If an array or number is invalid, or not exactly one of `units` and `directions` is given.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 4.1.1, Algorithm 1, for one target and filters drawn
-    "randomly". Accepting ties, several targets, the ridge and the weights are ours.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -147,16 +150,16 @@ def improve_filters(
     check_callable(progress, "progress")
     sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
     rng = np.random.default_rng(as_seed(seed))
-    filters = _first(X, units, directions, rng)
+    filters = _initial_filters(X, units, directions, rng)
     ridge = as_positive(ridge, "ridge", zero=True)
-    by, to = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
-    check_range(np.array([by, to / by]), "the inputs X and the targets over them", 1e-140, 1e140)
+    scale, y_scale = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
+    check_range(np.array([scale, y_scale / scale]), "the inputs X and the targets over them", 1e-140, 1e140)
     root = root_weights(sample_weight, len(X))
 
     def gates(filters: Array) -> Array:
-        return _gates(filters, sharpness).transform(X)
+        return filter_gates(filters, sharpness).transform(X)
 
-    form = _least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
+    form = _least_value(root * X / scale, root * targets / y_scale, gates(filters), shift_of(ridge, len(X), scale))
     history, accepted = [form.value], 0
     with Interruptible() as run:
         for step in range(steps):
@@ -169,8 +172,8 @@ def improve_filters(
                 progress(step + 1, steps)
     targets = root * targets if dimensions(y) == 2 else (root * targets)[:, 0]
     solution = least_squares(GatedFeatures(root * X, gates(filters)), targets, ridge=ridge)
-    values = np.array(history) / len(X) * to**2
-    total_ridge = form.shift / len(X) * by**2
+    values = np.array(history) / len(X) * y_scale**2
+    total_ridge = form.shift / len(X) * scale**2
     seconds = time.perf_counter() - start
     return FilterSearch(filters, solution, values, total_ridge, accepted, run.interrupted, seconds, sharpness)
 
@@ -186,7 +189,7 @@ def root_weights(sample_weight: Any, samples: int) -> Array:
     return np.sqrt(weight / np.mean(weight)).reshape(samples, 1)
 
 
-def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
+def _initial_filters(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
     if (directions is None) == (isinstance(units, int) and units == 0):
         raise InputError("give either units, the number of filters, or directions, the initial filters")
     if directions is None:

@@ -130,7 +130,8 @@ class GaLULinear(_GatedLayer, nn.Linear):
         z = g(U x + c) ∘ (A x + b),   g(v) = 1(v ≥ 0), σ(s v) or a custom function
 
     A (`weight`) and b (`bias`) are trained. U (`filters`) and c (`offsets`) are untrained buffers, which `state_dict`
-    contains and `.to(device)` moves.
+    contains and `.to(device)` moves. Source: Fiat, Malach & Shalev-Shwartz, first version, section 2. Biases and
+    offsets are ours.
 
     Parameters
     ----------
@@ -153,10 +154,6 @@ class GaLULinear(_GatedLayer, nn.Linear):
     InputError
         If filters, offsets or inputs have another shape, the sharpness is not positive, or both `sharpness` and `gate`
         are given.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 2. Biases and offsets are ours.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, dimensions, shown
+from implicit_bias.extensions.galu.filters import filter_gates, sharpness_of
 from implicit_bias.gates import Gates, ProductGates, ReLUGates, SoftGates
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork, Tensors
@@ -35,7 +36,9 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
     Gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U are not.
     With one hidden layer the gates are functions of the input, so that the network is linear on gated features. With
     several layers, soft gates depend on the scale of their inputs. Such a network is not homogeneous in its weights:
-    its normalised margin is meaningless, and `descend_to_limit` rejects it.
+    its normalised margin is meaningless, and `descend_to_limit` rejects it. Source: Fiat, Malach & Shalev-Shwartz,
+    Decoupling Gating from Linearity (2019), section 2. Soft gates, several layers and GaLU0 are from section 2 of the
+    first version.
 
     Parameters
     ----------
@@ -51,11 +54,6 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
     ------
     InputError
         If widths, outputs or the sharpness are out of range.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, Decoupling Gating from Linearity (2019), section 2. Soft gates, several layers and
-    GaLU0 are from section 2 of the first version.
 
     Examples
     --------
@@ -102,8 +100,7 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return [self._gate(X @ u.mT) for u in filters]
 
     def _gates_of(self, filters: Tensor) -> Gates:
-        values = to_array(filters)
-        return ReLUGates(values) if self.sharpness is None else SoftGates(values, self.sharpness)
+        return filter_gates(to_array(filters), self.sharpness)
 
     @classmethod
     def from_weights(cls, gates: ReLUGates | SoftGates, weights: ArrayLike) -> Self:
@@ -147,9 +144,7 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         counts = sizes > max(W.shape) * np.finfo(float).eps * sizes[:, :1]
         counts[:, 0] = True
         root = np.sqrt(sizes[counts])
-        network = cls(
-            d, len(root), outputs=len(W), sharpness=gates.sharpness if isinstance(gates, SoftGates) else None
-        ).double()
+        network = cls(d, len(root), outputs=len(W), sharpness=sharpness_of(gates)).double()
         parts = (right[counts] * root[:, None], (left.transpose(0, 2, 1)[counts] * root[:, None]).T)
         for target, values in zip(network.layers, parts, strict=True):
             target.data.copy_(torch.as_tensor(values.copy()))

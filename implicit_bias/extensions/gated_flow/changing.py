@@ -38,8 +38,7 @@ class ChangingFlow:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.moments import Moments
-    >>> from implicit_bias.extensions.gated_flow.changing import changing_flow
+    >>> from implicit_bias.extensions.gated_flow import Moments, changing_flow
     >>> halves = [(0.0, Moments.from_arrays([[1.0]], [[1.0]], 1.0)), (1.0, Moments.from_arrays([[0.0]], [[1.0]], 1.0))]
     >>> found = changing_flow(halves, [[0.0]], [0.0, 1.0, 2.0])
     >>> found.weights.ravel().round(6).tolist(), found.pieces
@@ -72,7 +71,8 @@ def changing_flow(
     weights; its error estimate is a third of the last change, which must also have been at most eight times larger
     before. To detect jumps, each piece is also solved with the gates of the piece before. The largest difference is
     quartered with each halving if gates are smooth, and halved if they jump; with jumps it is the error estimate. Jumps
-    therefore need many pieces, so give such gates as pieces. Changes between two midpoints remain undetected.
+    therefore need many pieces, so give such gates as pieces. Changes between two midpoints remain undetected. This is
+    ours; section 5, "Some ideas", 1, of the notes on localization asks for it.
 
     Parameters
     ----------
@@ -95,14 +95,9 @@ def changing_flow(
         As for `gradient_flow`, and if pieces do not start at 0 or are not in order, moments differ in shape, or gates
         need more than 16 384 pieces between two times.
 
-    References
-    ----------
-    Ours; section 5, "Some ideas", 1, of the notes on localization asks for it.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.moments import Moments
-    >>> from implicit_bias.extensions.gated_flow.changing import changing_flow
+    >>> from implicit_bias.extensions.gated_flow import Moments, changing_flow
     >>> rising = lambda t: Moments.from_arrays([[t]], [[1.0]], 100.0)
     >>> found = changing_flow(rising, [[0.0]], [0.0, 1.0])
     >>> abs(found.weights[1].item() - np.exp(-1)) < 2 * found.error + 1e-12 < 1e-5

@@ -45,8 +45,7 @@ class GradientFlow:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.moments import Moments
-    >>> from implicit_bias.extensions.gated_flow.flow import gradient_flow
+    >>> from implicit_bias.extensions.gated_flow import Moments, gradient_flow
     >>> flow = gradient_flow(Moments.from_arrays([[1.0]], [[2.0]], power=1.0), [[0.0]], times=[0.0, 1.0])
     >>> flow.losses.round(6).tolist(), flow.weights().ravel().round(6).tolist(), flow.limit.tolist()
     ([1.0, 0.509158], [0.0, 0.432332], [[0.5]])
@@ -88,7 +87,9 @@ def gradient_flow(
 
     Eigenvalues below 1e-12 of the largest of their block count as 0. The limit is therefore exact for condition numbers
     of the features up to 1e6, and w(t) has an error of up to 1e-12 λ_max t/Kτ, relative to the remaining distance.
-    `moments.unresolved` counts the directions that this may have removed; the losses omit their contribution.
+    `moments.unresolved` counts the directions that this may have removed; the losses omit their contribution. Source:
+    Saxe, Sodhani & Lewallen (2022), "The neural race reduction", for gated deep linear networks. docs/dynamics.md
+    proves the formulas.
 
     Parameters
     ----------
@@ -107,15 +108,10 @@ def gradient_flow(
         As for `Moments.from_samples`, and if times are negative, not finite, not in order or beyond 1e100 Kτ, or
         weights have the wrong shape or are not finite.
 
-    References
-    ----------
-    Saxe, Sodhani & Lewallen (2022), "The neural race reduction", for gated deep linear networks. docs/dynamics.md
-    proves the formulas.
-
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.gated_flow.flow import gradient_flow
+    >>> from implicit_bias.extensions.gated_flow import gradient_flow
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 3))
     >>> features, y = GatedFeatures(X, (X[:, :2] > 0).astype(float)), rng.normal(size=50)

@@ -66,7 +66,7 @@ class Moments:
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.gated_flow.moments import Moments
+    >>> from implicit_bias.extensions.gated_flow import Moments
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 3.0, 0.5])
     >>> gates = np.hstack([X > 0, X > 0, X <= 0]).astype(float)
     >>> found = Moments.from_samples(GatedFeatures(X, gates), y)
@@ -96,8 +96,7 @@ class Moments:
         """Return the means over all samples of chunks (features, y), one of which is in memory at a time.
 
         >>> from implicit_bias import GatedFeatures
-        >>> from implicit_bias.extensions.gated_flow.rings import SinglePulse
-        >>> from implicit_bias.extensions.gated_flow.moments import Moments
+        >>> from implicit_bias.extensions.gated_flow import Moments, SinglePulse
         >>> draws = SinglePulse(n=8, lengths=(3, 1)).stream(chunks=10, size=100)
         >>> Moments.accumulate((GatedFeatures(X), y) for X, y in draws).samples
         1000
@@ -140,7 +139,7 @@ class Moments:
 
         Examples
         --------
-        >>> from implicit_bias.extensions.gated_flow.moments import Moments
+        >>> from implicit_bias.extensions.gated_flow import Moments
         >>> Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 1.0]), power=1.0).best_loss
         0.5
         """
@@ -219,7 +218,7 @@ class Moments:
         not distinguish them from rounding errors. `least_squares` works on the features, and resolves condition numbers
         of 1e9.
 
-        >>> from implicit_bias.extensions.gated_flow.moments import Moments
+        >>> from implicit_bias.extensions.gated_flow import Moments
         >>> Moments.from_arrays([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1e-13]], power=10.0).unresolved
         1
         """

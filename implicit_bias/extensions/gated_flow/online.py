@@ -66,8 +66,7 @@ class OnlineTraining:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow import train_online
+    >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process, train_online
     >>> process = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), labels=(1.0, 0.0))
     >>> found = train_online(process, units=4, repeats=3, steps=20, record=[10, 20])
     >>> found.weights.shape, found.fields.shape, found.times.round(6).tolist()
@@ -135,7 +134,8 @@ def train_online(
 
     The factor K makes the speed of a unit independent of K. Cross-entropy, L = ⟨log(1 + e^ŷ) − yŷ⟩, has no factor ½ and
     replaces ŷ on the right by 1/(1 + e^−ŷ). After s steps the time is t = lr · s. As lr → 0, ReLU networks whose gates
-    do not flip follow K · gradient_flow(features, w₀/K, times, y=y).weights() with τ = 1.
+    do not flip follow K · gradient_flow(features, w₀/K, times, y=y).weights() with τ = 1. Source: Ingrosso & Goldt
+    (2022), "Data-driven emergence of convolutional structure in neural networks", for the setting.
 
     Parameters
     ----------
@@ -175,15 +175,9 @@ def train_online(
         If a value is out of range, samples are not finite, or training diverges: at a recorded time, losses are not
         finite, or pre-activations or b₂ exceed 10⁸ times the largest of the initial ones, 1 and K · targets.
 
-    References
-    ----------
-    Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", for the setting.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow import train_online
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import ipr
+    >>> from implicit_bias.extensions.gated_flow import ipr, nonlinear_gaussian_process, train_online
     >>> for gain in (0.01, 100.0):
     ...     process = nonlinear_gaussian_process(40, (3.0, 1.0), gain, labels=(1.0, 0.0))
     ...     print(bool(ipr(train_online(process, steps=500, batch_size=200).fields) > 0.3))

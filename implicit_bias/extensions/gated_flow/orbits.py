@@ -34,9 +34,12 @@ class OrbitMoments:
 
         b[r] = ⟨g_0 y x_r⟩,   A[m, r, s] = ⟨g_0 g_m x_r x_{m+s}⟩,   Kτ dw_k/dt = b − Σ_l A[l − k] w_l
 
-    The Fourier transform over k, ŵ_f = Σ_k e^{−2πifk/n} w_k, gives n separate problems of size n:
-    Kτ dŵ_f/dt = n b 1(f = 0) − Â_f ŵ_f with Hermitian Â_f = Σ_m e^{2πifm/n} A[m]. This takes n⁴ operations instead of
-    n⁶. Units that start as shifts of one another, w_k = w_0, remain so, and depend only on f = 0.
+    The Fourier transform over k gives n separate problems of size n, which takes n⁴ operations instead of n⁶:
+
+        ŵ_f = Σ_k e^{−2πifk/n} w_k,   Kτ dŵ_f/dt = n b 1(f = 0) − Â_f ŵ_f,   Â_f = Σ_m e^{2πifm/n} A[m] Hermitian
+
+    Units that start as shifts of one another, w_k = w_0, remain so, and depend only on f = 0. This is ours; section 5,
+    "Some ideas", 1, of the notes on localization asks for one basis for all times.
 
     Attributes
     ----------
@@ -45,14 +48,9 @@ class OrbitMoments:
     power : float
         ⟨y²⟩.
 
-    References
-    ----------
-    Ours; section 5, "Some ideas", 1, of the notes on localization asks for one basis for all times.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow.orbits import OrbitMoments
+    >>> from implicit_bias.extensions.gated_flow import OrbitMoments, nonlinear_gaussian_process
     >>> X, y = nonlinear_gaussian_process(8, (1.0, 0.5), gain=3.0, labels=(1.0, 0.0)).sample(2000)
     >>> found = OrbitMoments.from_samples(lambda X: X[:, 0] > 0, X, y)
     >>> found.A.shape, 0 < found.best_loss < found.power

@@ -49,7 +49,7 @@ class Race:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.pathways import Pathways
+    >>> from implicit_bias.extensions.gated_flow import Pathways
     >>> X = np.sqrt(2) * np.eye(2)
     >>> paths = Pathways.from_samples(X, X * [3.0, 1.0], [[1.0], [1.0]])
     >>> found = paths.race([[0.1, 0.1]], [[0.1, 0.1]], [0.0, 1.0, 10.0])
@@ -84,7 +84,8 @@ class Pathways:
         τ dv_im/dt = Σ_{p ∋ i} u_jm e_pm,   τ du_jm/dt = Σ_{p ∋ j} v_im e_pm,   e_pm = b_pm − Σ_q a_pqm u_jm(q) v_im(q)
 
     exactly: pathways compete within each mode, and modes are independent. docs/dynamics.md has the proof and conserved
-    quantities. `coupling` measures the violation of the assumption.
+    quantities. `coupling` measures the violation of the assumption. This is ours, inspired by Saxe, Sodhani & Lewallen
+    (2022), "The neural race reduction", whose text we did not have.
 
     Attributes
     ----------
@@ -95,13 +96,9 @@ class Pathways:
     edges : tuple of pairs
         (i, j) of every pathway.
 
-    References
-    ----------
-    Ours, inspired by Saxe, Sodhani & Lewallen (2022), "The neural race reduction", whose text we did not have.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.pathways import Pathways
+    >>> from implicit_bias.extensions.gated_flow import Pathways
     >>> X = np.sqrt(4) * np.vstack([np.eye(2), np.eye(2)])
     >>> both_and_half = [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
     >>> paths = Pathways.from_samples(X, X, both_and_half)

@@ -29,9 +29,7 @@ def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) ->
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import ipr
-    >>> from implicit_bias.extensions.gated_flow.pixels import pixel_moments
+    >>> from implicit_bias.extensions.gated_flow import ipr, nonlinear_gaussian_process, pixel_moments
     >>> process = nonlinear_gaussian_process(gain=1.0, labels=(1.0, 0.0))
     >>> found = pixel_moments(process)
     >>> found.exclusive, ipr(found.best_weights).round(3).tolist(), round(found.best_loss, 4)

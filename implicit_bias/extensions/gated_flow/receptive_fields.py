@@ -28,7 +28,7 @@ def ipr(w: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import ipr
+    >>> from implicit_bias.extensions.gated_flow import ipr
     >>> ipr([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]]).tolist()
     [0.25, 1.0]
     """
@@ -44,7 +44,7 @@ def peak_frequency(w: ArrayLike) -> np.ndarray:
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import peak_frequency
+    >>> from implicit_bias.extensions.gated_flow import peak_frequency
     >>> turn = 2 * np.pi * np.arange(12) / 12
     >>> peak_frequency([np.cos(3 * turn), np.ones(12)]).tolist()
     [3, 0]

@@ -39,7 +39,7 @@ class Ring(ABC):
     Subclasses are `RingProcess` and `SinglePulse`. If `balanced`, half of the samples belong to each class, and the odd
     sample to either; otherwise each sample belongs to either class with probability ½.
 
-    >>> from implicit_bias.extensions.gated_flow.rings import SinglePulse
+    >>> from implicit_bias.extensions.gated_flow import SinglePulse
     >>> X, y = SinglePulse(n=8, lengths=(3, 1)).sample(4, seed=1)
     >>> X.sum(axis=1).tolist(), y.tolist()
     ([3.0, 3.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0])
@@ -97,6 +97,9 @@ class RingProcess(Ring):
         z ~ N(0, C),   C circulant with eigenvalues s_0, s_1, …, s_{n−1};   x = z, or
         x = erf(g z)/Z,   Z² = (2/π) arcsin(2g²/(1 + 2g²)),   Cov(x) = (2/(πZ²)) arcsin(2g²C/(1 + 2g²))
 
+    Source: Williams (1998), "Computation with infinite neural networks", for the covariance. With erf(gz/√2), as
+    elsewhere, the gain g of the same process is larger by a factor √2.
+
     Parameters
     ----------
     spectra : array, shape (2, n)
@@ -114,14 +117,9 @@ class RingProcess(Ring):
         If a spectrum is negative (beyond 1e-6 of the largest, which counts as zero), not symmetric or all zero, C_ii is
         not 1 with a gain, or spectra, gain or labels are out of range.
 
-    References
-    ----------
-    Williams (1998), "Computation with infinite neural networks", for the covariance. With erf(gz/√2), as elsewhere, the
-    gain g of the same process is larger by a factor √2.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import RingProcess
+    >>> from implicit_bias.extensions.gated_flow import RingProcess
     >>> white = RingProcess([[1.0] * 4, [2.0] * 4])
     >>> white.covariance(1)[0].tolist(), white.sample(6)[0].shape
     ([2.0, 0.0, 0.0, 0.0], (6, 4))
@@ -188,7 +186,7 @@ class RingProcess(Ring):
     def clone(self) -> RingProcess:
         """Return the Gaussian process with the covariances of this one.
 
-        >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
+        >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process
         >>> process = nonlinear_gaussian_process(gain=3.0)
         >>> bool(abs(process.clone().covariance(0) - process.covariance(0)).max() < 1e-12)
         True
@@ -212,7 +210,9 @@ def nonlinear_gaussian_process(
 ) -> RingProcess:
     """Return the nonlinear Gaussian process (NLGP) with C_ij = exp(−d_ij²/ξ²) and gain g, as a `RingProcess`.
 
-    d_ij is the distance on the ring. The process is Gaussian as g → 0, and its pixels are ±1 as g → ∞.
+    d_ij is the distance on the ring. The process is Gaussian as g → 0, and its pixels are ±1 as g → ∞. This is ours,
+    after Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", whose text we
+    did not have. Section 1 of the notes on localization names the process and its gain without defining them.
 
     Parameters
     ----------
@@ -229,14 +229,9 @@ def nonlinear_gaussian_process(
     InputError
         As for `RingProcess`, and if a length scale is too large.
 
-    References
-    ----------
-    Ours, after Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", whose
-    text we did not have. Section 1 of the notes on localization names the process and its gain without defining them.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
+    >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process
     >>> process = nonlinear_gaussian_process(n=40, length_scales=(5.0, 1.0), gain=3.0)
     >>> process.covariance(0)[0, :3].round(3).tolist()
     [1.0, 0.919, 0.755]
@@ -254,7 +249,7 @@ def nonlinear_gaussian_process(
         spectra = np.fft.fft(np.exp(-((distance / scales[:, None]) ** 2))).real
     if (spectra < -NEGLIGIBLE * spectra.max(axis=1, keepdims=True)).any():
         raise InputError(
-            f"length_scales are too large for a ring of {n} pixels, where exp(−d²/ξ²) is not a covariance; "
+            f"length_scales reach around the ring of {n} pixels, where exp(−d²/ξ²) is not a covariance; "
             "take them at most about n/7"
         )
     spectra = np.maximum(spectra, 0.0)
@@ -273,7 +268,8 @@ def as_class(which: Any) -> int:
 class SinglePulse(Ring):
     """One block of ones on zeros, with a uniform start and a length uniform in the range of its class.
 
-    The block may wrap around the ring. `signs` replaces 0 by −1; `flip` negates each pattern with probability ½.
+    The block may wrap around the ring. `signs` replaces 0 by −1; `flip` negates each pattern with probability ½. This
+    is ours; section 1 of the notes on localization names a single pulse, a subset of {0, 1}^n, without defining it.
 
     Parameters
     ----------
@@ -290,13 +286,9 @@ class SinglePulse(Ring):
     InputError
         If a length, a label or n is out of range.
 
-    References
-    ----------
-    Ours; section 1 of the notes on localization names a single pulse, a subset of {0, 1}^n, without defining it.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import SinglePulse
+    >>> from implicit_bias.extensions.gated_flow import SinglePulse
     >>> X, y = SinglePulse(n=40, lengths=((5, 8), (1, 4))).sample(1000, seed=1)
     >>> sorted(set(X[y == 1].sum(axis=1).tolist()))
     [5.0, 6.0, 7.0, 8.0]

@@ -87,11 +87,11 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     """
     features = as_gated(features)
     condition = least_squares(features, np.zeros(features.n)).condition
-    by = features.scale()
-    unit = features.scaled(1 / by)
+    scale = features.scale()
+    unit = features.scaled(1 / scale)
     square = unit.gram() if unit.n <= unit.k * unit.d else unit.weight_gram()
     last = len(square) - 1
-    largest = by * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
+    largest = scale * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
     check_range(np.array([largest]), "the features", 1e-140, 1e140)
     smallest = largest / condition
     # ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form without cancellation or overflow.
